@@ -73,8 +73,8 @@ def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
     """Return the size of the input that the NPU loads at a time, for each size of an output block;
     shape (n, 3).
 
-    This input covers at most `WINDOW_PART` rows and columns of a window and, in a convolution, at
-    most 32 input channels."""
+    This input covers at most `WINDOW_PART` rows and columns of a window. In a convolution, it
+    has at most 32 input channels, or 16 if weights are ordered part kernel first."""
     micro, axes = work.chip.micro_block, list[Ints]()
     for k in range(2):
         seen = (blocks[:, k] - 1) * work.stride[k] + min(work.reach[k], WINDOW_PART)

@@ -104,7 +104,7 @@ class EthosUConfiguration:
 
     @property
     def in_sram(self) -> EthosUConfiguration:
-        """This configuration with constants in the memory that holds tensors."""
+        """A copy of this configuration with constants stored in the memory that holds tensors."""
         return replace(self, constants=self.features)
 
     @property

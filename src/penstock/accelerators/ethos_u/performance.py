@@ -249,7 +249,8 @@ def _micro_block(work: NpuWork) -> MapShape:
 
 
 def _first_input(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return the cycles until the input of the first block is available, for each block size."""
+    """Return the cycles of reading the input of the first block, including the latency of the
+    memory, for each block size. The multipliers wait for this input."""
     port, shape = work.chip.features, work.input
     elements = _clipped(input_blocks(work, blocks), shape).prod(axis=1)
     bytes = _transfer_bytes(work, blocks, elements, read=True)
@@ -257,7 +258,8 @@ def _first_input(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return the cycles until the output of the last block is written, for each block size."""
+    """Return the cycles of writing the output of the last block, including the latency of the
+    memory, for each block size."""
     port, elements = work.chip.features, _clipped(blocks, work.output).prod(axis=1)
     bytes = _transfer_bytes(work, blocks, elements, read=False)
     return port.write_latency + np.floor(bytes / port.bytes_per_cycle)

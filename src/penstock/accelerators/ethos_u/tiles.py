@@ -18,7 +18,8 @@ MOST_SCATTERED_ROWS = 3
 
 class MapTiles(NamedTuple):
     """The two tiles of a feature map: `height` rows from offset `first` on, and the remaining rows
-    from offset `second` on. The pitch is the distance between rows in bytes."""
+    from offset `second` on; `second` is 0 if no rows remain. The pitch is the distance between rows
+    in bytes."""
 
     pitch: int
     height: int

@@ -115,7 +115,8 @@ def _shifted_right(operation: BlockOperation, left: Any, right: Any) -> Any:
 
 
 def _leaky(operation: BlockOperation, one: Any) -> Any:
-    """Return the elements, of which the negative ones are multiplied by the scale."""
+    """Return the leaky ReLU of each element: negative elements are multiplied by the scale of the
+    operation, others are unchanged."""
     return np.where(one < 0, _scaled(one, operation.scale, operation.rounding), one)
 
 

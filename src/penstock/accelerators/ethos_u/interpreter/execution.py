@@ -261,8 +261,9 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
     """Return the scaled result of a pooling operation.
 
-    The scale is the global one, if the operation has it. An average with padding or without a
-    global scale is divided by the number of elements in each window."""
+    Each average with padding, or without a global scale, is the sum of a window divided by the
+    number of its elements that are not padding. Any other result is multiplied by the global scale,
+    if the operation has one."""
     found = POOLED[operation.kind](operation, ifm)
     own = operation.kind == "average_pool" and operation.padding != WindowPadding()
     if operation.global_scale and not own:
@@ -285,9 +286,10 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def _reciprocal(count: int) -> tuple[int, int]:
-    """Return 1 / `count` as (scale, shift), precise enough for exact averages.
+    """Return 1 / `count`, rounded up, as (scale, shift) with `POOLING_BITS` bits of precision.
 
-    Source: Vela's scale of average pools, which it emits where padding does not matter.
+    Source: the global scale that Vela emits for average pools without padding. With padding, the
+    hardware computes the scale of each window itself; it is assumed to use the same formula.
     """
     _, bits = frexp(count - 1)
     return ((1 << POOLING_BITS + bits) + (1 << bits)) // count, POOLING_BITS + bits

@@ -22,8 +22,9 @@ Bytes = Mapping[int, Ranges]
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes that an operation reads and writes. Block operations write the accumulators in
-    shared memory (region `SHARED`): all of it except the part reserved for look-up tables."""
+    """The bytes that an operation reads and writes. Block operations write their accumulators
+    to shared memory (region `SHARED`) and are assumed to write all of it, except the part reserved
+    for look-up tables, which they write only where `NpuHardware.overwrites_tables` says so."""
 
     reads: Bytes
     writes: Bytes

@@ -45,7 +45,8 @@ class NpuHardware:
 
     @property
     def overwrites_tables(self) -> bool:
-        """Whether operations without a look-up table overwrite the tables with accumulators."""
+        """Whether the accumulators of an operation without a look-up table also occupy the part of
+        shared memory that is reserved for tables, and so overwrite tables of other operations."""
         return self.banks == SHARED_BANKS
 
 

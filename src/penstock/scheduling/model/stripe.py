@@ -106,12 +106,13 @@ class StripeConfig:
         if min(self.shape[axis], self.extent[axis]) < 1:
             return Counter()
         stripes, offset = self.stripes[axis], self.offset[axis]
-        row = _Row(self.shape[axis], self.extent[axis], self.strides[axis], stripes, offset)
-        return row.new_sizes() if sliding_window else row.sizes()
+        shape, extent, stride = self.shape[axis], self.extent[axis], self.strides[axis]
+        along = _AxisStripes(shape, extent, stride, stripes, offset)
+        return along.new_sizes() if sliding_window else along.sizes()
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _AxisStripes:
     """Stripes along one axis of `extent` elements: stripe i covers [start(i), start(i) + shape)."""
 
     shape: int

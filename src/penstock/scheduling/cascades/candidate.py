@@ -47,8 +47,9 @@ class ValuedCandidate:
     """A candidate with its estimated cost.
 
     peak_bytes: live bytes at the peak, in the default memory region.
-    time: call overhead and additional access time, in cycles (`UniformSearch`) or in fine units
-        (`RegionSearch`).
+    time: the time that depends on the choice of cascades: call overhead, access times of slow
+        memories, stalls, and differences in speed between kernels.  `UniformSearch` computes it in
+        cycles, `RegionSearch` in units of 1/`memories.FINE` cycle.
     before, after: memory assignments of the tensors that are live when it begins, and when it ends.
     prefetched_bytes: bytes of prefetched constants in the default region.
     """

@@ -1,9 +1,9 @@
 """Schedules of whole parts that store selected tensors in the second memory region.
 
-There are two ways to select the tensors.  By groups: a grouping problem (`grouping/`) whose nodes
-are the parts is solved for the least traffic of the first memory, and the tensors that only one
-group uses are stored in the second one.  By residency: every tensor is stored there that fits
-during its whole live range.
+There are two ways to select the tensors.  By groups (`grouped`): the parts are divided into groups
+(`grouping/`) with the objective of little traffic to the first memory, and the tensors that only
+one group uses are stored in the second one.  By residency (`resident`): a tensor is stored there if
+there is room for it during its whole live range.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ SECOND = 1
 def grouped(
     problem: GroupingProblem, capacity_bytes: int, options: Options
 ) -> tuple[tuple[int, ...], Set[int]]:
-    """Return (execution order, nodes) for groups of nodes that run one after the other.
+    """Divide the nodes into groups that run one after the other; return (execution order, nodes).
 
-    The nodes are those whose output tensors only their own group uses.
+    The returned nodes are those whose output tensors are used within their own group only, and are
+    therefore to be stored in the second memory.
     capacity_bytes: maximum of the live bytes within a group of two or more nodes.
     options: `partition` is the strategy that forms the groups, `inside` orders their nodes.
     """
@@ -89,8 +90,9 @@ def whole_cascades(
 def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int) -> Set[int]:
     """Select tensors for the second memory, and return the nodes that write them.
 
-    Greedy: tensors are added in descending order of their accesses per step of their live range, if
-    the live bytes remain within `capacity_bytes`.  Network outputs are not selected.
+    Greedy: tensors are considered in descending order of their accesses (the write, and one read
+    per reader) divided by the length of their live range.  A tensor is selected if the live bytes
+    remain within `capacity_bytes`.  Network outputs are not selected.
     """
     ranges = _live_ranges(problem, order)
 
@@ -130,8 +132,9 @@ def group_too_large(
     memories: MemorySystem,
     options: Options,
 ) -> CapacityError:
-    """Return the error for tensors of a group that exceed the second memory in `order`.
+    """Return the error that a group's tensors do not fit into the second memory.
 
+    order: the execution order in which their live bytes exceed its capacity.
     kept: the nodes that write the tensors to be stored in the second memory.
     """
     memory = memories.tensors[SECOND]
@@ -150,9 +153,10 @@ def group_too_large(
 
 
 def _live_ranges(problem: GroupingProblem, order: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return the live range of each tensor that is read and is not a network output.
+    """Return the live ranges of the tensors that are read and are not network outputs.
 
-    By the node that writes it: (position of the node, position of the last reader plus one).
+    Maps the node that writes a tensor to (position of the node, position of the last reader plus
+    one) in `order`.
     """
     position = {i: p for p, i in enumerate(order)}
     return {

@@ -44,7 +44,8 @@ class KernelChoices:
 
     least: scratch bytes of the part's kernel that needs the least.
     preferred: scratch bytes of the preferred kernel.
-    slowdown: additional cycles of the fallback kernel; 0 if there is none.
+    slowdown: cycles by which the fallback kernel is slower than the preferred one, for all rows;
+        0 if there is no fallback kernel.
     prefetching: the kernels that read prefetched constants.
     rows: number of output rows.
     """
@@ -143,7 +144,10 @@ def _prefetch_choices(
 
 
 def _slowdown(part: Part, model: CostModel) -> int:
-    """Return the additional cycles of the fallback kernel, for all rows; 0 if there is none."""
+    """Return by how many cycles the fallback kernel is slower than the preferred one.
+
+    The cycles are those of all rows; 0 if there is no fallback kernel.
+    """
     if part.fallback is None:
         return 0
     return model.work_cycles(part.within(0)) - model.work_cycles(part)

@@ -34,9 +34,11 @@ def proposals(
     inputs_bytes: int,
     limit_bytes: float = math.inf,
 ) -> Iterator[Proposal]:
-    """Yield the Pareto-optimal proposals for an order that need at most `limit_bytes`.
+    """Yield the Pareto-optimal proposals (peak memory against time) for one execution order.
 
+    candidates: function that yields the candidate cascades that end at a position.
     start, inputs_bytes: memory assignment and live bytes before the first position.
+    limit_bytes: maximum of the live bytes at the peak; by default, unlimited.
     """
     found: list[Mapping[MemoryAssignment, _Covers]] = [{start: _Covers.empty(inputs_bytes)}]
     for upper in range(1, len(order) + 1):
@@ -54,9 +56,13 @@ def proposals(
 class _Covers:
     """The Pareto-optimal covers of the positions before some position that reach the same state.
 
-    peaks, times, last: peak, time and last cascade of each cover.
-    before: the last cascade extends the cover with this index, in the covers that reach the state
-        `last[k].before` at the lower position of the cascade.
+    A cover is a sequence of cascades that contains each of these positions once; the state is the
+    memory assignment of the tensors that are live at its end.  All fields are indexed by cover.
+
+    peaks, times: live bytes at the peak, and time.
+    last: the last cascade of the cover.
+    before: index of the cover that this cascade extends, among those that end where the cascade
+        begins, in the state `last[k].before`.
     """
 
     peaks: Numbers
@@ -66,7 +72,7 @@ class _Covers:
 
     @staticmethod
     def empty(inputs_bytes: int) -> _Covers:
-        """Return the cover of no positions, before which all network inputs are live."""
+        """Return the covers of no positions: one, without cascades, with only the inputs live."""
         zero = np.zeros(1, np.int64)
         return _Covers(np.array([inputs_bytes], np.int64), zero, (), zero)
 
@@ -74,9 +80,9 @@ class _Covers:
     def extended(
         found: Sequence[Mapping[MemoryAssignment, _Covers]], cascades: Sequence[ValuedCandidate]
     ) -> _Covers:
-        """Return the Pareto-optimal covers that end with one of the cascades.
+        """Return the Pareto-optimal covers whose last cascade is one of `cascades`.
 
-        found[p]: the covers of the first p positions, by state.
+        found[p]: the covers of the first p positions, by the state that they reach.
         """
         heads = [found[valued.candidate.lower][valued.before] for valued in cascades]
         sizes = [len(head.peaks) for head in heads]

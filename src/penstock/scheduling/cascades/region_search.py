@@ -57,7 +57,11 @@ class _UnassignedCascade:
 
 
 class RegionSearch:
-    """Search for the candidates of one execution order and their memory regions."""
+    """Enumerates the candidate cascades of one execution order, for several memory regions.
+
+    Each cascade is yielded once per choice of memory regions for its tensors and of constants to
+    prefetch.
+    """
 
     def __init__(
         self,
@@ -224,15 +228,19 @@ class RegionSearch:
                 yield helpful
 
     def _reading(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the additional time of a part for reading a constant from `memory`.
+        """Return the time that reading a constant from `memory` adds to the calls of a part.
 
-        An array of two elements, in fine units: the time in the first call, and in each later call.
+        An array of two elements, in units of 1/`FINE` cycle: the time in the first call, and in
+        each later call.
         """
         part = self._parts[position]
         return np.array(self._memories.constant_reads(memory, part, value), np.int64)
 
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time saved by reading a constant from `memory`; array as in `_reading`."""
+        """Return the time saved by reading a constant from `memory` instead of where it is stored.
+
+        An array as in `_reading`: the time saved in the first call, and in each later call.
+        """
         slow = self._reading(position, value, self._memories.constants.name)
         return slow - self._reading(position, value, memory)
 
@@ -246,9 +254,11 @@ class RegionSearch:
     def _cost(
         self, cascade: _UnassignedCascade, region: Numbers, prefetches: tuple[Prefetch, ...]
     ) -> tuple[int, int] | None:
-        """Return the live bytes at the peak in the default region, and the time in fine units.
+        """Return the live bytes at the peak in the default region, and the time of the cascade.
 
         region: index of the memory region of each storage.
+
+        The time is that of `ValuedCandidate`, in units of 1/`FINE` cycle.
 
         Returns None if a secondary memory is too small.
         """
@@ -281,10 +291,11 @@ class RegionSearch:
         return int(peaks[0]), time + stall
 
     def _call_change(self, position: int, region: Numbers) -> Numbers:
-        """Return how the time of a part changes due to the memory regions of its operands.
+        """Return how much slower a part computes than with all operands in the default region.
 
-        An array of two elements, in fine units: the difference in the first call, and in each later
-        call, to the time with all operands in the default region.  The cost model determines it.
+        An array of two elements, in units of 1/`FINE` cycle: the difference in the part's first
+        call, and in each later call, according to the cost model.  It may be negative, and does
+        not include access times.
         """
         operands = self._operands[position]
         pairs = tuple((name, self._regions[region[s]]) for name, s in operands if region[s])

@@ -39,7 +39,12 @@ class ScheduleBuilder:
     options: Options
 
     def schedules(self, proposal: Proposal) -> Iterator[Schedule]:
-        """Yield the proposal's schedule, then variants with double buffering by the copy engine."""
+        """Yield the proposal's schedule, then variants with double buffering by the copy engine.
+
+        In a variant, constants are also prefetched while the previous cascade runs, if the target
+        memory has room for them.  There is one variant for each share of the memory that may be
+        occupied (`FILLS`), and none without a copy engine.
+        """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
             pair for c in proposal.cascades for pair in c.memory.exceptions
@@ -101,7 +106,10 @@ class ScheduleBuilder:
             yield from ((bound, schedule) for schedule in self.schedules(proposal))
 
     def _without_prefetches(self, plan: Plan) -> Plan:
-        """Return the plan without prefetches by accelerators, with enough scratch for its parts."""
+        """Return the plan without prefetches by accelerators.
+
+        Its scratch memory is increased if the parts need more without the prefetches.
+        """
         parts = self.accounting.parts.parts
         least = max(parts[k].least_scratch_bytes for k in plan.parts)
         scratch = max(plan.scratch_bytes, least)

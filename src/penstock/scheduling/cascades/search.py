@@ -126,7 +126,9 @@ def _whole_proposals(
     memories: MemorySystem,
     options: Options,
 ) -> list[Proposal]:
-    """Return proposals without stripes; `options.partition` selects tensors for the second memory.
+    """Return proposals in which every part runs alone, in a single call.
+
+    `options.partition` is the method that selects the tensors stored in the second memory.
 
     Raises UsageError if there is no second memory, and CapacityError if a group does not fit.
     """
@@ -171,7 +173,10 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return a copy with the least scratch memory of each proposal that has more.
+    """Return copies of the proposals, with the scratch memory of each cascade reduced.
+
+    It is reduced to the least with which the cascade's parts can run; proposals that already have
+    the least are not copied.
 
     Scratch memory that fits below the peak needs no additional live bytes, but it may increase
     fragmentation, so that the placement exceeds the peak.

@@ -30,9 +30,9 @@ SHARES = (2, 3, 4, 5)
 def stripe_heights(parts: Parts, most: int) -> list[int]:
     """Return the stripe heights to try, in rows, in ascending order.
 
-    These are the powers of two up to `most` that are below the rows of the highest tensor.  If a
-    kernel has its own cost function, equal shares of each tensor's rows are tried as well, since
-    one call less may save many cycles.
+    All are at most `most`, and less than the largest number of rows of a tensor.  They are the
+    powers of two and, if a kernel has its own cost function, equal shares of each tensor's rows,
+    since one call less may save many cycles.
     """
     heights = {storage.rows for storage in parts.rows.storages}
     below = min(max(heights, default=1) - 1, most)
@@ -43,9 +43,10 @@ def stripe_heights(parts: Parts, most: int) -> list[int]:
 
 
 class UniformSearch:
-    """Search for the candidates of one execution order that need at most `limit_bytes`.
+    """Enumerates the candidate cascades of one execution order, for uniform access times.
 
     memory: the assignment of all tensors to the default region.
+    limit_bytes: cascades whose peak exceeds it may be omitted; by default, none are.
     calls: number of kernel calls simulated so far, a measure of work.
     """
 

@@ -76,14 +76,14 @@ class CostModel(Protocol):
     ) -> int:
         """Return the total cycles of a sequence of calls, including call overhead.
 
-        stripes: the number of output rows that each call computes.  Their sum is the number of
-            rows of the output; only kernels with a cost function (`Kernel.cycles`) support less.
+        stripes: the number of output rows that each call computes.  They must add up to all rows
+            of the output, unless the kernel has a cost function of its own (`Kernel.cycles`).
         """
         ...
 
 
 def added(one: Bytes, other: Bytes) -> Bytes:
-    """Return the sum of two byte counts by memory region."""
+    """Return the sum of two byte counts, memory region by memory region."""
     if not one or not other:
         return one or other
     found = dict(one)
@@ -93,5 +93,5 @@ def added(one: Bytes, other: Bytes) -> Bytes:
 
 
 def total(sizes: Bytes) -> int:
-    """Return the bytes of all memory regions together."""
+    """Return the sum of the byte counts of all memory regions."""
     return sum(size for _, size in sizes)

@@ -15,7 +15,7 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
 
 FINE = 1024
-"""Fine time units per cycle; times in fine units are integers."""
+"""Units of time per cycle: the search computes with integer times in units of 1/`FINE` cycle."""
 FILL = 0.9
 """Share of a secondary memory that live bytes may occupy; the rest is slack for placement."""
 
@@ -53,30 +53,39 @@ class MemorySystem:
         return MemoryAssignment(self.tensors[0].name, self.constants.name)
 
     def access_times(self, memory: MemoryRegion) -> tuple[int, int]:
-        """Return the additional time per region accessed and per byte of it, in fine units."""
+        """Return the latency of an access to a tensor region, and the additional time per byte.
+
+        The latter is relative to memory of the engine's nominal bandwidth.  Both are in units of
+        1/`FINE` cycle.
+        """
         slower = 1 / memory.bandwidth_bytes_per_cycle - 1 / self.engine.bandwidth_bytes_per_cycle
         return FINE * memory.latency_cycles, round(FINE * max(0.0, slower))
 
     def access(self, memory: str, size_bytes: int) -> int:
-        """Return the additional time of an access to one region of `size_bytes`, in fine units.
+        """Return the time that one access of `size_bytes` adds to the engine's cycle estimate.
 
-        memory: name of the memory region.
+        memory: name of the memory region that is accessed.
+
+        The result is in units of 1/`FINE` cycle.
         """
         return self.accesses(memory, int(size_bytes > 0), size_bytes)
 
     def accesses(self, memory: str, regions: int, size_bytes: int) -> int:
-        """Return the additional time of accesses to several tensor regions, in fine units.
+        """Return the time that accesses to tensor regions add to the engine's cycle estimate.
 
         memory: name of the memory region that holds them.
         regions, size_bytes: number of tensor regions, and their total size.
+
+        The result is in units of 1/`FINE` cycle.
         """
         latency, per_byte = self.access_times(self.named(memory))
         return regions * latency + size_bytes * per_byte
 
     def constant_reads(self, memory: str, part: Part, constant: Value) -> tuple[int, int]:
-        """Return the additional time of a part for reading a constant from `memory`.
+        """Return the time that reading a constant from `memory` adds to the calls of a part.
 
-        The result is (time in the part's first call, time in each later call), in fine units.
+        The result is (time in the part's first call, time in each later call), in units of
+        1/`FINE` cycle.
         """
         first = self.access(memory, constant.type.size_bytes)
         return first, self.accesses(memory, *part.constant_reads_of_later_calls(constant))

@@ -38,9 +38,10 @@ class MemoryAssignment:
         return replace(self, exceptions=tuple(pair for pair in self.exceptions if keep(pair[0])))
 
     def for_part(self, part: Part, owners: Mapping[str, str]) -> MemoryAssignment:
-        """Return the assignment of the operands and the output of a part, by their own names.
+        """Return the assignment of a part's operands and output under the names of these values.
 
-        This assignment contains names of storages instead, of which an operand may be an alias.
+        The assignment of a schedule lists a tensor under the name of its storage, which differs
+        from the tensor's own name if the tensor is an alias.
         owners: name of the storage of each value, by value name (`Parts.owners`).
         """
         if not self.exceptions:

@@ -93,7 +93,10 @@ class StripeConfig:
         return counts
 
     def _sizes(self, axis: int, sliding_window: bool) -> Counter[int]:
-        """Return the number of stripes of each size along an axis, as in `count_stripes`."""
+        """Return how many stripes of each size there are along one axis.
+
+        Stripes are clipped, and reduced by `sliding_window`, as in `count_stripes`.
+        """
         if self.strides[axis] < 0:
             raise UsageError(
                 "stripe-002",
@@ -126,7 +129,7 @@ class _AxisStripes:
         return self.offset + i * self.stride.numerator // self.stride.denominator
 
     def below(self, bound: int) -> int:
-        """Return the number of stripes that start below `bound`; they are the first ones."""
+        """Return the number n of stripes that start below `bound`, which are stripes 0 to n - 1."""
         ahead = bound - self.offset
         if self.stride == 0:
             return self.stripes if ahead > 0 else 0
@@ -134,7 +137,10 @@ class _AxisStripes:
         return min(max(0, first_at_bound), self.stripes)
 
     def runs(self, lower: int, upper: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, number of stripes) for each start of stripes in [lower, upper)."""
+        """Yield (start, number of stripes) for each element of [lower, upper) where stripes start.
+
+        Several stripes start at the same element if the stride is less than 1.
+        """
         i, end = self.below(lower), self.below(upper)
         while i < end:
             start = self.start(i)
@@ -143,9 +149,10 @@ class _AxisStripes:
             i = following
 
     def sizes(self) -> Counter[int]:
-        """Return the number of stripes of each size, clipped to the axis.
+        """Return how many stripes of each size there are, after clipping them to the axis.
 
-        Only stripes across an end of the axis are enumerated.
+        Stripes that lie inside the axis are counted at once; only those that extend across an end
+        of the axis are enumerated.
         """
         counts: Counter[int] = Counter()
         first, last = sorted((0, self.extent - self.shape))
@@ -156,10 +163,11 @@ class _AxisStripes:
         return _positive(counts)
 
     def new_sizes(self) -> Counter[int]:
-        """Return how many stripes have each number of elements that no previous stripe covers.
+        """Return how many stripes of each size there are, counting only a stripe's new elements.
 
-        Three cases: the first stripe inside the axis, the later ones that end inside, the first one
-        that ends outside.
+        New elements are those inside the axis that no previous stripe covers.  There are three
+        kinds of stripes that have any: the first stripe that reaches into the axis, the following
+        ones that end inside the axis, and the first one after these.
         """
         counts: Counter[int] = Counter()
         first = self.below(1 - self.shape)
@@ -176,10 +184,10 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Add the stripes first + 1 to last to `counts`, by their number of new elements.
+        """Add stripes first + 1 to last to `counts`, the number of stripes by their new elements.
 
-        A stripe has as many new elements as it starts after the previous one, at most `shape`: the
-        stride rounded down or up.
+        The number of new elements is the distance from the start of the previous stripe (the stride
+        rounded down or up), but at most `shape`.
         """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step

@@ -193,7 +193,8 @@ class CostAccounting:
     def _copying(self, plan: Plan, before: Plan | None) -> Cost:
         """Return the cost of the copy engine's prefetches in a plan.
 
-        before: the previous plan with its costs; None for the first plan.
+        before: the previous plan with its costs, whose cycles hide the early prefetches of `plan`;
+            None for the first plan.
         """
         copier, copies = self.memories.copier, plan.copies
         if copier is None or not copies:
@@ -239,9 +240,12 @@ class CostAccounting:
         )
 
     def _access_time(self, memory: str, sizes: Sequence[int]) -> int:
-        """Return the additional time of accesses to regions of the given sizes, in fine units.
+        """Return the time that accesses to tensor regions add to the engine's cycle estimate.
 
-        memory: name of the memory region; regions of size 0 are not accessed.
+        memory: name of the memory region that holds them.
+        sizes: bytes of each tensor region; regions of size 0 are not accessed.
+
+        The result is in units of 1/`FINE` cycle.
         """
         return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
 
@@ -269,12 +273,15 @@ class CostAccounting:
 
 
 def _kernels(part: Part) -> tuple[Kernel | None, ...]:
-    """Return all kernels of a part, in a fixed order."""
+    """Return the preferred, fallback (None: there is none) and prefetching kernels of a part."""
     return (part.kernel, part.fallback, *part.prefetching)
 
 
 def _variant(k: int, part: Part, kernel: Kernel) -> KernelVariant:
-    """Return the variant for `kernel`, one of the kernels of `part`, whose index is `k`."""
+    """Return the variant that identifies `kernel`, one of the kernels of `part`.
+
+    k: index of the part in `Parts.parts`.
+    """
     return KernelVariant(k, next(i for i, one in enumerate(_kernels(part)) if one is kernel))
 
 

@@ -29,7 +29,7 @@ class ExpandedCascade:
     """A plan with its calls.
 
     lower, upper: the cascade consists of positions [lower, upper) of the schedule's order.
-    tick: tick of the first call.
+    tick: tick at which the first call runs; see `ExpandedSchedule` for ticks.
     calls: array of the calls, see `execution.expand`.
     """
 
@@ -47,7 +47,7 @@ class ExpandedCascade:
 
 @dataclass(frozen=True, slots=True)
 class MemoryBlock:
-    """Rows [lower, upper) of a storage, live in ticks [born, dead)."""
+    """Rows [lower, upper) of a storage, live in ticks [born, dead) (see `ExpandedSchedule`)."""
 
     storage: str
     lower: int
@@ -60,8 +60,8 @@ class MemoryBlock:
 class ExpandedSchedule:
     """A schedule expanded into single calls.
 
-    At tick 0 the caller writes the inputs, at tick k + 1 call k runs, and at the last tick the
-    caller reads the outputs.
+    Time is counted in ticks, one per call: at tick 0 the caller writes the inputs, at tick k + 1
+    call k runs, and at the last tick the caller reads the outputs.
     """
 
     schedule: Schedule
@@ -126,9 +126,11 @@ class ExpandedSchedule:
 
     @cached_property
     def row_blocks(self) -> tuple[Numbers, Numbers]:
-        """(owner, dead): the storage that owns each row's slot, and when the slot becomes free.
+        """Two arrays (owner, dead) that describe the slot of each row, indexed as in `live_ranges`.
 
-        owner: index of the storage; dead: tick.  Both have one entry per row, as in `live_ranges`.
+        owner: index of the storage to which the slot belongs.  It differs from the row's own
+            storage if the row overwrites a row of another storage.
+        dead: for a row in a slot of its own storage, the tick at which the slot becomes free.
         """
         rows, ranges = self.schedule.parts.rows, self.live_ranges
         owner = np.repeat(np.arange(len(rows.storages)), self.tables.rows)
@@ -170,7 +172,7 @@ class ExpandedSchedule:
             yield MemoryBlock(storages[s].name, *rows_and_ticks)
 
     def live_bytes(self, others: list[LiveBuffer]) -> Numbers:
-        """Return the live bytes in the default memory region, by tick.
+        """Return the live bytes in the default memory region at each tick.
 
         others: buffers in that region that are not blocks of tensors.
         """

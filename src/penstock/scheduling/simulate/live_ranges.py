@@ -19,8 +19,8 @@ class RowLiveRanges(NamedTuple):
 
     Rows of a storage that share one slot all have the live range of the slot.
 
-    At tick 0 the caller writes the inputs, at tick k + 1 call k runs, and at the last tick the
-    caller reads the outputs.
+    Time is counted in ticks, one per call: at tick 0 the caller writes the inputs, at tick k + 1
+    call k runs, and at the last tick the caller reads the outputs.
     """
 
     starts: Numbers

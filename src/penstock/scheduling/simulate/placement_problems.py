@@ -32,7 +32,10 @@ def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, Placement
 
 
 def live_bytes(expanded: ExpandedSchedule) -> Numbers:
-    """Return the live bytes in the default memory region, by tick."""
+    """Return the live bytes in the default memory region at each tick of the schedule.
+
+    They include scratch memory and prefetched constants.
+    """
     default = expanded.schedule.memory.default
     others = [buffer for memory, buffer in _other_buffers(expanded) if memory == default]
     return expanded.live_bytes(others)
@@ -97,7 +100,7 @@ def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
 
 
 def _alignments(parts: Parts) -> Mapping[str, int]:
-    """Return the alignment in bytes of the storages that need more than `ALIGNMENT_BYTES`."""
+    """Return the alignments in bytes, by name, of storages that need over `ALIGNMENT_BYTES`."""
     found: dict[str, int] = {}
     for part in parts.parts:
         if part.kernel.alignment_bytes > ALIGNMENT_BYTES:

@@ -34,10 +34,10 @@ class Alternatives(NamedTuple):
     """Peaks of the cascades simulated so far, used to prune a search over stripe heights.
 
     stripes[k]: stripe heights, in decreasing order.
-    least_cycles[k, p]: call overhead, in cycles, of all parts before position p if they run in
-        stripes of stripes[k] rows.
-    least_peak[u, n, k]: lowest known peak, in live bytes, of any cascades that cover positions
-        [u - n, u) with no more call overhead than stripes of stripes[k] rows.
+    least_cycles[k, p]: least call overhead, in cycles, of all parts before position p at stripe
+        height stripes[k].
+    least_peak[u, n, k]: lowest known peak, in live bytes, of any sequence of cascades that covers
+        positions [u - n, u) with no more call overhead than these parts have at height stripes[k].
     """
 
     stripes: Numbers
@@ -47,9 +47,10 @@ class Alternatives(NamedTuple):
 
 @compiled
 def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
-    """Return how many rows of each storage are available when cascade [lower, upper) begins.
+    """Return how many rows of each storage are computed before the cascade [lower, upper) begins.
 
-    Storages that the cascade does not read are counted as empty.
+    These are all rows of the storages that the cascade reads and earlier parts write; the entries
+    of the other storages are 0.
     """
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):
@@ -60,9 +61,9 @@ def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
 
 @compiled
 def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
-    """Return the first read of the part at position `a` whose storage lacks rows, or -1.
+    """Return the first read of a part that needs rows that are not yet computed, or -1.
 
-    These are rows that the part needs to compute its rows up to `end`.
+    The part at position `a` is to compute its output rows up to `end`.
     produced[s]: number of rows of storage s that have been computed.
     """
     for e in range(t.reads[a], t.reads[a + 1]):
@@ -90,7 +91,10 @@ def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -
 
 @compiled
 def slots_taken(slots: int, first: int, end: int) -> int:
-    """Return how many of the `slots` row slots of a storage rows [first, end) newly occupy."""
+    """Return the number of row slots that become occupied when rows [first, end) are computed.
+
+    slots: number of row slots of the storage: one per row, or a single one that all rows share.
+    """
     return min(end, slots) - min(first, slots)
 
 
@@ -98,7 +102,8 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 def slots_released(shared: int, dead: int, gone: int) -> int:
     """Return the number of row slots that become free when rows [dead, gone) of a storage die.
 
-    shared: number of rows that share their slot with the last row (rows minus slots).
+    shared: number of rows minus number of slots: 0 if each row has a slot of its own.  If all rows
+        share one slot, it becomes free when the last row dies.
     """
     return max(gone, shared) - max(dead, shared)
 
@@ -117,11 +122,11 @@ def overwritten_storage(
 ) -> int:
     """Return the index of the storage whose rows [first, end) a call overwrites in place, or -1.
 
-    The call computes rows [first, end) of the part at position `a`, and must be the last reader of
-    the overwritten rows.
+    The call computes rows [first, end) of the part at position `a`.  It must be the last reader of
+    the overwritten rows, and its output must be in the same memory region as that storage.
     lower, upper: positions [lower, upper) of the cascade.
     produced[s], dead[s]: how many of the first rows of storage s are computed, and dead.
-    region[s]: index of the memory region of storage s; it must be the same for both storages.
+    region[s]: index of the memory region of storage s.
     """
     for e in range(t.reads[a], t.reads[a + 1]):
         source = t.storage[e]
@@ -133,7 +138,10 @@ def overwritten_storage(
 
 @compiled
 def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
-    """Return the scratch bytes that the parts of the cascade [lower, upper) share."""
+    """Return the size of the scratch buffer that the parts of cascade [lower, upper) share.
+
+    It is the largest size that one of the parts needs.
+    """
     most = 0
     for p in range(lower, upper):
         most = max(most, t.scratch[p])
@@ -148,8 +156,8 @@ def run_cascade(
 
     stripe: maximum number of rows per call.
     ceiling: stop when the live bytes reach this number.
-    calls: array to which the calls are written, in the format of `execution.expand`; an array
-        without rows remains empty.
+    calls: output array, to which the calls are written in the format of `execution.expand`; if
+        it has no rows, the calls are not recorded.
 
     Returns the live bytes at the peak, the number of calls, and their overhead in cycles.  The peak
     is `UNBOUNDED` if more than `MOST_SHARED` parts have several consumers in the cascade.
@@ -211,10 +219,11 @@ def run_cascade(
 
 @compiled
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
-    """Return the lowest known peak of any cascades that cover positions [lower, upper).
+    """Return the lowest known peak of any sequence of cascades that covers [lower, upper).
 
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of the stripe height that limits the call overhead of the cascades.
+    k: index of a stripe height in `Alternatives.stripes`.  Only sequences with no more
+        call overhead than their parts have at this height are considered.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):
@@ -234,12 +243,13 @@ def enter_candidates(
     prune: bool,
     found: Numbers,
 ) -> tuple[int, int]:
-    """Simulate the cascades [lower, upper) with least <= lower < most and every stripe height.
+    """Simulate each cascade [lower, upper) with least <= lower < most, in every stripe height.
 
-    prune: as in `peak.candidates`; `alternatives` is updated.
-    found: array to which the rows of the result of `peak.candidates` are written.
+    alternatives: the stripe heights, and the peaks known so far; the latter are updated.
+    prune: as in `peak.candidates`.
+    found: output array, which receives one row per candidate in the format of `peak.candidates`.
 
-    Returns the number of these rows and the number of simulated calls.
+    Returns the number of candidates and the number of simulated calls.
     """
     unlisted = np.empty((0, 4), np.int64)
     known, cycles_before = alternatives.least_peak, alternatives.least_cycles
@@ -303,10 +313,10 @@ def enter_live_ranges(
 def read_time(
     t: RowTables, a: int, first: int, end: int, region: Numbers, access_times: Numbers
 ) -> int:
-    """Return the additional time, in fine units, of the reads of a call.
+    """Return the time that a call's reads of tensors take, constants excluded.
 
     The call computes rows [first, end) of the part at position `a`.
-    region, access_times: see `traffic.peaks_and_time`.
+    region, access_times: see `traffic.peaks_and_time`, which also defines the unit of time.
     """
     time = 0
     for e in range(t.reads[a], t.reads[a + 1]):
@@ -335,8 +345,8 @@ def run_with_traffic(
     """Simulate the given calls of a cascade with memory traffic.
 
     Parameters as in `traffic.peaks_and_time`.  Returns the peaks, the time, and whether every peak
-    is within its capacity.  The time may be negative, since an engine may run faster with tensors
-    in another region than the default one.
+    is within its capacity; if one is not, the simulation stops there, and the time is 0.  The time
+    may be negative, since an engine may run faster with tensors outside the default region.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

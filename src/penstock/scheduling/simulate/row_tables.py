@@ -30,7 +30,8 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p], accumulates[p], scratch[p]: see `model.rows.RowPart`.
     call_cycles[p]: overhead of each call, in cycles.
-    reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order of production.
+    reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their
+        missing rows are produced (`Plan.nearest_first`).
     resident[p]: bytes of the storages that exist before p and are read at p or later.
 
     By read:
@@ -70,7 +71,7 @@ def row_tables(
     keep_inputs: bool,
     nearest_first: bool,
 ) -> RowTables:
-    """Return the tables of the parts in an execution order.
+    """Return the `RowTables` of an execution order, given as indices of parts.
 
     Results are memoised, since the schedules of a frontier use only a few different orders.
 
@@ -142,7 +143,10 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
     """Return the bytes of the storages written before position p and read at p or later.
 
     The result has an entry for each p in [0, count]; network inputs count as written before 0.
-    sizes, maker, last: bytes of each storage, and the positions of `RowTables`.
+    sizes: bytes of each storage.
+    maker, last: positions of the part that writes each storage, and of its last reader, as in
+        `RowTables`.
+    count: number of parts.
     """
     gained = np.zeros(count + 2, np.int64)
     np.add.at(gained, maker + 1, sizes)
@@ -151,9 +155,10 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
 
 
 def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
-    """Return, for each storage, the largest sum of `RowRead.advance` along a path to it.
+    """Return, for each storage, how far the network's inputs are read in advance of it.
 
-    The paths begin at network inputs.
+    This is the largest sum of `RowRead.advance` along any path of parts from a network input to the
+    storage; 0 for the inputs.  The reads of a part are sorted by this measure.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

@@ -17,18 +17,22 @@ def peaks_and_time(
     access_times: Numbers,
     capacities: Numbers,
 ) -> tuple[Numbers, int] | None:
-    """Return the live bytes at the peak of each memory region, and the additional time of calls.
+    """Return the live bytes at the peak of each memory region, and the time of the calls.
+
+    The time is the sum of the overhead of the calls, the times in `constants`, and the access times
+    of the tensors that the calls read and write.  Times are in units of 1/`memories.FINE` cycle.
 
     lower, upper: the cascade consists of the parts at positions [lower, upper).
     calls: array of the cascade's calls, see `execution.expand`.
     region[s]: index of the memory region of storage s.
     extra[m]: bytes that are live in region m during the whole cascade.
-    constants[0, p - lower]: time for reading constants in the first call of the part at position p.
+    constants[0, p - lower]: time for reading constants in the first call of the part at position p,
+        and the change in its computing time if operands are outside the default region.
     constants[1, p - lower]: the same for each later call.
     access_times[m]: time per tensor region that a call accesses in region m, and per byte of it.
     capacities[m]: bytes available in region m.
 
-    Times are in fine units (`model.memories`).  Returns None if a peak exceeds its capacity.
+    Returns None if a peak exceeds its capacity.
     """
     peaks, time, fits = run_with_traffic(
         tables, lower, upper, calls, region, extra, constants, access_times, capacities

@@ -119,7 +119,10 @@ class _Printer:
             yield f"cost {name} = {attribute(cost, self.table)}"
 
     def _state(self, schedule: Schedule) -> Iterator[str]:
-        """Yield the lines that also apply to the following schedules: memory, copier, .."""
+        """Yield the lines `memory`, `copier`, `keep_inputs` and `gaps` for a schedule.
+
+        In the text, these lines also apply to the schedules that follow.
+        """
         yield f"memory {attribute(schedule.memory, self.table)}"
         if schedule.copier is not None:
             yield f"copier {name_or_string(schedule.copier)}"

@@ -131,7 +131,7 @@ def test_what_has_no_stripe_has_one_and_no_place_in_the_loops() -> None:
 
 
 def test_members_of_other_lengths_are_refused() -> None:
-    with pytest.raises(UsageError, match="of 2 axes has members of 2, 1, 2, 2, 2 numbers"):
+    with pytest.raises(UsageError, match="of 2 axes have 2, 1, 2, 2, 2 numbers"):
         StripeConfig((4, 4), (8, 8), (4,), (1, 2), (2, 2), (0, 0))
 
 

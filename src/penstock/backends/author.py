@@ -101,8 +101,8 @@ def implementations(
 def cycles(implementation: Implementation, node: Node) -> float:
     """Return the cycles of a single call of `implementation` that computes the whole output.
 
-    Raises BackendError if the kernel's cost of the whole output, or of one row, is not a valid
-    number of cycles.
+    Raises BackendError if the cost function returns no valid number of cycles, be it for the whole
+    output or for a single row, which the search evaluates later.
     """
     engine = node.op.engine if isinstance(node.op, Composite) else "accelerator"
     where = f'{engine}: the cost of "{implementation.name}", for {node.origin or node.name}'

@@ -96,7 +96,8 @@ class _BoundImplementation:
     def condition(self) -> bool | str:
         """Return True if the implementation can run the composite; otherwise the reason, or False.
 
-        The backend's own condition takes precedence over unsupported element types."""
+        If the backend's condition is not True, it is the result.  Otherwise, the result depends on
+        whether the element types are supported."""
         stated = self.described.condition
         return self._type_mismatch() or True if stated is True else stated
 
@@ -140,7 +141,9 @@ class _BoundImplementation:
         return breakdown_of(function, (self.offloaded, call), said, self.where)
 
     def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
-        """Return the cost of a call that computes `rows` rows and copies constants (`fillings`).
+        """Return the cost of a call that computes `rows` output rows and also copies constants.
+
+        fillings: these copies; the call itself or a later one reads each of them.
 
         Raises BackendError if `filled_cost` fails or returns no valid Breakdown."""
         function = self.described.filled_cost
@@ -212,7 +215,7 @@ class _BoundImplementation:
     def traffic(self, first: int, end: int) -> Mapping[str, int]:
         """Return the bytes that a call for output rows [first, end) moves, by name of the data.
 
-        Raises BackendError if the backend's `traffic` function returns anything else."""
+        Raises BackendError unless the backend's `traffic` function returns such a mapping."""
         assert self.described.traffic is not None
         with backend_code("traffic function", self.where):
             found: Any = self.described.traffic(self.offloaded, first, end)

@@ -27,7 +27,10 @@ _PROGRAM_PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class OffloadedGraph:
-    """A graph with the composites that accelerators claim; `cpu_fallbacks` lists the rest."""
+    """A graph in which the sub-graphs that accelerators run are composites.
+
+    cpu_fallbacks: the nodes that the CPU runs, each with its cycles and the reason why no
+        accelerator claims it."""
 
     graph: Graph
     cpu_fallbacks: tuple[CpuFallback, ...]
@@ -52,9 +55,10 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
 
 
 def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
-    """Return the graph with an accelerator's composites, after its graph passes, and the refusals.
+    """Run the accelerator's graph passes and make composites of the sub-graphs that it claims.
 
-    Refusals are reasons why nodes are not claimed, by node name."""
+    Returns the new graph and the refusals: for each node that is not claimed, by name, the reason.
+    The composites have no kernels yet."""
     graph = _after_passes(graph, accelerator, PassPhase.PRE_PARTITIONING)
     graph, refusals = partition(
         graph,
@@ -70,7 +74,7 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
 def _both(before: Mapping[str, str], fallback: CpuFallback) -> str:
     """Return the reason for a CPU fallback, preceded by the reasons of earlier accelerators.
 
-    `before`: the reasons of earlier accelerators, by node name."""
+    before: the joined reasons why earlier accelerators refused a node, by node name."""
     earlier = before.get(fallback.node.name)
     return f"{earlier}; {fallback.reason}" if earlier else fallback.reason
 
@@ -92,7 +96,8 @@ def require_no_cpu_fallback(fallbacks: Sequence[CpuFallback]) -> None:
 def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -> Program:
     """Return the program after the program passes of all accelerators, with encoded streams.
 
-    All passes of a phase run before those of the next phase."""
+    The passes of all accelerators in one phase run before those in the next phase; the streams are
+    encoded after the last phase."""
     for phase in _PROGRAM_PHASES:
         for accelerator in accelerators:
             program = _after_passes(program, accelerator, phase)
@@ -104,7 +109,7 @@ def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -
 def _after_passes(result: _Result, accelerator: Accelerator, phase: PassPhase) -> _Result:
     """Return the graph or program after the accelerator's passes of a phase.
 
-    Raises BackendError if a pass fails or returns anything else."""
+    Raises BackendError if a pass fails, or does not return a graph or a program, respectively."""
     for run in accelerator.passes(phase):
         found = _run(run, result, accelerator.target, phase)
         if type(found) is not type(result):

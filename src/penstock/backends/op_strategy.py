@@ -129,14 +129,16 @@ class OpStrategy:
         `folded`: indices of the main operator's constant inputs that no command reads, because
             tables replace them; they take no flash.
         `alignment_bytes`: rows of inputs and output start at multiples of this number.
-        `prefetch`: a function of Offloaded that returns the constants (a ConstantPrefetch) that
-            the accelerator copies into the memory that holds tensors before the first call,
-            possibly during earlier calls, or None for none.  `call.prefetched` is their address.
-            The compiler prefers such an implementation if the copy fits and saves cycles.
+        `prefetch`: a function of Offloaded that returns the constants to prefetch (a
+            ConstantPrefetch), or None for none.  Before the first call of the kernel, possibly
+            while other kernels run, the accelerator copies them into the memory that holds tensors.
+            `call.prefetched` is the address of the copy.  The compiler prefers an implementation
+            that prefetches if the copy fits and saves cycles.
         `placed_cost`: cost of a call whose tensors have addresses, if it depends on these; a
             function of Offloaded and a PlacedCall.  It includes the copies that the call makes.
-        `filled_cost`: cost of a call that copies constants, before tensors have addresses; a
-            function of Offloaded, a number of output rows, and Fillings.
+        `filled_cost`: cost of a call that also copies constants, used while tensors have no
+            addresses; a function of Offloaded, a number of output rows, and the copies (a tuple of
+            Fillings).
         `element_types`: the supported element types of the main operator's inputs and output.  By
             default they are int8, and int32 for biases.
 

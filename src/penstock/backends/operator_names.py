@@ -41,9 +41,9 @@ Kind = type[Op] | Fused
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """One sense of a name: a set of nodes, or of parts of nodes, that the name denotes.
+    """One of the operators that a name denotes, with restrictions.
 
-    kind: what the node or part computes.
+    kind: the class of the operator, or an operator that penstock fuses into layers (`Fused`).
     attributes: values that attributes of the node's operator must have.
     condition: a predicate of operator and site that must hold; None for no condition."""
 
@@ -52,7 +52,9 @@ class Sense:
     condition: Callable[..., bool] | None = None
 
     def fits(self, node: Node, kind: Kind) -> bool:
-        """Return whether this sense includes the part of `node` that computes `kind`."""
+        """Return whether this sense denotes the operator `kind` in `node`.
+
+        The caller guarantees that `kind` is the node's own operator or one fused into it."""
         return (
             kind is self.kind
             and has_attributes(node, self.attributes)
@@ -62,7 +64,7 @@ class Sense:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """All senses of a name."""
+    """All senses of a name; "image.resize2d", for example, denotes two operators."""
 
     senses: tuple[Sense, ...]
 
@@ -71,7 +73,7 @@ class Meaning:
         return tuple(sense.kind for sense in self.senses)
 
     def fits(self, node: Node, kind: Kind) -> bool:
-        """Return whether the name denotes the part of `node` that computes `kind`."""
+        """Return whether one of the senses denotes the operator `kind` in `node`."""
         return any(sense.fits(node, kind) for sense in self.senses)
 
 
@@ -152,9 +154,10 @@ def argument_counts(name: str) -> frozenset[int] | None:
 
 @cache
 def _input_counts() -> Mapping[Kind, frozenset[int]]:
-    """Return the numbers of inputs that each kind may have, according to its samples.
+    """Return the numbers of operands that a pattern may give each operator.
 
-    A bias may be omitted."""
+    They are the numbers of inputs in the samples in the operator's file and, for an operator with a
+    bias, also these numbers minus 1."""
     found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
         for sample in file.samples:

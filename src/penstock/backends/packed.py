@@ -86,10 +86,10 @@ class _Packing:
             self.nodes += _unpacking(output, node.output, self.pack, self.taken)
 
     def _packed(self, value: Value) -> Value:
-        """Return the packed form of a value.
+        """Return the packed form of an input of a composite.
 
-        If there is none yet, emit nodes that pack the value on the CPU; without `borders`, return
-        the value itself.
+        If the value is not packed yet, the result depends on `borders`: with it, new nodes pack the
+        value on the CPU; without it, the value stays unpacked and is returned itself.
         """
         if value.name not in self.packed_values:
             if not self.borders:
@@ -100,7 +100,11 @@ class _Packing:
         return self.packed_values[value.name]
 
     def _inner(self, node: Node, composite: Composite) -> tuple[Node, ...]:
-        """Return the composite's nodes, with those that unpack inputs and pack the output."""
+        """Return the nodes of the rewritten composite.
+
+        They are nodes that unpack its packed inputs, its own nodes and, if its output is to be
+        packed, nodes that pack it.
+        """
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):
             if value.name in self.packed_values:
@@ -117,7 +121,10 @@ class _Packing:
         return all(_is_image(v.type) for v in (*node.variable_inputs, node.output))
 
     def _is_read_elsewhere(self, node: Node) -> bool:
-        """Return whether the output is a graph output or has a reader that needs it unpacked."""
+        """Return whether the unpacked output of `node` is needed.
+
+        It is if it is a graph output or if one of its readers is not a packable composite.
+        """
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))
 

@@ -172,7 +172,10 @@ class _Search:
         self.position = {node.name: k for k, node in enumerate(self.graph.nodes)}
 
     def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:
-        """Add the first admissible match that ends with `node` as a composite."""
+        """Make a composite of the first admissible match of a pattern that ends with `node`.
+
+        Matches that are not admissible leave a reason in `refused`, except those that overlap an
+        earlier composite."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
@@ -191,7 +194,9 @@ class _Search:
         return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
 
     def refusals(self) -> Refusals:
-        """Return the highest-ranking reason of every node that is not claimed."""
+        """Return why each unclaimed node is not claimed, by node name.
+
+        Composites of earlier accelerators are left out."""
         unmatched = 0, f"no pattern of {self.engine} matches this node"
         return {
             node.name: self.refused.get(node.name, unmatched)[1]
@@ -200,9 +205,12 @@ class _Search:
         }
 
     def _escape(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
-        """Return rank and reason if a value inside the match is used outside it, else None.
+        """Return a refusal (rank, reason) if an intermediate value of a match is used outside it.
 
-        `names` are the nodes of the match; `last` computes its output."""
+        Returns None if there is no such value.
+
+        names: the names of the nodes of the match.
+        last: the node that computes its output, which may be used outside."""
         for name in sorted(names - {last.name}, key=self.position.__getitem__):
             if name in self.outputs:
                 return 1, f'matches, but "{name}" within it is an output of the network'
@@ -214,9 +222,12 @@ class _Search:
     def _broken_rule(
         self, names: frozenset[str], named: NamedPattern, rules: Sequence[Rule]
     ) -> tuple[int, str] | None:
-        """Return rank and reason if element types, predicate or a constraint refuse a match.
+        """Return a refusal (rank, reason) if a match of the pattern `named` breaks a rule.
 
-        Returns None if the match is accepted."""
+        Returns None if the match is accepted.  The rules are, in this order: operators support the
+        element types of their nodes, the predicate of the pattern holds, and `rules` hold.
+
+        names: the names of the nodes of the match."""
         node = self._composite(names, named.name)
         for name in sorted(names, key=self.position.__getitem__):
             problem = element_type_problem(self.graph.nodes[self.position[name]])
@@ -239,7 +250,9 @@ class _Search:
 
 
 def _check_pattern(named: NamedPattern, engine: str) -> None:
-    """Raise BackendError if a pattern cannot claim any node."""
+    """Raise BackendError unless the pattern can end with an operator.
+
+    A pattern that ends with a wildcard or a constant claims no node."""
     if any(isinstance(last, Operator) for last in last_operators(named.pattern)):
         return
     raise BackendError(
@@ -332,7 +345,9 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
 
 
 def _best(able: Sequence[Implementation], node: Node) -> Implementation:
-    """Return the implementation with the fewest cycles, or the first of several."""
+    """Return the implementation that computes the whole output in the fewest cycles.
+
+    In case of a tie, it is the first one."""
     return min(able, key=lambda i: cycles(i, node))
 
 

@@ -91,7 +91,10 @@ class _Search:
     )
 
     def match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> tuple[_Match, ...]:
-        """Return the distinct matches of the pattern with the term, in order of alternatives."""
+        """Return the distinct matches of `pattern` whose result is `term`; () if there are none.
+
+        They agree with `bindings`, made by the rest of the pattern.  Matches of alternatives are in
+        the order in which the pattern lists the alternatives."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -105,7 +108,9 @@ class _Search:
         return self.known[key]
 
     def _first_match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Yield the matches of a pattern that has no binding; bind a repeated pattern to `term`."""
+        """Yield the matches of `pattern`, for which `bindings` contains no term yet.
+
+        If the pattern is a repeated one, the matches bind it to `term`."""
         binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
         for found in self._matches(pattern, term, bindings):
             yield replace(found, bindings=found.bindings | binding)
@@ -131,7 +136,10 @@ class _Search:
     def _operator_matches(
         self, pattern: Operator, term: _Term, bindings: _Bindings
     ) -> Iterator[_Match]:
-        """Yield the matches of an operator with any stage of the term's node, last stage first."""
+        """Yield the matches of an operator with any stage of the node that leads to `term`.
+
+        The stages are the operators that the node computes in sequence, such as a convolution and
+        a clamp.  The last one comes first."""
         node = self.producers.get(term.name)
         if node is None:
             return
@@ -151,7 +159,8 @@ class _Search:
     ) -> Iterable[_Match]:
         """Return the extensions of the match `found` in which all operands match as well.
 
-        Relay's quantised operators ("qnn.") have scales and zero points after other operands."""
+        Names that begin with "qnn." are Relay's quantised operators.  Their arguments end with
+        scales and zero points, which are no operands in penstock and match as constants."""
         patterns = pattern.arguments or ()
         if pattern.name.startswith("qnn."):
             operands += (_NUMBER,) * (len(patterns) - len(operands))
@@ -168,7 +177,9 @@ class _Search:
 
 
 def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
-    """Return the patterns that occur more than once under some choice of alternatives."""
+    """Return the pattern objects that occur more than once within `pattern`.
+
+    Of two alternatives (`|`), a match uses one, so occurrences in both do not add up."""
     counts: dict[Pattern, Counter[Pattern]] = {}
 
     def count(one: Pattern) -> Counter[Pattern]:

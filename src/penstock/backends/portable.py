@@ -20,7 +20,7 @@ from penstock.scheduling.model.parts import Parts
 class Processor:
     """The cycle model of a processor, without stalls for memory accesses.
 
-    Its `memory` arguments are unused, since `Memories` computes these stalls."""
+    Its `memory` arguments are unused, since `MemorySystem` computes these stalls."""
 
     engine: Engine
 
@@ -41,7 +41,9 @@ class Processor:
         )
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the largest number of cycles that a call adds to those of the work."""
+        """Return the overhead of a call, in cycles in addition to its share of `work_cycles`.
+
+        It is the overhead of a call for an odd number of rows, which is at least that of others."""
         return self._call_cycles(part) + part.kernel.odd_cycles
 
     def cycles(
@@ -52,7 +54,9 @@ class Processor:
         return self.work_cycles(part) + len(stripes) * self._call_cycles(part) + odd
 
     def _call_cycles(self, part: Part) -> int:
-        """Return the cycles that a call for an even number of rows adds to those of the work."""
+        """Return the overhead of a call for an even number of rows, in cycles.
+
+        A call for an odd number of rows takes `Kernel.odd_cycles` more."""
         known = part.kernel.call_cycles
         return round(self.engine.cycles_per_call) if known is None else known
 
@@ -60,8 +64,9 @@ class Processor:
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
     """Return a graph's parts, one per node that computes something.
 
-    A part runs on the accelerator of its composite, or else on the target's first engine.  With
-    `stream_input`, the first parts represent the caller, which supplies the inputs row by row."""
+    A composite runs on its accelerator, every other node on the target's first engine.  With
+    `stream_input`, the parts of the nodes follow one additional part per graph input, in which the
+    caller supplies the input row by row."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     parts = [single_node_part(node, engine) for node in graph.nodes if not node.op.ALIAS]

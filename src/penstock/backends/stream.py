@@ -109,8 +109,9 @@ def _require_no_issues(program: Program, engine: str) -> None:
 class _Bases:
     """The buffers whose addresses a submission passes to the driver as bases.
 
-    They are all constants that a step uses and, in each writable memory, the one with the lowest
-    address among the buffers that it uses.
+    They are every constant that the step uses and, for each writable memory, the buffer with the
+    lowest address among those that the step uses.  Streams address every other buffer in a
+    writable memory by its distance from that one.
 
     buffers: all buffers of the program, by name.
     names: names of the bases, in the order in which they are passed.
@@ -153,7 +154,9 @@ class _Resolver:
     variables: Variables
 
     def command(self, command: Invoke | Issue | Transfer) -> AnyStreamCommand:
-        """Return the command as the encoder receives it."""
+        """Return the command in the form that the encoder receives.
+
+        Integers replace expressions, and places (a base and an offset) replace addresses."""
         match command:
             case Invoke():
                 arguments = tuple(map(self.argument, command.arguments))
@@ -200,10 +203,10 @@ class _Streams:
     """The concatenated streams of a step: one for each interval of rows that its calls compute.
 
     raw: the bytes of all streams.
-    begin: for each output row, the offset in bytes of the stream that computes rows from this row
-        on; 0 if there is no such stream.
-    size: for each output row, the size in bytes of this stream; 0 if there is none.
-    bases: names of the buffers whose addresses are passed as bases."""
+    begin: indexed by output row: the offset in `raw` of the stream whose interval begins at this
+        row; 0 if no interval begins there.
+    size: indexed likewise: the size of this stream in bytes, without padding; 0 if none begins.
+    bases: names of the buffers whose addresses are passed to the driver."""
 
     raw: bytes
     begin: tuple[int, ...]
@@ -229,9 +232,12 @@ class _Streams:
         return _Streams(raw, tuple(begin), tuple(size), bases.names)
 
     def submission(self, submit: Driver, buffer: str) -> Invoke:
-        """Return the invocation that replaces the body of a call; its first row selects the stream.
+        """Return the command that submits a stream; it replaces the body of each call of the step.
 
-        `submit` receives the stream; `buffer` is the name of the buffer that holds all streams."""
+        At run time, the first row of the call selects the stream from `begin` and `size`.
+
+        submit: the driver function that receives the stream.
+        buffer: the name of the constant buffer that holds `raw`."""
         used = [k for k, size in enumerate(self.size) if size]
         one = used[0] if len(used) == 1 else None
         begin: Expr = TableEntry(self.begin, FIRST) if one is None else self.begin[one]
@@ -242,8 +248,9 @@ class _Streams:
 def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
     """Return the function that formats a driver call in C, given the C texts of its arguments.
 
-    None stands for the plain form NAME(arguments).  A submission of a stream passes its bases as
-    one array, unless the backend has registered a `replace_call_extern`."""
+    It is the backend's `replace_call_extern`, if there is one.  Otherwise, for an accelerator with
+    command streams, it formats submissions, with all base addresses in one array.  If the result is
+    None, calls have the plain form NAME(arguments)."""
     submit = codegen.submit
     if submit is None or codegen.replace_call_extern is not None:
         return codegen.replace_call_extern
@@ -318,7 +325,10 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """Return the intervals of output rows that calls on `engine` compute, by step."""
+    """Map each step on `engine` to the intervals [first, end) of rows that its calls compute.
+
+    A step consists of the calls that differ only in their output rows.  Its key is the call for all
+    rows (`as_step`)."""
     found: dict[Call, set[tuple[int, int]]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:
@@ -351,7 +361,10 @@ def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
-    """Return the command with the bodies of calls replaced; `bodies` holds those of each step."""
+    """Return the command with new bodies for its calls, including calls within loops.
+
+    bodies: the new body of the calls of a step, by the step's call for all rows (`as_step`).  Calls
+        of other steps do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

@@ -116,9 +116,10 @@ class UMABackend(Registration):
     def accelerator(
         self, attributes: Mapping[str, object] | None = None, chip: Target | None = None
     ) -> Accelerator:
-        """Return the record that the compiler uses, with the attributes that the user set.
+        """Return the frozen record that describes the accelerator to the compiler.
 
-        `chip`: the target to which the accelerator is attached, by default the host.
+        attributes: the values that the user set; other attributes have their defaults.
+        chip: the target to which the accelerator is attached; by default the host.
 
         Raises BackendError if the description is invalid for the chip and the attributes, and
         UsageError if an attribute is unknown or its value invalid."""
@@ -147,9 +148,10 @@ class UMABackend(Registration):
         )
 
     def _open_choices(self, given: Mapping[str, object], chip: Target) -> Iterator[OpenChoice]:
-        """Yield the accelerator with other combinations of values of unset attributes.
+        """Yield the alternatives to the accelerator: other values of attributes with choices.
 
-        The values are the registered choices; `given` holds the attributes that the user set."""
+        The attributes that the user set, `given`, do not change.  The others take every combination
+        of their registered choices, except that of their defaults."""
         own = self._registered
         names = [name for name in own.attributes if name not in given]
         for found in product(*(own.choices[name].items() for name in names)):
@@ -167,7 +169,9 @@ class UMABackend(Registration):
 
     @property
     def _identity(self) -> str:
-        """The qualified name of the class, which a new definition in a notebook does not change."""
+        """The module and qualified name of the class.
+
+        A class that is defined again, as in a notebook cell that runs twice, has the same one."""
         return f"{type(self).__module__}.{type(self).__qualname__}"
 
     def _check_target_name(self) -> None:
@@ -200,7 +204,9 @@ def registered() -> Mapping[str, UMABackend]:
 
 
 def _on_nodes(judge: Judge, target: AcceleratorTarget) -> Callable[[Node], bool | str]:
-    """Return `judge` as a function of a composite node, with its name and docstring."""
+    """Return `judge`, a function of an Offloaded, as a function of a composite node.
+
+    The result has the name and the docstring of `judge`, because messages quote them."""
 
     def judged(node: Node) -> bool | str:
         return judge(Offloaded(node, target))

@@ -12,10 +12,12 @@ from penstock.errors import BackendError
 
 
 def read_sources(files: Files, bases: tuple[type, ...], where: str) -> tuple[tuple[str, str], ...]:
-    """Return the names and contents of files.
+    """Return the (name, contents) pairs of `files`, reading files that are given by name only.
 
-    `bases`: the backend's class and its base classes.  Each file is searched for in the folders of
-    the modules that define them, in order.  Raises BackendError if a file cannot be read."""
+    bases: the backend's class and its base classes.  A file is read from the first folder that
+        contains it among the folders of the modules that define these classes.
+
+    Raises BackendError, with `where` as the location, if a file cannot be read."""
     if isinstance(files, Mapping):
         return tuple(files.items())
     names = (files,) if isinstance(files, str) else files

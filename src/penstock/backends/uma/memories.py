@@ -74,7 +74,7 @@ def _resolved(
 
 
 def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
-    """Return the memory with its size in bytes.
+    """Return the memory with the size `size`: a number of bytes, or a string such as "32KiB".
 
     Raises BackendError if size, bandwidth or latency is invalid."""
     try:

@@ -327,11 +327,11 @@ class Registration(ABC):
 
     @property
     def _bases(self) -> tuple[type, ...]:
-        """The class and its base classes below `UMABackend`, the class itself first."""
+        """The class and those of its base classes that backends define, the class itself first."""
         bases = type(self).__mro__
         return tuple(b for b in bases if issubclass(b, Registration) and not _is_own(b))
 
 
 def _is_own(base: type) -> bool:
-    """Return whether a class is part of this package, not of a backend."""
+    """Return whether a class is part of `penstock.backends.uma`, not of a backend."""
     return base.__module__.startswith("penstock.backends.uma.")

@@ -48,7 +48,9 @@ class RegisteredStrategy:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCodegen:
-    """The arguments of `_register_codegen`; `sources` are (file name, contents) pairs, if known."""
+    """The arguments of `_register_codegen`.
+
+    sources: (file name, contents) pairs, or the registered function that returns the files."""
 
     fmt: str = "c"
     includes: str | Callable[[], str] | None = None
@@ -62,7 +64,8 @@ class RegisteredCodegen:
 class RegisteredMemory:
     """A memory whose size and bandwidth may depend on attributes.
 
-    region: the other properties; its size or bandwidth is 1 if a function returns it.
+    region: the other properties of the memory, such as its latency.  Use the following fields
+        instead of its size and bandwidth, which are placeholders (1) where a function returns them.
     size: bytes, a string such as "32KiB", or a function of the attributes.
     bandwidth_bytes_per_cycle: a number, or a function of the attributes."""
 

@@ -50,7 +50,7 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
         graph, refusals = claimed(graph, accelerator)
         before = {item.node.name: item.reason for item in fallbacks}
         graph, fallbacks = choose(graph, accelerator, cycles, refusals)
-        fallbacks = tuple(replace(item, reason=_both(before, item)) for item in fallbacks)
+        fallbacks = tuple(replace(item, reason=_all_reasons(before, item)) for item in fallbacks)
     return OffloadedGraph(graph, fallbacks)
 
 
@@ -71,7 +71,7 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
     return _after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals
 
 
-def _both(before: Mapping[str, str], fallback: CpuFallback) -> str:
+def _all_reasons(before: Mapping[str, str], fallback: CpuFallback) -> str:
     """Return the reason for a CPU fallback, preceded by the reasons of earlier accelerators.
 
     before: the joined reasons why earlier accelerators refused a node, by node name."""

@@ -179,7 +179,7 @@ class _Search:
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
-            reason = self._escape(names, node) or self._broken_rule(names, named, rules)
+            reason = self._outside_use(names, node) or self._broken_rule(names, named, rules)
             if reason is None:
                 self.found[node.name] = self._composite(names, named.name)
                 self.claimed |= names
@@ -204,7 +204,7 @@ class _Search:
             if node.name not in self.claimed and not isinstance(node.op, Composite)
         }
 
-    def _escape(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
+    def _outside_use(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
         """Return a refusal (rank, reason) if an intermediate value of a match is used outside it.
 
         Returns None if there is no such value.

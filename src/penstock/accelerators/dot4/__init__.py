@@ -146,8 +146,8 @@ def rounds_twice(offloaded: Offloaded) -> bool | str:
 def conv2d_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """Return the strategy of convolutions: one kernel, which computes row by row.  It computes as
-    many output columns at a time as there is room for sums in `sum_bytes` bytes of scratch."""
+    """Return the strategy of convolutions: one kernel, which computes row by row and, within a row,
+    blocks of columns whose sums fit into `sum_bytes` bytes of scratch."""
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d,
@@ -177,7 +177,7 @@ def dense_strategy(
 
 
 def columns_at_once(out_type: TensorType, target: AcceleratorTarget) -> int:
-    """Return the number of output columns computed at a time: the most whose sums fit into
+    """Return the number of output columns computed at a time: the largest whose sums fit into
     `sum_bytes` bytes, an attribute of the accelerator, but at least one."""
     held = int(target.attrs["sum_bytes"]) // (SUM_BYTES * out_type.shape[3])
     return max(1, min(held, out_type.shape[2]))

@@ -36,7 +36,8 @@ class NvdlaPort:
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Throughput of the units after the accumulators, in elements per cycle; 0 for a unit that the
-    configuration does not have."""
+    configuration does not have.  In NVDLA's terms, SDP performs single-point and element-wise
+    operations, PDP pooling, and CDP cross-channel operations."""
 
     single_point: int
     elementwise: int

@@ -88,7 +88,8 @@ class Convolution(Reach):
 
 @dataclass(frozen=True, slots=True)
 class RowPiece:
-    """Output rows [first, end), and input rows [lower, upper) that they depend on."""
+    """A part of a convolution: the output rows [first, end) that it computes, and the input rows
+    [lower, upper) that it reads."""
 
     first: int
     end: int

@@ -105,8 +105,8 @@ def layer_cycles(
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
-    """Return the cycles of a call that computes `rows` output rows, and the busy cycles of each
-    resource; tasks run one after the other."""
+    """Return the cycles of a call that computes `rows` output rows: the sum over its tasks, with
+    the busy cycles of each resource."""
     every = tasks(offloaded)
     return reduce(
         add,

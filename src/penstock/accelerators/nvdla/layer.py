@@ -116,7 +116,8 @@ UNCHANGED = Conversion()
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """Parameters of image input, which direct convolutions ignore."""
+    """Parameters of image input.  Direct convolutions ignore them; encoding and decoding preserve
+    them."""
 
     format: int = 0
     mapping: int = 0

@@ -75,7 +75,8 @@ class _Encoder:
         return self.call.operation
 
     def layers(self) -> Iterator[Sequence[Placed]]:
-        """Yield the register writes of each hardware layer."""
+        """Yield the register writes of each hardware layer of the issued task.  The rows that a
+        layer accesses have a constant pitch in every tensor."""
         first, end = self.call.first, self.call.end
         while first < end:
             reads = self.task.reads(first, first + 1)
@@ -114,8 +115,8 @@ class _Encoder:
             yield self._placed(layer, source, first)
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
-        """Yield the layers that compute output row `first`: copies of its window's rows to scratch,
-        followed by the computation."""
+        """Yield the layers that compute output row `first` if its input rows have no constant
+        pitch: layers that copy these rows to scratch, followed by the computation."""
         lower, upper = self.task.reads(first, first + 1)
         size, scratch = self.task.in_row_bytes, self.call.scratch
         assert scratch is not None

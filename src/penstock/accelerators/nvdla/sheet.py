@@ -289,7 +289,7 @@ def _growth(layer: SheetLayer) -> Fraction:
 
 
 def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
-    """Return the cycles of a layer's multiplications."""
+    """Return the cycles that the multipliers take for a layer, Winograd's saving included."""
     rows, columns = layer.mac_positions
     batch = hardware.fc_batch if layer.kind is SheetLayerKind.FULLY_CONNECTED else 1
     kernels = _up(layer.kernels * batch, page.kernels_at_once)

@@ -33,8 +33,8 @@ def tile_cycles(tiling: Tiling) -> float:
 
 
 def register_loads(tiling: Tiling) -> int:
-    """Return the number of loads of weight registers: one per tile, tap, group of outputs and group
-    of channels; 0 for layers without weights."""
+    """Return the number of loads of weight registers: one per tile, tap, group of 8 outputs and
+    group of 32 channels; 0 for layers without weights."""
     if not tiling.layer.reduced:
         return 0
     found = tiling.layer.cycles_per_point

@@ -84,7 +84,9 @@ class KernelChoices:
         states: tuple[MemoryAssignment, MemoryAssignment],
         units_per_cycle: int = 1,
     ) -> Iterator[ValuedCandidate]:
-        """Yield the cascade with each useful scratch size and, for a single part, each prefetch.
+        """Yield the cascade with each scratch size that allows a different choice of kernels.
+
+        A cascade of a single part is also yielded with each of the part's prefetching kernels.
 
         peak_bytes: live bytes at the peak with the least scratch memory.
         time: time with the preferred kernels, in units of 1 / `units_per_cycle` cycles.
@@ -115,7 +117,7 @@ class KernelChoices:
         states: tuple[MemoryAssignment, MemoryAssignment],
         units_per_cycle: int,
     ) -> Iterator[ValuedCandidate]:
-        """Yield a cascade of one part with each prefetch of the part.
+        """Yield a cascade of one part with each of the part's prefetching kernels.
 
         others_bytes: live bytes at the peak without scratch memory.
         time, states, units_per_cycle: as in `valued`.

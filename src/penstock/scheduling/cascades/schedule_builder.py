@@ -31,7 +31,7 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 class ScheduleBuilder:
     """Builds schedules from proposals.
 
-    order: the best execution order found; schedules report its optimality gap.
+    order: the execution order whose optimality gap the schedules report.
     """
 
     accounting: CostAccounting

@@ -75,7 +75,13 @@ def _chosen_proposals(
     options: Options,
     limit_bytes: float,
 ) -> list[Proposal]:
-    """Return the proposals from which schedules are built, least memory first."""
+    """Return the proposals from which schedules are built, least memory first.
+
+    Unless `options.partition` names another method, these are the proposals that need at most the
+    fraction `options.slack` more memory than the Pareto front (memory against time).  If there is a
+    second memory, proposals that do not use it, and proposals that store every tensor there that
+    fits, are added.
+    """
     if options.partition != CASCADES:
         return _whole_proposals(parts, orders, model, memories, options)
     every: list[Proposal] = []
@@ -105,7 +111,11 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 
 
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
-    """Return the best order found, and the orders to be split into cascades."""
+    """Return the order whose optimality gap is reported, and the orders to split into cascades.
+
+    `options.order` either names a single order, or asks for the order with the least peak memory
+    found; in the latter case, the order of the model file is tried as well.
+    """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))
     if options.order == LEAST:

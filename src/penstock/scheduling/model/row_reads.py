@@ -29,7 +29,7 @@ def row_parts(
     inputs: the graph inputs that are in memory before the first part runs.
     owners: name of the storage of each value, by value name.
 
-    Raises InternalError where a part reads an overwritten row of an accumulating storage.
+    Raises InternalError if a part reads a row of an accumulating storage other than the last.
     """
     values = {v.name: v for v in graph.variables()}
     read_first = [owners[v.name] for v in inputs]
@@ -53,12 +53,15 @@ def works_by_rows(part: Part) -> bool:
 
 
 def _shares_one_slot(part: Part) -> bool:
-    """Return whether all output rows share one slot, each row overwriting the previous one."""
+    """Return whether each output row of a part may overwrite the previous one in the same slot."""
     return part.kernel.accumulates and works_by_rows(part)
 
 
 def _check_last_rows(storages: tuple[Storage, ...], row_parts: tuple[RowPart, ...]) -> None:
-    """Raise InternalError where a part reads an overwritten row of an accumulating storage."""
+    """Raise InternalError if a part reads a row of an accumulating storage other than the last.
+
+    Each row of such a storage overwrites the previous one.
+    """
     for read in (read for part in row_parts for read in part.reads):
         storage = storages[read.storage]
         if storage.accumulates and read.done[0] < storage.rows - 1:

@@ -24,7 +24,7 @@ class RowTables(NamedTuple):
     rows[s], row_bytes[s], slots[s]: see `model.rows.Storage`.
     maker[s]: position of the part that computes it, or -1 for a network input.
     last[s]: last position that reads it, or -1; the number of parts if it must survive the run.
-    users[s]: the storage has the reads e = read[u] for u in [users[s], users[s + 1]).
+    users[s]: the reads of the storage are read[u] for u in [users[s], users[s + 1]).
 
     By position:
     written[p]: storage that the part writes.
@@ -37,7 +37,8 @@ class RowTables(NamedTuple):
     By read:
     storage[e], reader[e]: the storage, and the position that reads it.
     joint[e]: whether each output row may overwrite the row of the storage with the same number.
-    table[e]: needed[table[e] + n] and done[table[e] + n] are the entries n of `rows.RowRead`.
+    table[e]: start of the read's entries in `needed` and `done`: needed[table[e] + n] and
+        done[table[e] + n] are `needed[n]` and `done[n]` of its `model.rows.RowRead`.
     """
 
     rows: Numbers

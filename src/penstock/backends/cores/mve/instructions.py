@@ -30,9 +30,12 @@ outputs and tap."""
 
 
 def convolution(pixels: int, outputs: int, steps: int, gather: int, *, signed: bool) -> int:
-    """Return the instructions of a convolution with `outputs` channels.
+    """Return the instructions of a convolution with `outputs` output channels.
 
-    `gather`: the instructions that gather its windows."""
+    pixels: number of output pixels.
+    steps: number of vectors of 16 bytes that hold a window.
+    gather: instructions that copy all windows to scratch; 0 if they are read in place.
+    signed: whether the requantisation form corrects negative accumulators."""
     tile = TILE + TILE_STEP * (steps - 1) + TILE_CORRECTIONS * signed
     return -(-pixels // 2) * (PAIR + -(-outputs // 4) * tile) + gather
 
@@ -40,26 +43,33 @@ def convolution(pixels: int, outputs: int, steps: int, gather: int, *, signed: b
 def gathered_windows(pixels: int, rows: int, steps: int) -> int:
     """Return the instructions that gather the windows of all pixels one by one.
 
-    A window has `rows` rows and occupies `steps` vectors."""
+    A window has `rows` rows and occupies `steps` vectors of 16 bytes."""
     return pixels * (GATHERED_WINDOW + GATHERED_ROW * rows + GATHERED_VECTOR * steps)
 
 
 def gathered_strips(copies: int, channels: int) -> int:
-    """Return the instructions that gather strips by `copies` copies of pixels.
+    """Return the instructions that gather strips, pixel by pixel, in `copies` copies.
 
-    A pixel has `channels` bytes."""
+    A strip is a copy, with padding, of the input that the windows of one output row read.  A pixel
+    has `channels` bytes."""
     return copies * (STRIP + GATHERED_VECTOR * -(-channels // 16))
 
 
 def depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
     """Return the instructions of a depthwise convolution.
 
-    `blocks`: blocks of sixteen channels; `runs`: how often tap addresses are computed."""
+    pixels: number of output pixels, or of pairs if the kernel computes two pixels together.
+    blocks: number of blocks of sixteen channels.
+    runs: how often the kernel computes the addresses of taps.
+    signed: whether the requantisation form corrects negative accumulators."""
     return pixels * (PIXEL + blocks * (NINE_TAPS + NINE_CORRECTIONS * signed)) + runs * RUN
 
 
 def fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) -> int:
-    """Return the instructions of a fully connected layer."""
+    """Return the instructions of a fully connected layer.
+
+    `steps`: vectors of 16 bytes that hold the inputs of an output; `signed`: whether the
+    requantisation form corrects negative accumulators."""
     eight = EIGHT + EIGHT_STEP * (steps - 1) + EIGHT_CORRECTIONS * signed
     return batches * (ROW + -(-outputs // 8) * eight)
 
@@ -72,5 +82,5 @@ def weighted_sum(elements: int, rows: int) -> int:
 def average_pool(eights: int, rows: int, columns: int) -> int:
     """Return the instructions of average pooling with windows of `rows` by `columns` taps.
 
-    `eights`: the number of outputs divided by eight."""
+    `eights`: number of groups of eight outputs."""
     return eights * (POOL_EIGHT + rows * (POOL_ROW + POOL_TAP * columns))

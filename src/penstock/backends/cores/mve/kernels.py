@@ -86,7 +86,7 @@ def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int]
 
 
 def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
-    """Return the kernel parameters of the requantisation; `bits`: fraction bits of the form."""
+    """Return the kernel parameters (name, value) of a requantisation with `bits` fraction bits."""
     form = layer.form
     return (
         ("least", layer.least),
@@ -109,7 +109,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     layer, bits = found
     weights = layer.weights
     steps = -(-weights.shape[1] // VECTOR)
-    strips = _strips(op, site)
+    strips = _strip_columns(op, site)
     if strips:
         by_taps = weights.reshape(outputs, op.rows.size, op.columns.size, x.shape[3])
         weights = by_taps.swapaxes(1, 2).reshape(weights.shape)
@@ -150,28 +150,28 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     )
 
 
-def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strips: int, steps: int) -> int:
-    """Return the number of instructions that gather the windows.
+def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps: int) -> int:
+    """Return the instructions that copy all input windows, of `steps` vectors each, to scratch.
 
-    The windows of an output row are in a strip of `strips` columns, or separate if that is 0; a
-    window occupies `steps` vectors."""
+    `strip_columns`: as returned by `_strip_columns`; if 0, windows are copied one by one."""
     images, height, width, _ = site.output.shape
-    if strips:
-        copies = images * height * op.rows.size * strips
+    if strip_columns:
+        copies = images * height * op.rows.size * strip_columns
         return instructions.gathered_strips(copies, site.inputs[0].shape[3])
     return instructions.gathered_windows(images * height * width, op.rows.size, steps)
 
 
-def _strips(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
-    """Return the columns of the strip that holds all windows of an output row; 0 for no strip.
+def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
+    """Return the number of input columns in a strip; 0 if the kernel uses no strips.
 
-    The kernel uses a strip if windows overlap, a column fills at least a vector, and the strip has
-    at most `MOST_STRIP_BYTES` bytes."""
+    A strip is a copy, with padding, of the input that the windows of one output row read.  The
+    kernel uses strips if windows overlap, a pixel fills at least a vector, and a strip has at most
+    `MOST_STRIP_BYTES` bytes."""
     channels = site.inputs[0].shape[3]
-    strips = (site.output.shape[2] - 1) * op.columns.stride + op.columns.size
+    columns = (site.output.shape[2] - 1) * op.columns.stride + op.columns.size
     shared = op.columns.dilation == 1 and op.columns.size > op.columns.stride
-    small = strips * op.rows.size * channels <= MOST_STRIP_BYTES
-    return strips if shared and small and channels >= VECTOR else 0
+    small = columns * op.rows.size * channels <= MOST_STRIP_BYTES
+    return columns if shared and small and channels >= VECTOR else 0
 
 
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
@@ -186,15 +186,16 @@ def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], step
 
 
 def _inner_range(window: Window, extent: int) -> tuple[int, int]:
-    """Return the half-open range of outputs whose windows are inside an input axis of `extent`."""
+    """Return (lower, upper): the windows of outputs [lower, upper) are inside an input axis of
+    `extent` elements."""
     lower = -(-window.before // window.stride)
     return lower, max(0, (extent - window.extent + window.before) // window.stride + 1)
 
 
 def _packed_weights(weights: Int64s, together: int) -> Table:
-    """Return weights of shape (channels, taps), reordered and padded with zeros.
+    """Return weights of shape (channels, taps), padded with zeros and reordered.
 
-    The order is (groups of `together` channels, vectors, channels of the group, lanes)."""
+    Order: groups of `together` channels, vectors of 16 taps, channels of a group, taps."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // together) * together, -(-taps // VECTOR) * VECTOR), np.int8)
     padded[:channels, :taps] = weights
@@ -203,10 +204,10 @@ def _packed_weights(weights: Int64s, together: int) -> Table:
 
 
 def _packed_scales(layer: CertifiedLayer, together: int) -> Table:
-    """Return the scales of each group of `together` channels as int32 words.
+    """Return the requantisation constants of each group of `together` channels as int32 words.
 
-    A group has one base per four channels, then all offsets, corrections (of signed forms only) and
-    factors."""
+    A group has one base per four channels, then one offset, one correction (if `Form.corrects`) and
+    one factor per channel: first all offsets, then all corrections, then all factors."""
     columns = _form_rows(layer)
     padded = np.zeros((len(columns), -(-columns.shape[1] // together) * together), np.int64)
     padded[:, : columns.shape[1]] = columns
@@ -217,9 +218,9 @@ def _packed_scales(layer: CertifiedLayer, together: int) -> Table:
 
 
 def _form_rows(layer: CertifiedLayer) -> Int64s:
-    """Return base, offset, correction (of signed forms only) and factor as rows of an array.
+    """Return the requantisation constants, with one column per channel.
 
-    Each channel has a column."""
+    The rows are base, offset (with the bias), correction (if `Form.corrects`) and factor."""
     form = layer.form
     corrections = (form.correction,) if form.corrects else ()
     return np.stack([form.base, layer.offset, *corrections, form.factor])
@@ -268,8 +269,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 def _together(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of pixels that the depthwise kernel computes together.
 
-    It is 2 for eight channels, 1 for sixteen or more, and 0 if the kernel does not support the
-    layer."""
+    It is 2 for eight channels, 1 for sixteen or more, and 0 for layers that are not supported."""
     channels = site.inputs[0].shape[3]
     if op.multiplier != 1 or op.rows.size != 3 or op.columns.size != 3:
         return 0
@@ -293,19 +293,19 @@ def _blocks(channels: int) -> Int64s:
 
 
 def _pairs_fit(weights: Int64s) -> bool:
-    """Return whether the products of two neighbouring taps always have a sum that fits 16 bits.
+    """Return whether w0 * x0 + w1 * x1 fits 16 bits for all pairs of taps and int8 inputs x0, x1.
 
-    `weights`: of shape (channels, taps)."""
+    `weights`: of shape (channels, 9).  Taps 0 to 7 form four pairs; the last tap is alone."""
     pairs = weights[:, : NINE - 1].reshape(-1, 2)
     lower, upper = reachable(pairs, np.zeros(len(pairs), np.int64), -128, 128)
     return bool(lower.min() >= -(2**15) and upper.max() <= 2**15)
 
 
 def _packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
-    """Return weights and scales of each block of sixteen channels, with shape (blocks, bytes).
+    """Return weights and requantisation constants of each block of sixteen channels.
 
-    A block has the weights tap by tap, then offsets, corrections (of signed forms only) and
-    factors, then one base per four channels."""
+    Shape: (blocks, bytes).  A block has the weights tap by tap, then offsets, corrections (if
+    `Form.corrects`) and factors, then one base per four channels."""
     weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
     lanes = layer.weights.reshape(-1, VECTOR, NINE)
     weights[:, :, LANES] = lanes.swapaxes(1, 2)
@@ -317,7 +317,7 @@ def _packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
 def _runs(op: DepthwiseConv2D, site: Site) -> int:
     """Return how often the kernel computes the addresses of taps.
 
-    It computes them once for the inner pixels of a row (`_inner_range`), and for other pixels."""
+    It does so once for all inner pixels of a row (`_inner_range`), and once per other pixel."""
     images, height, width, _ = site.output.shape
     _, rows, columns, _ = site.inputs[0].shape
     top, bottom = _inner_range(op.rows, rows)
@@ -361,9 +361,9 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """Return the kernel that computes a shifted weighted sum of two tensors of equal shape.
+    """Return the kernel that computes (a * left + b * right + offset) >> shift element by element.
 
-    Returns None if no such sum equals the operator."""
+    Returns None if the shapes of a and b differ, or if no constants make the result exact."""
     found = sum_params(op, site)
     if found is None:
         return None

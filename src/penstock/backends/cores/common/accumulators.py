@@ -30,7 +30,7 @@ def reference_channels(op: Requantised, site: Site) -> Channels:
 
 
 def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
-    """Return the same as `reference_channels`, but for other weights, of shape (channels, taps).
+    """Return the same as `reference_channels`, but with `weights`, of shape (channels, taps).
 
     Padding needs no special case: it reads zeros, which are inside the range of the inputs."""
     x = site.inputs[0]

@@ -27,7 +27,7 @@ Figures = Mapping[str, float]
 
 
 def no_odd_cycles(kernel: Kernel) -> int:
-    """Return 0: no kernel takes longer for an odd number of pixels."""
+    """Return 0: the additional cycles of kernels that do not compute pixels in pairs."""
     return 0
 
 
@@ -38,7 +38,8 @@ class CycleModel:
     package: the name of the family's package, which contains `figures.toml`.
     counts: returns how often each section of a kernel runs for the whole output; None for kernels
         that already contain their cycles.
-    odd_cycles: returns the additional cycles of a call that computes an odd number of pixels."""
+    odd_cycles: returns the cycles that a call takes in addition to those of the counts if it
+        computes an odd number of pixels; nonzero only for kernels that compute pixels in pairs."""
 
     package: str
     counts: Callable[[Op, Site, Kernel], Counts | None] = portable_counts
@@ -46,7 +47,7 @@ class CycleModel:
 
     @property
     def figures(self) -> Mapping[str, Figures]:
-        """The cycles per run of the sections of each kernel, by the kernel's name."""
+        """The fitted cycles per run of each section of a kernel, by the kernel's name."""
         return _figures(self.package)
 
     def priced(self, op: Op, site: Site, kernel: Kernel) -> Kernel:

@@ -59,16 +59,18 @@ class CertifiedLayer:
 
     @property
     def offset(self) -> Int64s:
-        """Biases shifted to the precision of the form, plus its offsets, wrapped to int32.
+        """The form's offset of each channel, plus the bias shifted left by the fraction bits.
 
-        Wrapping is correct because the sum of bias and products is proved to fit int32."""
+        Values wrap to int32, which is correct because the sum of bias and products is proved to fit
+        int32."""
         return wrap_int32((self.bias << self.form.fraction_bits) + self.form.offset)
 
     @property
-    def clamps(self) -> tuple[tuple[str, int], ...]:
+    def shared_params(self) -> tuple[tuple[str, int], ...]:
         """Kernel parameters (name, value) of requantisation that are the same for all channels.
 
-        They are the bounds of the outputs, the shift, and whether the form has corrections."""
+        They are the inclusive bounds of the outputs, the right shift, and whether the form corrects
+        negative accumulators."""
         form = self.form
         return (
             ("least", self.least),
@@ -108,7 +110,7 @@ def certified_layer(
 
 @lru_cache(maxsize=1024)
 def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, ...]) -> Certificate:
-    """Return a requantisation form proved exact for a layer, and the channels that it excludes.
+    """Return the requantisation form of a layer, and the channels for which it is not proved exact.
 
     The arguments are those of `certified_layer`."""
     channels = variable_channels(op, site).only(np.array(order))
@@ -117,7 +119,9 @@ def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, .
 
 @lru_cache(maxsize=64)
 def variable_weights(op: LayerOp, site: Site) -> Int64s:
-    """Return the weights, (channels, taps), with zeros for constant channels; read-only."""
+    """Return the weights, of shape (channels, taps), with zeros for constant channels.
+
+    The array is cached and therefore read-only."""
     weights = weight_matrix(op, site)
     weights[constant_outputs(op, site)[0]] = 0
     weights.setflags(write=False)
@@ -126,16 +130,17 @@ def variable_weights(op: LayerOp, site: Site) -> Int64s:
 
 @lru_cache(maxsize=64)
 def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
-    """Return whether each channel is constant, and one possible output value of each channel.
+    """Return whether each channel is constant, and its output for its least accumulator.
 
-    The latter is the only value of a constant channel."""
+    The latter is the only output of a constant channel."""
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     return ends[:, 0] == ends[:, 1], ends[:, 0]
 
 
 def variable_channels(op: LayerOp, site: Site) -> Channels:
-    """Return `reference_channels` of the layer with zero weights for constant channels.
+    """Return the reference's requantisation and the accumulator range of each channel.
 
-    The accumulators of a constant channel then have a single value."""
+    Unlike in `reference_channels`, the weights of constant channels are zero, so that their
+    accumulators always equal the bias."""
     return reference_channels_with(op, site, variable_weights(op, site))

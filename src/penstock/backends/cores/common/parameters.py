@@ -26,7 +26,7 @@ def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
 
 
 def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Return the parameters of a kernel that adds two tensors as a shifted weighted sum.
+    """Return the kernel parameters of a shifted weighted sum of two tensors (`weighted_pairs`).
 
     Returns None if the tensors differ in shape, or if no such sum equals the operator for all
     pairs of input elements."""
@@ -40,7 +40,7 @@ def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
 
 
 def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Return the constants of a shifted weighted sum that equals the operator.
+    """Return the constants (name, value) of a shifted weighted sum that equals the operator.
 
     The sum is (a * left + b * right + offset) >> shift.  Returns None if no constants yield the
     outputs of the operator for all pairs of int8 elements a, b."""

@@ -38,14 +38,16 @@ def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def _elementwise(op: Op, site: Site) -> Counts:
-    """Return the counts of kernels that compute single output elements or whole pixels."""
+    """Return the counts of pixels, output elements and multiply-accumulates.
+
+    They apply to all kernels without an entry in `COUNT_FUNCTIONS`."""
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
     return {"pixel": y.elements // y.shape[-1], "output": y.elements, "step": work.macs}
 
 
 def _windows(p: Params, site: Site) -> tuple[int, int, int]:
-    """Return the numbers of window rows and of window columns inside the input, and of images.
+    """Return three numbers: window rows and window columns inside the input, and images.
 
     Window rows are summed over the output rows of an image, and window columns over its output
     columns."""
@@ -78,7 +80,7 @@ def taps_inside(
 
 
 def _convolution(p: Params, site: Site) -> Counts:
-    """Return the counts of `conv2d_s8`.
+    """Return how often each section of `conv2d_s8` runs.
 
     One innermost loop processes a row of a window if its taps are contiguous, or else one tap."""
     rows, columns, images = _windows(p, site)
@@ -116,7 +118,9 @@ def _pool(p: Params, site: Site) -> Counts:
 
 
 def _reduction(p: Params, site: Site) -> Counts:
-    """Return the counts of reductions, whose innermost loops run over channels."""
+    """Return how often each section of a reduction kernel runs.
+
+    Its innermost loop iterates over channels."""
     outputs = site.output.elements
     reads = outputs * p["span_n"] * p["span_h"]
     loops = reads * p["span_w"]
@@ -124,9 +128,10 @@ def _reduction(p: Params, site: Site) -> Counts:
 
 
 def _running(p: Params, site: Site) -> Counts:
-    """Return the counts of pools that process a window one input row at a time.
+    """Return how often each section of `running_max_s8` or `running_sum_s8` runs.
 
-    The output holds the intermediate results between rows."""
+    These kernels accumulate over the input rows: they compute row r of the output from row r of the
+    input and row r - 1 of the output."""
     rows = row_count(site.inputs[0].shape)
     columns = taps_inside(p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"], 1)
     return {
@@ -151,13 +156,16 @@ def _rearranged(p: Params, site: Site) -> Counts:
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:
-    """Return the counts of `copies` copies of `size_bytes` bytes; compilers inline small ones."""
+    """Return the counts of sections "copy" and "byte" for `copies` copies of `size_bytes` bytes.
+
+    For at most `MOST_SMALL_BYTES` bytes, the sections are "small copy" and "small byte", because
+    compilers inline such copies."""
     small = "small " * (size_bytes <= MOST_SMALL_BYTES)
     return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
 
 
 def _strided(p: Params, site: Site) -> Counts:
-    """Return the counts of `strided`, which copies elements of pixels and fills padding.
+    """Return how often each section of `strided` runs, which slices or pads a tensor.
 
     It copies the channels of a pixel at once if their step is 1, or else one by one."""
     inside = {
@@ -203,7 +211,7 @@ def _concatenated_columns(p: Params, site: Site) -> Counts:
 
 
 def _transposed(p: Params, site: Site) -> Counts:
-    """Return the counts of `transpose_conv_s8`.
+    """Return how often each section of `transpose_conv_s8` runs.
 
     A tap contributes to an output only if the stride divides the distance between them."""
     outputs = site.output.elements

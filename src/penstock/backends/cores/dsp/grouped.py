@@ -111,7 +111,7 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
             ("groups", len(groups.starts)),
             ("group_in", depth),
             ("group_out", groups.merged * groups.outputs),
-            *layer.clamps,
+            *layer.shared_params,
         ),
         tables=(
             ("weights", weights),

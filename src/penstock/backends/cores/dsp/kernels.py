@@ -151,7 +151,7 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
             ("spread", outputs * is_spread),
             ("found_at", found_at),
             ("outsiders", outsiders),
-            *layer.clamps,
+            *layer.shared_params,
         ),
         tables=(
             ("weights", weights),
@@ -242,7 +242,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
             *columns,
             ("quads", outputs // tiles.QUAD),
             ("quads_rest", outputs % tiles.QUAD),
-            *layer.clamps,
+            *layer.shared_params,
         ),
         tables=(
             ("weights", weights),
@@ -297,7 +297,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
             *sliding.shape_params(x.shape, site.output.shape),
             *sliding.window_params(op.rows, op.columns),
             *inner_columns(op.columns, x.shape[2]),
-            *layer.clamps,
+            *layer.shared_params,
         ),
         tables=(
             ("weights", taps.packed_weights(layer.weights)),
@@ -339,7 +339,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
             ("batches", x.elements // depth),
             ("in_c", depth),
             ("out_c", outputs),
-            *layer.clamps,
+            *layer.shared_params,
         ),
         tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
         folded=(1, 2),

@@ -138,9 +138,10 @@ class Offloaded:
         return self.node.op.work(self.node.site, self._first(rows))
 
     def bytes(self, rows: int) -> int:
-        """Return the total bytes of the first `rows` output rows and of what they depend on.
+        """Return the bytes that computing the first `rows` output rows reads and writes.
 
-        The latter are the regions of inputs and constants that computing these rows reads."""
+        They are the sizes of these rows and of the region of each input, constants included, that
+        they depend on."""
         out = self._first(rows)
         needs = (*self.node.op.needs(self.node.site, out), out)
         types = (*self.inputs, self.output)

@@ -62,8 +62,8 @@ def partition(
     Patterns claim nodes in order of registration, each from the outputs upwards, the largest match
     first.  A match is refused if one of its nodes is already claimed, if a node outside reads an
     intermediate value, if an operator does not support its element types, or if the predicate or a
-    constraint refuses it.  With `merge`, adjacent composites form one region.  Raises BackendError
-    if a function of the backend fails.
+    constraint refuses it.  With `merge`, adjacent composites share a region number
+    (`compiler_regions.py`).  Raises BackendError if a function of the backend fails.
     """
     search = _Search(graph, engine)
     for named in patterns:

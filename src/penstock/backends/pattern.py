@@ -230,7 +230,10 @@ def _check_arguments(name: str, patterns: tuple[object, ...]) -> None:
 
 
 def _check_biased(pattern: object, where: str) -> None:
-    """Raise BackendError unless the pattern can end with a layer that has a bias."""
+    """Raise BackendError unless `pattern`, the first argument of bias_add, can end with a layer.
+
+    A layer is an operator with a bias input.  A wildcard does not suffice, since it matches only
+    values of the graph, and the sum before the bias is none."""
     assert isinstance(pattern, Pattern)
     biased = {name: op for name, op in operators().items() if op.BIAS_INPUT is not None}
     last = [p.name for p in last_operators(pattern) if isinstance(p, Operator)]
@@ -248,7 +251,8 @@ def _check_biased(pattern: object, where: str) -> None:
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
     """Raise BackendError for an attribute that no operator at the end of the pattern has.
 
-    It is also an error if an attribute is an enumeration without the given member."""
+    It is also an error if an attribute is an enumeration without the given member.  A pattern that
+    may end with a wildcard or a constant is not checked."""
     last = tuple(last_operators(pattern))
     if not all(isinstance(p, Operator) for p in last):
         return

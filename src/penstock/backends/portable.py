@@ -27,7 +27,8 @@ class Processor:
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Return the cycles of computing the part's whole output, without the cost per call.
 
-        They are those of the kernel's own model, or else linear in MACs, elements and loops."""
+        They are `Kernel.work_cycles`, if the kernel states them; otherwise, the result is a linear
+        function of the numbers of MACs, elements and loops."""
         if not part.nodes:
             return 0
         if part.kernel.work_cycles is not None:
@@ -65,8 +66,8 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
     """Return a graph's parts, one per node that computes something.
 
     A composite runs on its accelerator, every other node on the target's first engine.  With
-    `stream_input`, the parts of the nodes follow one additional part per graph input, in which the
-    caller supplies the input row by row."""
+    `stream_input`, the result begins with one additional part per graph input.  It stands for the
+    caller, which supplies the input row by row."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     parts = [single_node_part(node, engine) for node in graph.nodes if not node.op.ALIAS]

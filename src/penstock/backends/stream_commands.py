@@ -73,7 +73,7 @@ class StreamCommand:
 class StreamOperation(Generic[Record]):
     """A resolved `Issue` command: an operation of the accelerator, and the addresses that it uses.
 
-    operation: the accelerator's record, unchanged.
+    operation: the dataclass that the kernel passed to `KernelCall.issue`, unchanged.
     first, end: the operation computes rows [first, end) of its result.
     inputs: the rows that this call reads of each input, in the order of the `Issue`.
     tables, scratch, prefetched: constants, working memory, and prefetched constants."""

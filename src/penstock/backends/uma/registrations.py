@@ -79,7 +79,7 @@ class Registrations:
     """All registrations of a backend.
 
     attributes: the default of each attribute, by name.
-    choices: values of each attribute that the compiler may try, with a note on each, by name.
+    choices: by name of the attribute, the values that the compiler may try, each with a note.
     least: the smallest valid values of some attributes, by name.
     patterns: name, pattern and predicate of each pattern.
     tilers: the name of an operator or pattern, and its tiler."""

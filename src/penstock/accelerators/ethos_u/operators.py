@@ -48,8 +48,8 @@ def hardware(offloaded: Offloaded) -> EthosUConfiguration:
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:
-    """Return the operation of the main operator, before segments and order of its weights are
-    selected."""
+    """Return the operation of the main operator, with a single segment of constants and the default
+    order of weights; `schedule` selects better ones."""
     kind = offloaded.main.kind
     if kind in LOOKUPS:
         found = _same_shape(offloaded, NpuFunction.LOOKUP)

@@ -177,7 +177,7 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
 
 
 def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of the multipliers, which are 0, the output unit, command issue, and all
+    """Return the cycles of the multipliers (always 0), the output unit, command issue, and all
     three together, for element-wise operations."""
     elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))

@@ -104,7 +104,7 @@ class Flight:
         _keep_last(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
 
     def end(self, *, waited: bool) -> tuple[str, ...]:
-        """Return the positions of the copies that may be outstanding at the end of the stream.
+        """Return the positions in the stream of the copies that may be outstanding at its end.
         Raises BackendError if there are any and `waited` is True."""
         found = tuple(copy.where for copy, _ in self.copies)
         if found and waited:

@@ -200,7 +200,7 @@ class _Slice:
 
     def weights(self) -> Any:
         """Return all weights of the slice, including the zeros of its runs."""
-        while self._turn():
+        while self._read_chunks():
             pass
         quotients = np.zeros(self.coded.count, np.int64) if self.plain else self._quotients()
         weights = self.palette.signed(self.coded.values(self.bits, quotients))
@@ -209,7 +209,7 @@ class _Slice:
         runs = self.runs.values(self.bits, self._run_quotients())
         return self._with_runs(weights, runs)
 
-    def _turn(self) -> bool:
+    def _read_chunks(self) -> bool:
         """Read the next chunk of weights and the next chunk of runs, and then the remainders of the
         previous chunks. Return False if there was no chunk left to read.
 

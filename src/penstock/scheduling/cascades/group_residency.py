@@ -132,7 +132,7 @@ def group_too_large(
     memories: MemorySystem,
     options: Options,
 ) -> CapacityError:
-    """Return the error that a group's tensors do not fit into the second memory.
+    """Return the error to raise if the tensors of groups do not fit into the second memory.
 
     order: the execution order in which their live bytes exceed its capacity.
     kept: the nodes that write the tensors to be stored in the second memory.

@@ -291,11 +291,13 @@ class RegionSearch:
         return int(peaks[0]), time + stall
 
     def _call_change(self, position: int, region: Numbers) -> Numbers:
-        """Return how much slower a part computes than with all operands in the default region.
+        """Return the change in the computing time of a part's calls due to its operands' regions.
 
-        An array of two elements, in units of 1/`FINE` cycle: the difference in the part's first
-        call, and in each later call, according to the cost model.  It may be negative, and does
-        not include access times.
+        region: index of the memory region of each storage.
+
+        The result is an array of two elements, in units of 1/`FINE` cycle: how much longer the
+        part's first call, and each later call, takes than with all operands in the default region.
+        The cost model determines these times, which do not include access times.
         """
         operands = self._operands[position]
         pairs = tuple((name, self._regions[region[s]]) for name, s in operands if region[s])

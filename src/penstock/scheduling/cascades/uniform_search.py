@@ -43,10 +43,10 @@ def stripe_heights(parts: Parts, most: int) -> list[int]:
 
 
 class UniformSearch:
-    """Enumerates the candidate cascades of one execution order, for uniform access times.
+    """Enumerates the candidate cascades of one execution order, without a choice of memory regions.
 
     memory: the assignment of all tensors to the default region.
-    limit_bytes: cascades whose peak exceeds it may be omitted; by default, none are.
+    limit_bytes: cascades whose peak exceeds it are not needed; by default, unlimited.
     calls: number of kernel calls simulated so far, a measure of work.
     """
 

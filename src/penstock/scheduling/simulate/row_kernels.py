@@ -219,11 +219,11 @@ def run_cascade(
 
 @compiled
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
-    """Return the lowest known peak of any sequence of cascades that covers [lower, upper).
+    """Return the lowest known peak of cascades that together cover positions [lower, upper).
 
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of a stripe height in `Alternatives.stripes`.  Only sequences with no more
-        call overhead than their parts have at this height are considered.
+    k: index of a stripe height in `Alternatives.stripes`.  Only cascades that together have no more
+        call overhead than their parts at this height are considered.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):

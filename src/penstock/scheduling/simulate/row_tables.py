@@ -32,7 +32,7 @@ class RowTables(NamedTuple):
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their
         missing rows are produced (`Plan.nearest_first`).
-    resident[p]: bytes of the storages that exist before p and are read at p or later.
+    resident[p]: bytes of the storages that are written before p and read at p or later.
 
     By read:
     storage[e], reader[e]: the storage, and the position that reads it.

@@ -27,7 +27,7 @@ def peaks_and_time(
     region[s]: index of the memory region of storage s.
     extra[m]: bytes that are live in region m during the whole cascade.
     constants[0, p - lower]: time for reading constants in the first call of the part at position p,
-        and the change in its computing time if operands are outside the default region.
+        and the change in that call's computing time if operands are outside the default region.
     constants[1, p - lower]: the same for each later call.
     access_times[m]: time per tensor region that a call accesses in region m, and per byte of it.
     capacities[m]: bytes available in region m.

@@ -60,8 +60,9 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
 def refusal(answer: object, where: str) -> str | None:
     """Return the reason for a refusal, or None if there is no refusal.
 
-    `answer`, the result of a rule or condition, is True (the result is None), False ("") or the
-    reason.  Raises BackendError, with the location `where`, if it is anything else.
+    `answer` is what a rule or condition of a backend returned: True for no refusal, False for a
+    refusal without a reason (the result is ""), or the reason.  Raises BackendError, with the
+    location `where`, if it is anything else.
     """
     if isinstance(answer, bool | np.bool_):
         return None if answer else ""

@@ -177,9 +177,10 @@ def kind_name(kind: Kind) -> str:
 
 @cache
 def field_types(record: type) -> Mapping[str, type]:
-    """Return the type of each field of a dataclass, by name; `object` for unions and generics.
+    """Return the class of each field of a dataclass, by name.
 
-    The result is empty for other classes."""
+    It is `object` for a field whose type is no class, such as a union or a generic type.  The
+    result is empty if `record` is not a dataclass."""
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record)

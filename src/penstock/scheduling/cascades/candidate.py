@@ -86,7 +86,7 @@ class Proposal:
     def of(
         order: tuple[int, ...], cascades: Sequence[ValuedCandidate], inputs_bytes: int
     ) -> Proposal:
-        """Return the proposal of consecutive cascades.
+        """Return the proposal that consists of consecutive cascades, which cover `order`.
 
         inputs_bytes: live bytes before the first cascade.
         """

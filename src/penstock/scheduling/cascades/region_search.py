@@ -192,8 +192,10 @@ class RegionSearch:
         return region
 
     def _region_choices(self, inner: int, handed_on: int) -> Iterator[tuple[int, ...]]:
-        """Yield tuples of region indices: one for all inner tensors, then one per handed-on tensor.
+        """Yield the choices of memory regions for the tensors that a cascade writes.
 
+        A choice is a tuple of region indices: one for all inner tensors, which only the cascade
+        uses, then one for each handed-on tensor, which later parts read.
         inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))

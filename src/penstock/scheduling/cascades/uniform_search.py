@@ -46,7 +46,7 @@ class UniformSearch:
     """Enumerates the candidate cascades of one execution order, without a choice of memory regions.
 
     memory: the assignment of all tensors to the default region.
-    limit_bytes: cascades whose peak exceeds it are not needed; by default, unlimited.
+    limit_bytes: the caller ignores cascades whose peak exceeds it; by default, unlimited.
     calls: number of kernel calls simulated so far, a measure of work.
     """
 

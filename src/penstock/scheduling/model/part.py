@@ -91,9 +91,9 @@ class Part(Brief):
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
         """Return (tensor regions, bytes) of a constant that each call after the first one reads.
 
-        A later call reads the whole constant.  Where the part accumulates, a call reads only the
-        weights of its own rows, so that all calls together read the constant once; the first call
-        is charged with those bytes and later calls with none.
+        This is the whole constant, unless the part accumulates.  A call of an accumulating part
+        reads only the weights of its own rows, so that all calls together read the constant once;
+        the first call is charged with all these bytes, and later calls with none.
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes

@@ -45,7 +45,7 @@ def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
 def candidates(
     tables: RowTables, lowers: range, upper: int, alternatives: Alternatives, *, prune: bool
 ) -> tuple[Numbers, int]:
-    """Return the candidate cascades [lower, upper), for `lowers` and every stripe height.
+    """Return the candidate cascades [lower, upper), for each lower in `lowers` and stripe height.
 
     alternatives: the peaks known so far; updated.
     prune: drop a candidate if known cascades cover the same positions with no higher peak and no

@@ -43,7 +43,7 @@ class Resolver(Protocol):
     """Provides the kernels, which the text of parts does not contain."""
 
     def graph(self, graph: Graph) -> Graph:
-        """Return the graph with kernels in its composites."""
+        """Return the graph with a kernel in each composite node."""
         ...
 
     def part(self, node: Node) -> Part:

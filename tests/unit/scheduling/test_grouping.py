@@ -114,7 +114,7 @@ def test_small_graphs_equal_the_best_of_all_groupings(
     least = least_cost(problem, *caps, limit.single_always)
     cost = Traffic(problem, limit)
     if least is None:
-        with pytest.raises(CapacityError, match="a single node takes more"):
+        with pytest.raises(CapacityError, match="a single node exceeds the capacity"):
             best(cost)
         return
     found = best(cost)

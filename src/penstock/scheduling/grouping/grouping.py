@@ -70,7 +70,7 @@ def no_group(problem: GroupingProblem, group: int) -> CapacityError:
         "a single node exceeds the capacity of a group",
         where=names,
         why="its weights or tensors do not fit, even if the node is a group of its own",
-        help="give more, or let single nodes take more",
+        help="raise the capacity, or permit groups of one node that exceed it",
     )
 
 

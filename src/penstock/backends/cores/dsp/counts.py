@@ -41,17 +41,19 @@ def dsp_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def tile_cycles(pairs: int, signed: int) -> int:
-    """Return the cycles of two windows and four outputs.
+    """Return the cycles of the dot products of two windows with four output channels, requantised.
 
-    `pairs`: pairs of inputs per window; `signed`: 1 if the form has corrections, otherwise 0."""
+    pairs: number of pairs of elements in a window.
+    signed: 1 if the requantisation form corrects negative accumulators, otherwise 0."""
     blocks, rest = divmod(pairs - 2, BLOCK_PAIRS)
     return TILE + BLOCK * blocks + HALF_BLOCK * (rest > 0) + CORRECTIONS * signed
 
 
 def row_cycles(fours: int, signed: int) -> int:
-    """Return the cycles of one window and four outputs.
+    """Return the cycles of the dot products of one window with four output channels, requantised.
 
-    `fours`: the number of inputs divided by four; `signed`: 1 if the form has corrections."""
+    fours: number of groups of four elements in the window.
+    signed: 1 if the requantisation form corrects negative accumulators, otherwise 0."""
     blocks, rest = divmod(fours, 4)
     return ROW_QUAD + ROW_BLOCK * blocks + ROW_FOUR * rest + CORRECTIONS * signed // 2
 
@@ -66,9 +68,9 @@ def _clamped(p: Params, site: Site) -> int:
 def odd_cycles(kernel: Kernel) -> int:
     """Return the additional cycles of a call that computes an odd number of pixels.
 
-    They are 0 except for `conv2d_s8_dsp`, whose counts charge half the cycles of a pair for each
-    pixel.  The last pixel is computed alone if it can be read in place, or else takes as long as a
-    pair."""
+    They are nonzero only for `conv2d_s8_dsp`, which computes pixels in pairs.  Its counts include
+    half the cycles of a pair for each pixel, but the last of an odd number takes as long as a pair,
+    unless the kernel can read its window in place and compute it alone."""
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)
@@ -86,7 +88,7 @@ def _quads(p: Params) -> int:
 
 
 def _convolution(p: Params, site: Site) -> Counts:
-    """Return the counts of `conv2d_s8_dsp`.
+    """Return how often each section of `conv2d_s8_dsp` runs.
 
     The kernel gathers two neighbouring windows at once if all their taps are inside the input, and
     other windows one by one."""
@@ -125,10 +127,11 @@ def _convolution(p: Params, site: Site) -> Counts:
 
 
 def _windows(p: Params) -> tuple[int, int, int]:
-    """Return three counts per image that describe how windows are gathered.
+    """Return how the windows of an image are gathered: (pairs, lone windows, rows by columns).
 
-    They are pairs of windows gathered at once, windows gathered alone, and rows of the latter that
-    are gathered column by column since they are partly outside the input."""
+    The first two are the numbers of pairs of windows that are gathered at once, and of windows that
+    are gathered alone.  The last is the number of rows of lone windows that are gathered column by
+    column, because they are not contiguous or not entirely inside the input."""
     width = p["out_w"]
     before = min(width, p["inner_lower"])
     inner = max(0, min(width, p["inner_upper"]) - before)
@@ -149,9 +152,10 @@ def _windows(p: Params) -> tuple[int, int, int]:
 
 
 def _direct(p: Params, site: Site) -> Counts:
-    """Return the counts of `conv2d_direct_s8_dsp`, which computes two pixels at a time.
+    """Return how often each section of `conv2d_direct_s8_dsp` runs.
 
-    A run is a window row if both windows are inside the input, or else a single tap."""
+    The kernel computes two pixels at a time and processes their windows in contiguous runs.  A run
+    is a window row if both windows are inside the input, or else a single tap."""
     images, height, width, _ = site.output.shape
     fours = p["in_c"] // QUAD
     lower, upper = p["inner_lower"], p["inner_upper"]
@@ -190,9 +194,9 @@ def _direct(p: Params, site: Site) -> Counts:
 
 
 def _groups(p: Params, site: Site) -> Counts:
-    """Return the counts of `conv2d_groups_s8_dsp`.
+    """Return how often each section of `conv2d_groups_s8_dsp` runs.
 
-    It computes two pixels of a merged group (`grouped.py`) at a time."""
+    The kernel computes two pixels of a merged group (`grouped.py`) at a time."""
     images, height, width, _ = site.output.shape
     taps = p["kernel_h"] * p["kernel_w"]
     blocks, rest = divmod(p["group_in"] // QUAD, 4)
@@ -215,9 +219,10 @@ def _groups(p: Params, site: Site) -> Counts:
 
 
 def _depthwise(p: Params, site: Site) -> Counts:
-    """Return the counts of the depthwise kernels, which compute four channels at a time.
+    """Return how often each section of a depthwise kernel runs.
 
-    If 4 does not divide the number of channels, the last four overlap those before."""
+    The kernels compute four channels at a time.  If 4 does not divide the number of channels, the
+    last four overlap those before."""
     images, height, width, _ = site.output.shape
     times = p.get("multiplier_d", 1)
     taps = p["kernel_h"] * p["kernel_w"]
@@ -249,8 +254,8 @@ def _depthwise(p: Params, site: Site) -> Counts:
 def _runs(p: Params, images: int) -> int:
     """Return how often a depthwise kernel computes the addresses of taps.
 
-    It computes them once for all inner pixels of a row, and for each other pixel.  Inner pixels are
-    those whose windows are entirely inside the input."""
+    It does so once for all inner pixels of a row, and once per other pixel.  Inner pixels are those
+    whose windows are entirely inside the input."""
     lower, upper = p["inner_lower"], p["inner_upper"]
     inside = sum(
         row * p["stride_h"] >= p["pad_top"]
@@ -273,9 +278,10 @@ def _fully_connected(p: Params, site: Site) -> Counts:
 
 
 def _pool(p: Params, site: Site) -> Counts:
-    """Return the counts of `pool2d_s8_dsp`, which computes eight channels at a time.
+    """Return how often each section of `pool2d_s8_dsp` runs.
 
-    If 8 does not divide the number of channels, the last eight overlap those before."""
+    The kernel computes eight channels at a time.  If 8 does not divide the number of channels, the
+    last eight overlap those before."""
     images, height, width, channels = site.output.shape
     rows = taps_inside(p["in_h"], height, p["kernel_h"], p["stride_h"], p["pad_top"], 1)
     columns = taps_inside(p["in_w"], width, p["kernel_w"], p["stride_w"], p["pad_left"], 1)
@@ -296,9 +302,10 @@ def _pool(p: Params, site: Site) -> Counts:
 
 
 def _pairs(p: Params, site: Site) -> Counts:
-    """Return the counts of the element-wise kernels, which compute four elements at a time.
+    """Return how often each section of an element-wise kernel runs.
 
-    If 4 does not divide the length of a run, its last four elements overlap those before."""
+    The kernels compute four elements of a run at a time, where a run consists of consecutive
+    elements.  If 4 does not divide its length, the last four elements overlap those before."""
     rows = row_count(site.output.shape)
     calls = rows * p["calls"]
     runs = calls * p["runs"]

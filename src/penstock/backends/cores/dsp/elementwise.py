@@ -59,7 +59,7 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
-    """Return the outputs for every int8 value of one input, where input `k` has value `other`."""
+    """Return the outputs for every int8 value of one input, where input `k` is always `other`."""
     left, right, output = (type.with_shape(ELEMENTS.shape) for type in (*site.inputs, site.output))
     every, same = ELEMENTS.astype(np.int8), np.repeat(other, len(ELEMENTS))
     inputs = (every, same) if k else (same, every)
@@ -68,9 +68,9 @@ def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """Return a kernel that computes a shifted weighted sum; None if it would not be exact.
+    """Return a kernel that computes (a * left + b * right + offset) >> shift, with broadcasting.
 
-    It also returns None if `_run_params` does."""
+    Returns None if no constants make the result exact, or if runs are too short (`_run_params`)."""
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
@@ -78,9 +78,9 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _product(op: Mul, site: Site) -> Kernel | None:
-    """Return a kernel that computes products; None if requantisation is not proved exact.
+    """Return a kernel that computes and requantises products, with broadcasting.
 
-    It also returns None if `_run_params` does."""
+    Returns None if requantisation is not proved exact, or if runs are too short (`_run_params`)."""
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None
@@ -103,7 +103,9 @@ def _product(op: Mul, site: Site) -> Kernel | None:
 
 
 def _channel(op: Mul, site: Site) -> Channels:
-    """Return the reference's multiplier and shift, and the range of products, as one channel."""
+    """Return the requantisation of products as `Channels` with a single channel.
+
+    It has the multiplier and shift of the reference, and the range of products of both inputs."""
     ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
     reached = np.multiply.outer(*ends)
     multiplier, shift = op.multiplier(site)
@@ -118,14 +120,14 @@ def _channel(op: Mul, site: Site) -> Channels:
 
 
 def _range(site: Site, k: int) -> tuple[int, int]:
-    """Return the smallest and the largest possible value of input `k`."""
+    """Return the smallest and the largest possible stored value of input `k`."""
     if site.constants[k] is None:
         return -128, 127
     return int(site.constant(k).min()), int(site.constant(k).max())
 
 
 def _run_params(op: Add | Sub | Mul, site: Site) -> Params | None:
-    """Return the kernel parameters that divide an output row into runs of elements.
+    """Return the kernel parameters that divide an output row into runs of consecutive elements.
 
     A run is a whole row if each input has either all elements of the row or a single one; otherwise
     it is a pixel.  Returns None if runs have fewer than four elements."""

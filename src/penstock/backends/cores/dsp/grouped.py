@@ -46,7 +46,7 @@ class ChannelGroups:
 
     @staticmethod
     def of(op: GroupedOp, site: Site) -> ChannelGroups:
-        """Return the groups of an operator, not merged."""
+        """Return the channel groups of an operator, none of which are merged."""
         channels = site.inputs[0].shape[3]
         depth = 1 if isinstance(op, DepthwiseConv2D) else site.inputs[1].shape[3]
         return ChannelGroups(channels // depth, depth, site.output.shape[3] * depth // channels)
@@ -71,10 +71,11 @@ class ChannelGroups:
         return np.concatenate([first * self.outputs + fours for first in self.starts])
 
     def spread(self, weights: Int64s) -> Int64s:
-        """Return weights for merged groups, with zeros for inputs of other groups.
+        """Return the weights of each output channel for all inputs of its merged group.
 
-        `weights` has shape (channels, taps * depth), and the result (channels, taps, merged *
-        depth), where channels are those in `order`."""
+        The weights for inputs of groups other than the channel's own are zero.  `weights` has
+        shape (channels, taps * depth), and the result (channels, taps, merged * depth), where
+        channels are those in `order`."""
         order = self.order
         each = len(order) // len(self.starts)
         member = order // self.outputs - np.repeat(self.starts, each)
@@ -88,7 +89,8 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     """Return a kernel that computes two pixels of four outputs of a merged group at a time.
 
     It reads its inputs in place.  Returns None if there are too few groups to merge, if the window
-    has more than `MOST_TAPS` taps, or if requantisation is not proved exact."""
+    has more than `MOST_TAPS` taps, if requantisation is not proved exact, or if two weights cannot
+    be packed into 16 bits."""
     taps = op.rows.size * op.columns.size
     possible = list(_merged(ChannelGroups.of(op, site)))
     if not possible or taps > MOST_TAPS:
@@ -125,9 +127,10 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
 
 
 def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
-    """Yield ways to merge groups such that the number of inputs is a multiple of four.
+    """Yield `groups`, merged such that 4 divides the number of input channels of a merged group.
 
-    They merge the smallest possible number of groups, and twice that number."""
+    First, as few groups as possible are merged into one, then twice as many.  Numbers that exceed
+    the number of groups are omitted."""
     least = tiles.QUAD // np.gcd(groups.depth, tiles.QUAD)
     for merged in (int(least), 2 * int(least)):
         if merged <= groups.count:
@@ -135,7 +138,9 @@ def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
 
 
 def _products(groups: ChannelGroups, taps: int) -> int:
-    """Return the multiplications per pixel, including those by zero and for repeated channels."""
+    """Return the number of multiplications per output pixel.
+
+    It includes multiplications by zeros between merged groups and for repeated channels."""
     outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
     return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 

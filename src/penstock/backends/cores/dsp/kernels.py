@@ -118,10 +118,10 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
     """Return a kernel that gathers two windows in working memory (im2col).
 
-    It multiplies them by the weights of four output channels at a time.  Accumulators of `channels`
-    must fit 24 bits.  If `channels` are not all output channels, their outputs are collected in
-    working memory and then scattered over the pixel.  Returns None if requantisation is not proved
-    exact."""
+    It multiplies them by the weights of four output channels at a time, but computes channels for
+    which the shared requantisation form is not proved exact one by one.  If `channels` are not all
+    output channels, their outputs are stored in working memory and then copied to their places in
+    the pixel.  Returns None if two weights cannot be packed into 16 bits."""
     x, outputs = site.inputs[0], len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:
@@ -171,10 +171,10 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
 def _outside(
     op: Conv2D | DepthwiseConv2D, site: Site, layer: CertifiedLayer, channels: Int64s
 ) -> tuple[tuple[str, Table], ...]:
-    """Return the tables of the channels with a form of their own (`layer.outside`).
+    """Return the tables (name, table) of `layer.outside`, the channels with a form of their own.
 
-    They contain, for each such channel, its index, its weights in window order, its bias and its
-    encoded form."""
+    They contain, for each such channel, its index, its weights in the order of `_tap_order`, its
+    bias and its encoded requantisation form.  `channels`: the output channels of the layer."""
     weights = layer.weights[layer.outside][:, _tap_order(op, site)]
     padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % tiles.QUAD)))
     fours = padded.reshape(-1, 2, 2).swapaxes(1, 2)  # the first of each pair, then the second
@@ -187,12 +187,14 @@ def _outside(
 
 
 def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
-    """Return the indices of a window's elements in the order in which kernels widen them."""
+    """Return the indices of a window's elements in the order in which kernels multiply them.
+
+    The order results from widening int8 elements to 16 bits (`tiles.window_order`)."""
     return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
 
 
 def _constant_pixel(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
-    """Return an output pixel with the value of every constant channel."""
+    """Return an output pixel with the values of constant channels, and placeholders for others."""
     return constant_outputs(op, site)[1].astype(np.int8)
 
 
@@ -223,8 +225,8 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
     """Return a kernel that computes two pixels of four output channels at a time.
 
     It reads its inputs in place, four channels at a time.  Returns None if the number of input
-    channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, or if
-    requantisation is not proved exact."""
+    channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, if
+    requantisation is not proved exact, or if two weights cannot be packed into 16 bits."""
     x, outputs = site.inputs[0], site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
@@ -260,8 +262,9 @@ def _packed(
 ) -> tuple[CertifiedLayer, Table] | None:
     """Return the certified layer of the output channels `channels`, and its packed weights.
 
-    Channels with a form of their own have zero weights in the latter.  Returns None if more than
-    `most_outside` channels need a form of their own, or if two weights do not fit 16 bits."""
+    Packed weights are zero for channels that need a requantisation form of their own because the
+    form shared by the layer is not proved exact for them.  Returns None if there are more than
+    `most_outside` such channels, or if two weights cannot be packed into 16 bits."""
     layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
     if layer is None:
         return None
@@ -272,16 +275,19 @@ def _packed(
 
 
 def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
-    """Return one pixel of input padding; a single element if the layer has no padding."""
+    """Return one pixel of input padding: a zero point for each input channel.
+
+    Without padding, the table is a placeholder of one element, because C has no empty arrays."""
     return Table.of(np.full(x.shape[3] if _padding(op) else 1, x.zero_point, np.int8))
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the depthwise kernel, which computes four channels at a time.
 
-    With a channel multiplier m, the kernel makes m passes; pass k computes output k of every input
-    channel.  Returns None if the layer has fewer than four channels or too many taps, or if
-    requantisation is not proved exact."""
+    With a channel multiplier m, each input channel has m output channels, and the kernel makes m
+    passes; pass k computes the k-th output channel of every input channel.  Returns None if the
+    layer has fewer than four channels or too many taps, or if requantisation is not proved
+    exact."""
     x, windows = site.inputs[0], op.multiplier
     count = op.rows.size * op.columns.size
     if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
@@ -322,7 +328,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
     Returns None if the number of inputs is not a multiple of four, if requantisation is not proved
-    exact, or if two weights do not fit 16 bits."""
+    exact, or if two weights cannot be packed into 16 bits."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     if depth % tiles.QUAD:

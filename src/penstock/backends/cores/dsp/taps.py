@@ -33,15 +33,16 @@ def fours(channels: int) -> Int64s:
 
 
 def packed_weights(weights: Int64s) -> Table:
-    """Return weights of shape (channels, taps), reordered to (groups, taps, 4 channels)."""
+    """Return weights of shape (channels, taps), reordered to (groups of four, taps, channels)."""
     quads = weights.reshape(-1, QUAD, weights.shape[1])
     return Table.of(quads.swapaxes(1, 2).astype(np.int8).ravel())
 
 
 def packed_scales(layer: CertifiedLayer) -> Table:
-    """Return the scales of each group of four channels as int32 words.
+    """Return the requantisation constants of each group of four channels as int32 words.
 
-    A group has one base, then offsets, corrections and factors, each of channels 0, 2, 1, 3."""
+    A group has one base, then offsets, corrections and factors, each in the order of channels 0, 2,
+    1, 3 of the group (`requantisation/form.py`)."""
     form = layer.form
     columns = np.stack([layer.offset, form.correction, form.factor])
     quads = columns.reshape(3, -1, QUAD)[:, :, _EVEN_THEN_ODD].swapaxes(0, 1)

@@ -20,10 +20,11 @@ _EVEN_THEN_ODD = (0, 2, 1, 3)
 
 
 def window_order(rows: int, row_elements: int) -> Int64s:
-    """Return the indices of a window's elements in the order in which kernels widen them.
+    """Return the indices of a window's elements in the order in which kernels multiply them.
 
-    The complete groups of four elements of all rows come first, each with even elements before odd
-    ones.  The remaining elements of all rows follow.
+    The order results from widening int8 elements to 16 bits, four at a time.  The complete groups
+    of four elements of all rows come first, each with even elements before odd ones.  The remaining
+    elements of all rows follow.
 
     >>> window_order(2, 5).tolist()
     [0, 2, 1, 3, 5, 7, 6, 8, 4, 9]
@@ -38,7 +39,8 @@ def packed_weights(weights: Int64s) -> Table | None:
     """Return weights of shape (channels, taps), packed for SMLAD as in `runtime/tile.h`.
 
     A 16-bit number holds the weights of two channels for one tap, as w0 + 256 * w1; channels and
-    taps are padded with zeros to multiples of four.  Returns None if two weights do not fit."""
+    taps are padded with zeros to multiples of four.  Returns None if such a number does not fit 16
+    bits."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // QUAD) * QUAD, -(-taps // QUAD) * QUAD), np.int64)
     padded[:channels, :taps] = weights
@@ -50,10 +52,10 @@ def packed_weights(weights: Int64s) -> Table | None:
 
 
 def packed_scales(layer: CertifiedLayer) -> Table:
-    """Return the scales of each group of four channels as int32 words.
+    """Return the requantisation constants of each group of four channels as int32 words.
 
-    A group has the offsets of channels 1, 3, 0, 2, the factors and the corrections of channels 0 to
-    3, and one base."""
+    A group has the offsets of its channels 1, 3, 0, 2, the factors and the corrections of channels
+    0 to 3, and one base (`requantisation/form.py`)."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

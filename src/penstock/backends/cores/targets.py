@@ -11,7 +11,7 @@ from penstock.hardware.target import Target
 
 
 def load_checked_target(name: str) -> Target:
-    """Return the target that `load_target` returns, after `check_processor`.
+    """Load a target and check its references to a core family and a simulated core.
 
     Raises UsageError or TargetError."""
     target = load_target(name)

@@ -30,8 +30,9 @@ def reference_channels(op: Requantised, site: Site) -> Channels:
 
 
 def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
-    """Return the same as `reference_channels`, but with `weights`, of shape (channels, taps).
+    """Return the result of `reference_channels` for an operator with other weights.
 
+    `weights`: the weights to assume instead of the operator's own, of shape (channels, taps).
     Padding needs no special case: it reads zeros, which are inside the range of the inputs."""
     x = site.inputs[0]
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point

@@ -40,7 +40,7 @@ def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 def _elementwise(op: Op, site: Site) -> Counts:
     """Return the counts of pixels, output elements and multiply-accumulates.
 
-    They apply to all kernels without an entry in `COUNT_FUNCTIONS`."""
+    They apply to portable kernels without an entry in `COUNT_FUNCTIONS`."""
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
     return {"pixel": y.elements // y.shape[-1], "output": y.elements, "step": work.macs}
@@ -165,9 +165,10 @@ def _copied(copies: int, size_bytes: int) -> Counts:
 
 
 def _strided(p: Params, site: Site) -> Counts:
-    """Return how often each section of `strided` runs, which slices or pads a tensor.
+    """Return how often each section of `strided` runs.
 
-    It copies the channels of a pixel at once if their step is 1, or else one by one."""
+    The kernel slices or pads a tensor.  It copies the channels of a pixel at once if their step is
+    1, or else one by one."""
     inside = {
         axis: taps_inside(p[f"in_{axis}"], p[f"out_{axis}"], 1, p[f"step_{axis}"],
                           -p[f"start_{axis}"], 1)

@@ -118,10 +118,10 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
     """Return a kernel that gathers two windows in working memory (im2col).
 
-    It multiplies them by the weights of four output channels at a time, but computes channels for
-    which the shared requantisation form is not proved exact one by one.  If `channels` are not all
-    output channels, their outputs are stored in working memory and then copied to their places in
-    the pixel.  Returns None if two weights cannot be packed into 16 bits."""
+    It multiplies them by the weights of four output channels at a time.  Channels for which the
+    shared requantisation form is not proved exact are computed one by one.  If `channels` are not
+    all output channels, their outputs are stored in working memory and then copied to their places
+    in the pixel.  Returns None if two weights cannot be packed into 16 bits."""
     x, outputs = site.inputs[0], len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:

@@ -151,9 +151,10 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps: int) -> int:
-    """Return the instructions that copy all input windows, of `steps` vectors each, to scratch.
+    """Return the number of instructions that copy all windows of the input to scratch.
 
-    `strip_columns`: as returned by `_strip_columns`; if 0, windows are copied one by one."""
+    `strip_columns`: as returned by `_strip_columns`; if 0, windows, of `steps` vectors each, are
+    copied one by one."""
     images, height, width, _ = site.output.shape
     if strip_columns:
         copies = images * height * op.rows.size * strip_columns
@@ -186,8 +187,7 @@ def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], step
 
 
 def _inner_range(window: Window, extent: int) -> tuple[int, int]:
-    """Return (lower, upper): the windows of outputs [lower, upper) are inside an input axis of
-    `extent` elements."""
+    """Return the half-open range of outputs whose windows are inside `extent` input elements."""
     lower = -(-window.before // window.stride)
     return lower, max(0, (extent - window.extent + window.before) // window.stride + 1)
 

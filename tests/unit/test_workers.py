@@ -101,7 +101,7 @@ def test_a_model_that_does_not_fit_is_said_in_the_same_words(workers: int) -> No
 
 
 def test_a_number_below_one_is_refused() -> None:
-    with pytest.raises(UsageError, match="must be at least 1"):
+    with pytest.raises(UsageError, match="must be from 1 to 1024"):
         api.compile("zoo:lenet5", workers=0)
 
 

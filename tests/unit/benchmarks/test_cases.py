@@ -110,7 +110,7 @@ def changed(document: Any, place: tuple[str | int, ...], value: object) -> Any:
 MALFORMED = (
     (("propagators", "cases", 0, "transform", 2), [0, 0, 2], "the last row is", "case 0"),
     (("propagators", "cases", 0, "transform"), [[1, 0], [0, 1]], "offsets", "case 0"),
-    (("propagators", "cases", 1, "input", "shape"), [1, 2], "of 2 axes has members", "case 1"),
+    (("propagators", "cases", 1, "input", "shape"), [1, 2], "of 2 axes have 1, 1", "case 1"),
     (("propagators", "cases", 1, "transform"), [[1, 0, 0], [0, 0, 1]], "takes 2 axes", "case 1"),
     (("propagators", "cases", 1, "input", "shape"), ["x"], "valid integer", "input, shape, 0"),
     (("propagators", "cases", 1, "transform"), [[True, 0], [0, 1]], "a number", "transform, 0, 0"),

@@ -62,7 +62,7 @@ def compiled(
 ) -> Compilation:
     """A graph as the pipeline compiles models, with other kernels if wanted."""
     request = api.request(f"zoo:{graph.name}", target, options=options)
-    parts = assign_engines(simplify(graph, request.rounding), request)
+    parts = assign_engines(simplify(graph, request.rounding, request.io), request)
     parts = replace(parts, parts=tuple(map(serve, parts.parts)))
     frontier = schedule(parts, request.target, request.options)
     points = place(frontier, request.target, request.options)

@@ -51,7 +51,7 @@ def plan(
 ) -> Planned:
     """The frontier of a model.  Raises PenstockError where penstock does not take it."""
     request = api.request(model, target, stream_input=stream_input, accelerators=accelerators)
-    graph = simplify(read(request.model, request.reading), request.rounding)
+    graph = simplify(read(request.model, request.reading), request.rounding, request.io)
     parts = assign_engines(graph, request)
     begun = perf_counter()
     frontier = schedule(parts, request.target, request.options)

@@ -69,6 +69,8 @@ class Drawing:
     tensors: list[TensorSpec] = field(default_factory=list[TensorSpec])
     operators: list[OperatorSpec] = field(default_factory=list[OperatorSpec])
     inputs: list[int] = field(default_factory=list[int])
+    steps: dict[int, float] = field(default_factory=dict[int, float])
+    """By real-valued input, the step of the quantisation that reads it."""
 
     def drawn(self) -> Drawn:
         """The model; results without readers are its outputs."""
@@ -79,13 +81,20 @@ class Drawing:
             tuple(self.operators),
             tuple(self.inputs),
             tuple(k for k in written if k not in read),
-            tuple(self._values(self.tensors[k]) for k in self.inputs),
+            tuple(
+                self._reals(self.tensors[k].shape, self.steps[k])
+                if k in self.steps
+                else self._values(self.tensors[k])
+                for k in self.inputs
+            ),
         )
 
     def _values(self, spec: TensorSpec) -> Array:
         """Input values: uniform, or with frequent extremes and zero points."""
         if spec.dtype == "bool":
             return self.rng.integers(0, 2, spec.shape).astype(np.bool_)
+        if spec.dtype == "uint8":
+            return self.rng.integers(0, 256, spec.shape).astype(np.uint8)
         values = self.rng.integers(-128, 128, spec.shape)
         if self.chance(0.5) and values.size >= 256:
             values.flat[:256] = self.rng.permutation(np.arange(-128, 128))
@@ -93,6 +102,12 @@ class Drawing:
             special = self.rng.choice((-128, 127, spec.zero_points[0]), spec.shape)
             values = np.where(self.rng.random(spec.shape) < 0.3, special, values)
         return values.astype(np.int8)
+
+    def _reals(self, shape: Shape, step: float) -> Array:
+        """Multiples of half a step, which are ties, or any numbers; some saturate."""
+        halves = self.rng.integers(-600, 600, shape) / 2
+        steps = halves if self.chance(0.5) else self.rng.uniform(-300, 300, shape)
+        return (steps * step).astype(np.float32)
 
     # Random choices.
 
@@ -172,6 +187,18 @@ class Drawing:
             index = self.int8(name, shape, scale or self.scale(), self.zero_point())
         self.inputs.append(index)
         return index
+
+    def byte(self, shape: Shape) -> int:
+        """A variable uint8 operand."""
+        spec = TensorSpec("x0", shape, "uint8", (self.scale(),), (self.zero_point() + 128,))
+        self.inputs.append(self.tensor(spec))
+        return self.inputs[-1]
+
+    def real(self, shape: Shape, step: float) -> int:
+        """A variable float32 operand, whose values are near multiples of `step`."""
+        self.inputs.append(self.tensor(TensorSpec("x0", shape, "float32")))
+        self.steps[self.inputs[-1]] = step
+        return self.inputs[-1]
 
     def condition(self, shape: Shape) -> int:
         """A variable boolean operand."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,27 @@ def unary(name: str, d: Drawing) -> None:
     """Any scales; the output's mostly near the input's."""
     x = d.input(d.every_element())
     d.operator(name, (x,), d.output(d.shape_of(x), d.scale_near(d.scale_of(x))))
+
+
+def quantise(d: Drawing) -> None:
+    """From int8, uint8 or real numbers to int8, or from int8 to uint8."""
+    shape = d.every_element()
+    source, target = d.choose(("int8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("real", ""))
+    if source == "real":
+        step = d.scale()
+        x, y = d.real(shape, step), d.output(shape, step)
+    else:
+        x = d.input(shape) if source == "int8" else d.byte(shape)
+        y = d.output(shape, d.scale_near(d.scale_of(x)))
+        if target == "uint8":
+            spec = d.tensors[y]
+            d.tensors[y] = replace(spec, dtype=target, zero_points=(spec.zero_points[0] + 128,))
+    d.operator("QUANTIZE", (x,), y)
+
+
+def dequantise(d: Drawing) -> None:
+    x = d.input(d.every_element())
+    d.operator("DEQUANTIZE", (x,), d.tensor(TensorSpec("y", d.shape_of(x), "float32")))
 
 
 def leaky_relu(d: Drawing) -> None:
@@ -145,9 +167,11 @@ FAMILIES: Mapping[str, Family] = {
         if issubclass(operator, Lookup)
         for name in operator.TFLITE
     },
+    "DEQUANTIZE": dequantise,
     "EXP": exp,
     "GELU": gelu,
     "LEAKY_RELU": leaky_relu,
+    "QUANTIZE": quantise,
     "RSQRT": rsqrt,
     "LOGISTIC": partial(fixed, "LOGISTIC", 1 / 256, -128),
     "TANH": partial(fixed, "TANH", 1 / 128, 0),

@@ -46,7 +46,9 @@ def streamed(graph: Graph, request: Request) -> Streamed:
 
 def streamed_model(model: Graph, request: Request) -> Streamed:
     """`streamed` for a model; a worker can run it at once and without the model's file."""
-    return streamed(assign_engines(simplify(model, request.rounding), request).graph, request)
+    return streamed(
+        assign_engines(simplify(model, request.rounding, request.io), request).graph, request
+    )
 
 
 def alternatives(done: Compilation, with_streaming: Streamed) -> tuple[Alternative, ...]:

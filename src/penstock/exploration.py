@@ -81,7 +81,7 @@ def explore_request(
     on_progress(READ.name)
     model = read(request.model, request.reading)
     on_progress(SIMPLIFY.name)
-    graph = simplify(model, request.rounding)
+    graph = simplify(model, request.rounding, request.io)
     requests = [request]
     if not request.stream_input:
         requests.append(replace(request, stream_input=True))

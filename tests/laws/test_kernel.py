@@ -17,6 +17,7 @@ POINTERS = {
     DType.INT16: "const int16_t *",
     DType.INT32: "const int32_t *",
     DType.BOOL: "const int8_t *",
+    DType.FLOAT32: "const float *",
 }
 SIGNATURE = (
     "const struct {name} *p, const penstock_source *x, const penstock_sink *y, "

@@ -11,6 +11,8 @@ from penstock.errors import ModelError, OutputError
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Array
+from penstock.ladder import with_interface
+from penstock.ops.quantize import QuantizeReal
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
@@ -23,7 +25,21 @@ def drawn_sets(compilation: Compilation, count: int) -> tuple[Mapping[str, Array
     inputs = compilation.model.inputs
     drawn = (draw_inputs(input_types(inputs), k, seed=0) for k in range(count))
     names = [value.name for value in inputs]
-    return tuple(dict(zip(names, arrays, strict=True)) for arrays in drawn)
+    sets = (dict(zip(names, arrays, strict=True)) for arrays in drawn)
+    return tuple(with_interface(compilation, _in_range(compilation, arrays)) for arrays in sets)
+
+
+def _in_range(compilation: Compilation, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The inputs with real numbers of [-1, 1) scaled to the range of the quantisation that reads
+    them."""
+    found = dict(inputs)
+    for node in compilation.model.nodes:
+        name = node.inputs[0].name if node.inputs else ""
+        if isinstance(node.op, QuantizeReal) and name in found:
+            y = node.output.type
+            reals = (inputs[name] * -float(y.dtype.lower) - y.zero_point) * y.scale
+            found[name] = reals.astype(np.float32)
+    return found
 
 
 def input_types(inputs: Sequence[Value]) -> list[InputType]:

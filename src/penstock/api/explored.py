@@ -39,7 +39,7 @@ def nodes(wanted: Request) -> tuple[NodeLine, ...]:
 
     Raises ModelError, UnsupportedError, BackendError."""
     processor = wanted.target.engines[0].name
-    graph = simplify(read(wanted.model, wanted.reading), wanted.rounding)
+    graph = simplify(read(wanted.model, wanted.reading), wanted.rounding, wanted.io)
     if wanted.accelerators:
         graph = offload(graph, wanted.accelerators, wanted.target).graph
     return tuple(

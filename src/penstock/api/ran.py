@@ -112,7 +112,11 @@ def run(
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     done = compiled.compilation
-    sets = sets if sets is not None else drawn_sets(done, 1)
+    sets = (
+        drawn_sets(done, 1)
+        if sets is None
+        else [ladder.with_interface(done, given) for given in sets]
+    )
     on_stage("run")
     if wanted.target.core is None:
         tensors = execution.run_on_host(done, sets).tensors

@@ -16,6 +16,7 @@ from penstock.frontends.reading import Reading
 from penstock.hardware.load import DEFAULT_TARGET
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
+from penstock.passes.interface_types import InterfaceTypes
 from penstock.pipeline.request import DEFAULT_STACK_BYTES, Request
 from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import Options
@@ -38,6 +39,7 @@ class Settings(TypedDict, total=False):
     options: options of the search.
     accelerators: accelerators beside the processor, each "NAME[:attr=value,...]".
     strict: reject networks that accelerators run only in part.
+    io: element types of the generated interface: "quantized", or those of the "model".
     assume_int8, dimensions: see `frontends.reading`."""
 
     sram: Size | None
@@ -50,6 +52,7 @@ class Settings(TypedDict, total=False):
     options: Options
     accelerators: Sequence[str]
     strict: bool
+    io: Literal["quantized", "model"]
     assume_int8: bool
     dimensions: Mapping[str, int]
 
@@ -85,6 +88,7 @@ def request(
         settings.get("strict", False),
         Reading(settings.get("assume_int8", False), tuple(settings.get("dimensions", {}).items())),
         goal,
+        _interface_types(settings.get("io", "quantized")),
     )
 
 
@@ -125,6 +129,19 @@ def _rounding(name: str) -> Rounding:
             f"unknown value {name!r}",
             where="--rounding",
             help=f"use one of {', '.join(r.value for r in Rounding)}",
+        ) from None
+
+
+def _interface_types(name: str) -> InterfaceTypes:
+    """Raises UsageError if there are no interface types of that name."""
+    try:
+        return InterfaceTypes(name)
+    except ValueError:
+        raise UsageError(
+            "usage-013",
+            f"unknown value {name!r}",
+            where="--io",
+            help=f"use one of {', '.join(types.value for types in InterfaceTypes)}",
         ) from None
 
 

@@ -57,6 +57,14 @@ RoundingName = Annotated[
         "layers round once, as in newer LiteRT).",
     ),
 ]
+InterfaceTypesName = Annotated[
+    str,
+    typer.Option(
+        "--io",
+        help="Element types of inputs and outputs in C: quantized (int8, with functions that "
+        "convert) or model (as in the model file, converted by the generated code).",
+    ),
+]
 Optimize = Annotated[
     str | None,
     typer.Option(
@@ -121,6 +129,7 @@ class Limits:
     stream_input: StreamInput = False
     optimize: Optimize = None
     rounding: RoundingName = "double"
+    io: InterfaceTypesName = "quantized"
     accelerator: Accelerator = None
     strict: Strict = False
     assume_int8: AssumeInt8 = False

@@ -18,6 +18,7 @@ _Value = TypeVar("_Value")
 def request(model: str, target: str, limits: p.Limits, options: Options) -> Request:
     """The request that a command line states.  Raises UsageError, TargetError, BackendError."""
     rounding = one_of(limits.rounding, ("double", "single"), "--rounding")
+    io = one_of(limits.io, ("quantized", "model"), "--io")
     return api.request(
         model,
         target,
@@ -26,6 +27,7 @@ def request(model: str, target: str, limits: p.Limits, options: Options) -> Requ
         flash=limits.flash,
         stack=limits.stack,
         rounding="single" if rounding == "single" else "double",
+        io="model" if io == "model" else "quantized",
         optimize=None if limits.optimize is None else Optimize.of(limits.optimize),
         stream_input=limits.stream_input,
         options=options,

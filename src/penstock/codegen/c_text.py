@@ -154,10 +154,24 @@ def array_body(array: Array) -> str:
     else:
         values = np.unique(flat)
         places = np.searchsorted(values, flat)
-    texts = [integer(int(x)) for x in values]
+    texts = [number(x) for x in values]
     width = max(map(len, texts))
     cells = _cells([f" {text:>{width}}," for text in texts])
     return _columns(cells, places, 8, INDENT[1:]).removesuffix("\n")
+
+
+def number(element: np.generic) -> str:
+    """A C literal of an element of an array."""
+    return real(float(element)) if element.dtype.kind == "f" else integer(int(element))
+
+
+def real(value: float) -> str:
+    """A float literal: the shortest decimal number that rounds to `value` in single precision.
+
+    >>> real(0.00390625), real(1e-10)
+    ('0.00390625f', '1e-10f')
+    """
+    return f"{np.float32(value)!s}f"
 
 
 def _cells(texts: Sequence[str]) -> Array:

@@ -10,7 +10,7 @@ from penstock.codegen import c_text
 from penstock.codegen.c_functions import view_text
 from penstock.codegen.names import Names
 from penstock.ir.op import row_count
-from penstock.ir.tensor import DType
+from penstock.ir.tensor import DType, Quantisation
 from penstock.program.program import Kind, Memory, Program, View
 from penstock.program.steps import lives, steps, streams
 
@@ -42,8 +42,14 @@ class Port:
 
     The C function `function` returns the address of the tensor in the memory `pointer`, for which
     the library has `array`.  If `by_rows`, the rows are not contiguous; the function then returns
-    the address of one row, found with `view`."""
+    the address of one row, found with `view`.
 
+    name: PREFIX_input, PREFIX_input_1, ..; macros and functions of the port begin with it.
+    quantisation: of an int8 tensor, None for other element types."""
+
+    name: str
+    shape: tuple[int, ...]
+    quantisation: Quantisation | None
     function: str
     c_type: str
     macro: str
@@ -57,6 +63,16 @@ class Port:
     row_bytes: int
     view: str
     note: str
+
+    @property
+    def scale_literal(self) -> str:
+        """The scale in C; "1.0f" without quantisation."""
+        return c_text.real(self.quantisation.scales[0] if self.quantisation else 1.0)
+
+    @property
+    def zero_point_literal(self) -> str:
+        """The zero point in C, in parentheses; "(0)" without quantisation."""
+        return f"({self.quantisation.zero_points[0] if self.quantisation else 0})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,11 @@ class Interface:
     streams: tuple[Stream, ...]
     engines: tuple[str, ...]
     tokens: tuple[str, ...]
+
+    @property
+    def quantised(self) -> tuple[Port, ...]:
+        """Inputs and outputs with a scale and a zero point."""
+        return tuple(port for port in (*self.inputs, *self.outputs) if port.quantisation)
 
     @property
     def all_inside(self) -> bool:
@@ -194,6 +215,9 @@ def _ports(program: Program, views: tuple[View, ...], role: str, names: Names) -
         c_type = "int8_t" if view.type.dtype is DType.INT8 else "void"
         found.append(
             Port(
+                name,
+                view.type.shape,
+                view.type.quantisation if view.type.dtype is DType.INT8 else None,
                 name if view.contiguous else f"{name}_row",
                 f"const {c_type}" if role == "output" else c_type,
                 f"{name}_bytes".upper(),

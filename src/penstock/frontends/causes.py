@@ -72,7 +72,7 @@ def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> I
     """Adds cause and remedy, as they apply in this model, to the error of a node."""
     if node.name in STATEFUL:
         return ImportProblem(Severity.STATE, _with(error, STATE, STATELESS))
-    if node.name in CONVERSIONS:
+    if node.name in CONVERSIONS and error.code in (OPERATOR, ELEMENT_TYPE):
         return ImportProblem(Severity.CONVERSION, _conversion(error, node, model))
     if node.name not in foreign_names():
         return ImportProblem(Severity.OPERATOR, error)
@@ -85,25 +85,23 @@ def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> I
 
 
 def _conversion(error: PenstockError, node: ForeignNode, model: ForeignModel) -> PenstockError:
-    """Problem of a QUANTIZE or DEQUANTIZE between int8 and another element type."""
+    """Problem of a QUANTIZE or DEQUANTIZE of an unsupported element type."""
     source, target = (
         values[0].type.dtype if values and values[0] is not None else None
         for values in (node.inputs, node.outputs)
     )
     if source is None or target is None or source is target:
         return error
-    what = f"{node.name} converts {source.value} to {target.value}, must convert int8 to int8"
+    what = f"{node.name} converts {source.value} to {target.value}, which is not supported"
     kind = source if source is not DType.INT8 else target
     for side, values, border in (
         ("input", node.inputs, model.inputs),
         ("output", node.outputs, model.outputs),
     ):
         if any(value in border for value in values):
-            why = f"the network's {side} is {kind.value}, this version takes int8"
-            option = f"converter.inference_{side}_type = tf.int8"
-            if kind is DType.INT16:
-                option = f"an int8 {side}"
-            return _element_type(what, error.where, why, f"convert the model with {option}")
+            why = f"the network's {side} is {kind.value}; int8, uint8 and float32 are supported"
+            help = f"convert the model with an int8 {side}"
+            return _element_type(what, error.where, why, help)
     why, help = _TYPES.get(kind, (f"{kind.value} is not supported here by this version", ""))
     if kind is DType.FLOAT32:
         why = "operators beside it compute with real numbers, as the converter could not quantise "

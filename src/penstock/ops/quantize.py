@@ -1,9 +1,12 @@
-"""Quantize: requantisation to another scale and zero point.
+"""Quantize, QuantizeReal: conversion of 8-bit elements, or of real numbers, to a quantisation.
 
-    x  any shape  int8
-    y  as x       int8     y = clamp(zero_y + M * (x - zero_x))
+    x  any shape  int8 or uint8 (Quantize), float32 (QuantizeReal)
+    y  as x       int8, or uint8 (Quantize)
 
-Source: TFLite QUANTIZE; `reference/requantize.h`.  Only from int8 to int8.
+    Quantize      y = clamp(zero_y + M * (x - zero_x))
+    QuantizeReal  y = clamp(zero_y + round(x / scale_y)), half away from zero, in single precision
+
+Source: TFLite QUANTIZE; `reference/requantize.h`, `reference/quantize.h`.
 """
 
 from __future__ import annotations
@@ -12,33 +15,95 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Table, row_count
 from penstock.ir.operator_facts import RelayName, relay
-from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.opkit.checks import require, require_dtype, require_quantised
+from penstock.opkit.elementwise import Elementwise, elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
 from penstock.opkit.samples import int8, sample
+
+EIGHT_BITS = (DType.INT8, DType.UINT8)
 
 
 @dataclass(frozen=True, slots=True)
 class Quantize(Lookup):
-    """Requantisation."""
+    """Requantisation to elements of type `dtype`."""
+
+    dtype: DType = DType.INT8
 
     TFLITE: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("qnn.requantize")
 
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"Quantize has {len(inputs)} inputs, must have 1")
+        require_dtype(inputs[0], EIGHT_BITS, "input")
+        require_quantised(inputs[0], "input")
+        return TensorType(inputs[0].shape, self.dtype)
+
     def table(self, x: TensorType, y: TensorType) -> Array:
+        elements = ELEMENTS.astype(np.int8).view(x.dtype.value).astype(np.int64)
         multiplier = quantise_multiplier(x.scale / y.scale)
-        return saturated(multiply(ELEMENTS - x.zero_point, *multiplier) + y.zero_point)
+        found = multiply(elements - x.zero_point, *multiplier) + y.zero_point
+        return np.clip(found, y.dtype.lower, y.dtype.upper - 1).astype(y.dtype.value).view(np.int8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        found = Lookup.evaluate(self, site, (inputs[0].view(np.int8),), out)
+        return found.view(site.output.dtype.value)
+
+
+LARGEST_STEPS = 512.0
+"""Quotients are clamped to this magnitude, which saturates every int8 element.  TFLite converts the
+quotient to int32 first, which is undefined in C++ if it overflows; NaN becomes the lower bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeReal(Elementwise):
+    """Quantisation of real numbers."""
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"QuantizeReal has {len(inputs)} inputs, must have 1")
+        require_dtype(inputs[0], (DType.FLOAT32,), "input")
+        return TensorType(inputs[0].shape, DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            quotients = inputs[0][out.slices] / np.float32(site.output.scale)
+        bounded = np.fmin(np.fmax(quotients, -LARGEST_STEPS), LARGEST_STEPS).astype(np.float64)
+        steps = np.trunc(bounded + np.copysign(0.5, bounded)).astype(np.int64)
+        return saturated(steps + site.output.zero_point)
+
+    def kernel(self, site: Site) -> Kernel:
+        y = site.output
+        return Kernel(
+            "quantize_f32_s8",
+            params=(("width", y.elements // row_count(y.shape)), ("zero_point", y.zero_point)),
+            tables=(("scale", Table.of(np.array([y.scale], np.float32))),),
+            by_rows=True,
+        )
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite QUANTIZE."""
-    yield from elementwise_nodes(Quantize(), node, 1)
+    source, target = node.input(0).type.dtype, node.output().type.dtype
+    if source is DType.FLOAT32:
+        yield from elementwise_nodes(QuantizeReal(), node, 1)
+    else:
+        require_dtype(node.output().type, EIGHT_BITS, "output")
+        require_quantised(node.output().type, "output")
+        yield from elementwise_nodes(Quantize(target), node, 1, target)
 
 
 SAMPLES = (
     sample(Quantize(), int8(1, 4, 3, 5)),
+    sample(QuantizeReal(), TensorType((1, 4, 3, 5), DType.FLOAT32), scale=0.011, zero=-128),
+    sample(QuantizeReal(), TensorType((3, 7), DType.FLOAT32), scale=0.0003),
     sample(Quantize(), int8(2, 3, 1, 4, 5), scale=0.011, zero=-128),
+    sample(Quantize(DType.UINT8), int8(1, 4, 3, 5), zero=125),
+    sample(Quantize(), TensorType((2, 9), DType.UINT8, Quantisation((0.1,), (128,))), scale=0.07),
 )

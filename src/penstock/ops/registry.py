@@ -21,6 +21,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, Sample
 from penstock.ir.operator_facts import OnnxName, OperatorDefaults
+from penstock.ir.tensor import DType
 
 FromForeign = Callable[[ForeignNode], Iterable[Made]]
 FromOnnx = Callable[[OnnxNode], Iterable[Made]]
@@ -88,12 +89,13 @@ def public_classes(module: ModuleType) -> tuple[type, ...]:
 @cache
 def operand_classes() -> tuple[type, ...]:
     """Every record and enumeration that may appear in an operator: operators and field types."""
-    return tuple(
+    own = (
         value
         for module in (*_modules(), *_modules("penstock.opkit"))
         for value in public_classes(module)
         if is_dataclass(value) or issubclass(value, Enum)
     )
+    return (DType, *own)
 
 
 @cache

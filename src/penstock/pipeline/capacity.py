@@ -79,7 +79,7 @@ def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
             if size < least.ram_bytes(request):
                 yield f"{words} {size} bytes are enough"
     for words, note, other in _open_choices(request):
-        graph = simplify(read(other.model, other.reading), other.rounding)
+        graph = simplify(read(other.model, other.reading), other.rounding, other.io)
         size = least_ram_bytes(assign_engines(graph, other).graph, other)
         if size < least.ram_bytes(request):
             yield f"with {words} {size} bytes are enough" + (f", {note}" if note else "")

@@ -8,7 +8,9 @@ from penstock.fixedpoint import Rounding
 from penstock.frontends.open import check_dimensions, parse, read_bytes
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph
+from penstock.passes.interface_types import InterfaceTypes
 from penstock.passes.order import PASSES, run_passes
+from penstock.passes.quantised_interface import quantised_interface
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.zoo.registry import open_zoo
 
@@ -27,12 +29,19 @@ def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
     return parse(read_bytes(path), path.name, reading, path.parent)
 
 
-def simplify(graph: Graph, rounding: Rounding = Rounding.DOUBLE) -> Graph:
+def simplify(
+    graph: Graph,
+    rounding: Rounding = Rounding.DOUBLE,
+    io: InterfaceTypes = InterfaceTypes.QUANTISED,
+) -> Graph:
     """Return the graph after the passes in `PASSES`, which preserve every output.
 
     rounding: `Rounding.SINGLE` first replaces the requantisation of fully connected layers, which
         may change outputs.
+    io: `InterfaceTypes.QUANTISED` first moves conversions at the border out of the graph.
     """
+    if io is InterfaceTypes.QUANTISED:
+        graph = quantised_interface(graph)
     if rounding is Rounding.SINGLE:
         graph = with_single_rounding(graph)
     return run_passes(graph, PASSES)

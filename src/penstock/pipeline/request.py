@@ -9,6 +9,7 @@ from penstock.brief import Brief
 from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.hardware.target import Target
+from penstock.passes.interface_types import InterfaceTypes
 from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import DEFAULTS, Options
 
@@ -42,6 +43,7 @@ class Request(Brief):
     strict: bool = False
     reading: Reading = AS_IT_IS
     optimize: Optimize | None = None
+    io: InterfaceTypes = InterfaceTypes.QUANTISED
 
     @property
     def goal(self) -> Optimize:

@@ -79,7 +79,7 @@ READ: Stage[str, Graph] = Stage(
 )
 SIMPLIFY: Stage[Graph, Graph] = Stage(
     "simplify",
-    lambda graph, context: simplify(graph, context.request.rounding),
+    lambda graph, context: simplify(graph, context.request.rounding, context.request.io),
 )
 ASSIGN: Stage[Graph, Parts] = Stage(
     "assign",

@@ -69,15 +69,22 @@ def test_state_is_named_and_quantisation_is_no_remedy(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", ["float32", "uint8"])
-def test_another_element_type_at_the_border_is_a_matter_of_the_converter(kind: str) -> None:
+def test_real_and_uint8_inputs_and_outputs_are_read(kind: str) -> None:
     other = REAL if kind == "float32" else replace(X, dtype=kind)
+    last = "DEQUANTIZE" if other is REAL else "QUANTIZE"
+    graph = parse(chain(("QUANTIZE", X), ("RELU", X), (last, other), first=other), "m.tflite")
+    assert [v.type.dtype.value for v in (*graph.inputs, *graph.outputs)] == [kind, kind]
+
+
+def test_int16_at_the_border_is_named() -> None:
+    other = replace(X, dtype="int16")
     for side, raw in (
         ("input", chain(("QUANTIZE", X), ("RELU", X), first=other)),
-        ("output", chain(("RELU", X), ("DEQUANTIZE" if other is REAL else "QUANTIZE", other))),
+        ("output", chain(("RELU", X), ("QUANTIZE", other))),
     ):
         error = refusal(raw)
-        assert f"the network's {side} is {kind}" in error.why
-        assert f"inference_{side}_type = tf.int8" in error.help
+        assert f"the network's {side} is int16" in error.why
+        assert f"an int8 {side}" in error.help
         assert INTEGER_QUANTISATION not in str(error)
 
 
@@ -102,14 +109,14 @@ def test_a_network_of_real_numbers_is_to_be_quantised() -> None:
 
 
 def test_problems_without_a_remedy_come_first() -> None:
-    written = chain(("QUANTIZE", X), ("RELU", X), ("TANH", X), first=REAL)
+    written = chain(("QUANTIZE", X), ("RELU", X), ("TANH", X), first=replace(X, dtype="int16"))
     codes = [
         tflite.BuiltinOperator.CUMSUM if code == tflite.BuiltinOperator.TANH else code
         for code in codes_of(written)
     ]
     error = refusal(with_codes(written, codes, builtin=True, deprecated=False))
     assert error.what == "CUMSUM: operator is not supported"
-    assert "QUANTIZE converts float32 to int8" in error.why
+    assert "QUANTIZE converts int16 to int8" in error.why
 
 
 @pytest.mark.parametrize(

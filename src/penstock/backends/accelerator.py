@@ -57,7 +57,8 @@ class AcceleratorTarget(Brief):
     attrs: the values of its attributes: those that the user set, and defaults for the others.
     chip: the target chip to which the accelerator is attached.
     memories: the accelerator's own memories, by name.
-    tilers: pairs of an operator or pattern name and its tiler; the first matching pair applies."""
+    tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles that
+        fit local memories; the first matching pair applies."""
 
     name: str
     attrs: Mapping[str, Value]
@@ -133,7 +134,9 @@ class Codegen(Brief):
 
 @dataclass(frozen=True, slots=True)
 class OpenChoice:
-    """An alternative to an accelerator: the same hardware with other values of unset attributes.
+    """An alternative to an accelerator: the same hardware with other attribute values.
+
+    Only attributes that the user did not set differ.
 
     text: the alternative as an argument of --accelerator.
     note: a consequence of the values, for messages; "" for none.
@@ -146,8 +149,9 @@ class OpenChoice:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Accelerator(Brief):
-    """An accelerator with the values of its attributes.
+    """An accelerator as the compiler sees it: its features for given values of its attributes.
 
+    target: its name, attribute values, chip and memories.
     patterns: the sub-graphs that the accelerator supports.
     strategies: functions that return kernels for matched sub-graphs.
     graph_passes, program_passes: passes, each with its phase.
@@ -176,7 +180,7 @@ class Accelerator(Brief):
         return tuple(m for m in self.target.memories.values() if "arena" in m.holds)
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Accelerator:
-        """Return the accelerator with arenas of the given sizes, by name; others are unchanged."""
+        """Return the accelerator with new sizes for the arenas that `sizes_bytes` names."""
         arenas = {memory.name: memory for memory in resized(self.arenas, sizes_bytes)}
         target = replace(self.target, memories={**self.target.memories, **arenas})
         choices = tuple(

@@ -136,9 +136,9 @@ def cost_of(
 def breakdown_of(
     cost: Callable[..., object], arguments: tuple[object, ...], expression: str, where: str
 ) -> Breakdown:
-    """Return `cost(*arguments)`, the Breakdown of one kernel call.
+    """Return `cost(*arguments)`, the cycles of one kernel call in total and by resource.
 
-    `expression`: text for `cost(*arguments)` in errors; `where`: the location that they report.
+    `expression`: text for `cost(*arguments)` in errors; `where`: the location that errors report.
 
     Raises BackendError if `cost` raises an exception or returns anything but a valid Breakdown.
     """

@@ -16,10 +16,10 @@ from penstock.scheduling.model.part import Part
 class Engines:
     """Cycles of parts: from the kernel's cost function on an accelerator, else from `processor`.
 
-    Searches assume cycles that are linear in the number of rows of a call.  For an accelerator, the
-    line passes through the cycles of a one-row call and of a call for all rows; its value at zero
-    rows is the cost per call.  `_known` caches the results of cost functions, by function, number
-    of rows and memory regions."""
+    Searches approximate the cycles of a call by a linear function of its number of rows.  For an
+    accelerator, this function agrees with the cost function for one row and for all rows; its value
+    at zero rows is the cost per call.  `_known` caches the results of cost functions, by function,
+    number of rows and memory regions."""
 
     processor: Processor
     _known: dict[tuple[object, int, tuple[str, ...]], int] = field(

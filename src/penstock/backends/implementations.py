@@ -143,7 +143,7 @@ class _BoundImplementation:
     def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
         """Return the cost of a call that computes `rows` output rows and also copies constants.
 
-        fillings: these copies; the call itself or a later one reads each of them.
+        fillings: the copies, each with its size and whether this call or a later one reads it.
 
         Raises BackendError if `filled_cost` fails or returns no valid Breakdown."""
         function = self.described.filled_cost
@@ -196,9 +196,10 @@ class _BoundImplementation:
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
         """Return the cost function with memoisation.
 
-        Its arguments are a number of output rows and the names of the operands' memories
-        (`Offloaded.memory_assignment`).  Its results are not validated yet.  The memos are plain
-        dictionaries because kernels are pickled for worker processes."""
+        Its arguments are the number of output rows and, for each input and then the output, the
+        name of the memory that holds it (`Offloaded.memory_assignment`).  The results are not
+        validated.  They are cached in plain dictionaries, because kernels are pickled for worker
+        processes."""
 
         asked: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
         known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}

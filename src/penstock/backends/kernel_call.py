@@ -147,8 +147,8 @@ class KernelCall(Offloaded):
 
         `record` is a frozen dataclass; its fields are the arguments in order.  The functional model
         of the function receives a record of the same class, with the values of expressions and the
-        bytes at addresses.  An encoder receives one in `StreamCommand.record`, with the values of
-        expressions and a `Place` for each address."""
+        bytes at addresses.  An encoder receives such a record in `StreamCommand.record`, with the
+        values of expressions and a `Place` for each address."""
         return Invoke(driver, record)
 
     def issue(
@@ -209,7 +209,7 @@ def offloading_kernel(
 ) -> Kernel:
     """Return the kernel `name` for a composite, with the commands that `compute` returns.
 
-    The other arguments are fields of `Kernel`."""
+    The keyword arguments become the fields of the same names in the result (`Kernel`)."""
 
     def body(
         inputs: tuple[View, ...],

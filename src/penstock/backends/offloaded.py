@@ -57,7 +57,7 @@ class Offloaded:
 
     @cached_property
     def main(self) -> Node:
-        """The main node of the composite (see `main_node`)."""
+        """The main node of the composite, by default that with the most multiply-accumulates."""
         return main_node(self.composite)
 
     @cached_property
@@ -111,9 +111,10 @@ class Offloaded:
         return self.composite.inputs.index(name)
 
     def tiler(self, default: Tiler) -> Tiler:
-        """Return the tiler that was registered last for the composite's pattern or main operator.
+        """Return the tiler, which divides the main operator into tiles that fit local memories.
 
-        If none was registered, the result is `default`."""
+        It is the one registered last for the composite's pattern or main operator; `default` if
+        none was registered."""
         own = self.composite.name
         found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
         return next(found, default)

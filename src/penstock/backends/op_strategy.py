@@ -56,7 +56,9 @@ StrategyFunction = Callable[
 
 @dataclass(frozen=True, slots=True)
 class DescribedImplementation:
-    """The arguments of `OpStrategy.add_implementation`."""
+    """An implementation as a backend describes it.
+
+    The fields are the arguments of `OpStrategy.add_implementation`, which documents them."""
 
     name: str
     compute: Compute

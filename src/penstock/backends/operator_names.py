@@ -41,7 +41,7 @@ Kind = type[Op] | Fused
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """One of the operators that a name denotes, with restrictions.
+    """An operator that a name denotes, and the restrictions under which the name denotes it.
 
     kind: the class of the operator, or an operator that penstock fuses into layers (`Fused`).
     attributes: values that attributes of the node's operator must have.
@@ -52,9 +52,9 @@ class Sense:
     condition: Callable[..., bool] | None = None
 
     def fits(self, node: Node, kind: Kind) -> bool:
-        """Return whether this sense denotes the operator `kind` in `node`.
+        """Return whether `kind` is this operator and `node` satisfies the restrictions.
 
-        The caller guarantees that `kind` is the node's own operator or one fused into it."""
+        kind: the operator of `node`, or an operator fused into it, such as a bias addition."""
         return (
             kind is self.kind
             and has_attributes(node, self.attributes)
@@ -64,7 +64,9 @@ class Sense:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """All senses of a name; "image.resize2d", for example, denotes two operators."""
+    """The operators that a name denotes; "image.resize2d", for example, denotes two.
+
+    senses: each of these operators, with the restrictions that nodes must satisfy."""
 
     senses: tuple[Sense, ...]
 
@@ -73,13 +75,15 @@ class Meaning:
         return tuple(sense.kind for sense in self.senses)
 
     def fits(self, node: Node, kind: Kind) -> bool:
-        """Return whether one of the senses denotes the operator `kind` in `node`."""
+        """Return whether `kind` is one of these operators and `node` satisfies its restrictions.
+
+        kind: the operator of `node`, or an operator fused into it, such as a bias addition."""
         return any(sense.fits(node, kind) for sense in self.senses)
 
 
 @cache
 def meanings() -> Mapping[str, Meaning]:
-    """Return the meaning of every name that a pattern or a strategy may use, by name.
+    """Map every name that a pattern or a strategy may use to the operators that it denotes.
 
     >>> meanings()["CONV_2D"] == meanings()["Conv2D"] == meanings()["nn.conv2d"]
     True
@@ -110,7 +114,7 @@ def _selected_field(name: str, op: type[Op]) -> Attributes:
 
 
 def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
-    """Return the meaning of a name.
+    """Return the operators that a name denotes, with their restrictions.
 
     Raises BackendError for an unknown name.  The error quotes `where`, the expression that contains
     the name, and suggests similar names, including those in `also`, such as names of patterns.
@@ -167,7 +171,7 @@ def _input_counts() -> Mapping[Kind, frozenset[int]]:
 
 
 def kind_name(kind: Kind) -> str:
-    """Return the name of a kind for messages.
+    """Return the name of an operator, or of an operator fused into layers, for messages.
 
     >>> kind_name(Fused.BIAS_ADD)
     'nn.bias_add'

@@ -66,7 +66,9 @@ class _Packing:
         self.consumers = self.graph.consumers()
 
     def take(self, node: Node) -> None:
-        """Append a node; a packable composite is rewritten to read and write packed values."""
+        """Append `node` to the emitted nodes.
+
+        A packable composite is first rewritten to read and write packed values."""
         if not self._is_packable(node):
             self.nodes.append(node)
             return

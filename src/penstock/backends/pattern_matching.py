@@ -70,7 +70,10 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A partial match: the names of its nodes, and the bindings of repeated patterns."""
+    """A match of a pattern or of part of one.
+
+    claimed: the names of its nodes.
+    bindings: the term that each repeated pattern has matched."""
 
     claimed: frozenset[str]
     bindings: _Bindings
@@ -93,8 +96,9 @@ class _Search:
     def match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> tuple[_Match, ...]:
         """Return the distinct matches of `pattern` whose result is `term`; () if there are none.
 
-        They agree with `bindings`, made by the rest of the pattern.  Matches of alternatives are in
-        the order in which the pattern lists the alternatives."""
+        bindings: the repeated patterns matched so far, each with the only term that it may match.
+
+        Matches of alternatives are in the order in which the pattern lists the alternatives."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -108,9 +112,9 @@ class _Search:
         return self.known[key]
 
     def _first_match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Yield the matches of `pattern`, for which `bindings` contains no term yet.
+        """Yield the matches of `pattern`, which has matched no term so far.
 
-        If the pattern is a repeated one, the matches bind it to `term`."""
+        If the pattern is a repeated one, the bindings of each match map it to `term`."""
         binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
         for found in self._matches(pattern, term, bindings):
             yield replace(found, bindings=found.bindings | binding)
@@ -136,10 +140,10 @@ class _Search:
     def _operator_matches(
         self, pattern: Operator, term: _Term, bindings: _Bindings
     ) -> Iterator[_Match]:
-        """Yield the matches of an operator with any stage of the node that leads to `term`.
+        """Yield the matches of `pattern` with the operators that the node of `term` computes.
 
-        The stages are the operators that the node computes in sequence, such as a convolution and
-        a clamp.  The last one comes first."""
+        A node computes several operators in sequence, such as a convolution and a clamp.  They are
+        tried from the one that computes `term` back to the first."""
         node = self.producers.get(term.name)
         if node is None:
             return

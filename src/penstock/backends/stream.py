@@ -146,9 +146,12 @@ class _Bases:
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    """Resolves the addresses of commands.
+    """Replaces the expressions in commands by integers, and the addresses by places.
 
-    variables: the values of the variables in their expressions, such as those of loops."""
+    A place consists of the index of a base address and an offset in bytes.
+
+    bases: the buffers whose addresses are base addresses.
+    variables: the values of the variables in the expressions, such as those of loops."""
 
     bases: _Bases
     variables: Variables

@@ -39,11 +39,11 @@ class StreamRows(NamedTuple):
     memory: str = ""
 
     def between(self, lower: int, upper: int) -> Sequence[int]:
-        """Return the offsets in bytes of rows [lower, upper)."""
+        """Return the offsets of rows [lower, upper) from the base address, in bytes."""
         return self.offsets[lower - self.lower : upper - self.lower]
 
     def place(self, row: int) -> Place:
-        """Return the address of a row."""
+        """Return the address of row `row` of the tensor."""
         return Place(self.base, self.offsets[row - self.lower], self.memory)
 
 

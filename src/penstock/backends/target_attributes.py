@@ -32,7 +32,7 @@ _KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "a t
 
 
 def check_attribute(name: object, default: object, known: Mapping[str, Value], where: str) -> None:
-    """Raise BackendError if an attribute must not have this name or default.
+    """Raise BackendError unless a backend may declare an attribute with this name and default.
 
     `known`: the attributes declared so far, with their defaults."""
     if type(default) not in _KINDS:
@@ -135,7 +135,7 @@ def unknown_attribute(
 
 
 def bad_setting(what: str, where: str, help: str) -> UsageError:
-    """Return a UsageError about the settings of an accelerator; `what` is its first line."""
+    """Return a UsageError about attribute settings; `what` is the first line of its message."""
     return UsageError("usage-023", what, where=where, help=help)
 
 

@@ -204,7 +204,7 @@ def registered() -> Mapping[str, UMABackend]:
 
 
 def _on_nodes(judge: Judge, target: AcceleratorTarget) -> Callable[[Node], bool | str]:
-    """Return `judge`, a function of an Offloaded, as a function of a composite node.
+    """Convert `judge`, which takes an Offloaded, to a function that takes a composite node.
 
     The result has the name and the docstring of `judge`, because messages quote them."""
 

@@ -21,7 +21,7 @@ def registered_memory(
     known: Sequence[str],
     place: str,
 ) -> RegisteredMemory:
-    """Return a memory with the size and bandwidth of the arguments, and otherwise as `region`.
+    """Return a memory with the given size and bandwidth; other properties come from `region`.
 
     `known`: the names of memories registered before; `place`: the location for errors.
 
@@ -74,9 +74,11 @@ def _resolved(
 
 
 def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
-    """Return the memory with the size `size`: a number of bytes, or a string such as "32KiB".
+    """Return a copy of `memory` with another size.
 
-    Raises BackendError if size, bandwidth or latency is invalid."""
+    size: a number of bytes, or a string such as "32KiB".
+
+    Raises BackendError if the size, or the bandwidth or latency of `memory`, is invalid."""
     try:
         size_bytes = parse_size(size) if isinstance(size, str) else size
     except UsageError:

@@ -84,7 +84,10 @@ class KernelChoices:
         states: tuple[MemoryAssignment, MemoryAssignment],
         units_per_cycle: int = 1,
     ) -> Iterator[ValuedCandidate]:
-        """Yield the cascade with each scratch size that allows a different choice of kernels.
+        """Yield the cascade with each useful size of the scratch buffer that its parts share.
+
+        These are the least size with which it can run, and each larger size at which one more
+        part can run its preferred kernel.
 
         A cascade of a single part is also yielded with each of the part's prefetching kernels.
 
@@ -120,7 +123,8 @@ class KernelChoices:
         """Yield a cascade of one part with each of the part's prefetching kernels.
 
         others_bytes: live bytes at the peak without scratch memory.
-        time, states, units_per_cycle: as in `valued`.
+        time: time with the preferred kernel, in units of 1 / `units_per_cycle` cycles.
+        states: memory assignments before and after the cascade.
         """
         position, rows = alone.lower, self.rows[alone.lower]
         calls = -(-rows // min(rows, alone.stripe))

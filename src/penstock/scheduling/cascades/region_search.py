@@ -7,7 +7,8 @@ tensors is the state at a position, so dynamic programming is exact for these ch
 inputs and outputs are always in the default region, as are, in large networks, all tensors that
 cascades hand on.
 
-The input that a part reads most in advance is always produced first (see `Plan.nearest_first`).
+Of a part's missing inputs, the one that is read most in advance of the output is always produced
+first (see `Plan.nearest_first`).
 """
 
 from __future__ import annotations
@@ -241,7 +242,8 @@ class RegionSearch:
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
         """Return the time saved by reading a constant from `memory` instead of where it is stored.
 
-        An array as in `_reading`: the time saved in the first call, and in each later call.
+        An array of two elements, in units of 1/`FINE` cycle: the time saved in the part's first
+        call, and in each later call.
         """
         slow = self._reading(position, value, self._memories.constants.name)
         return slow - self._reading(position, value, memory)
@@ -260,9 +262,9 @@ class RegionSearch:
 
         region: index of the memory region of each storage.
 
-        The time is that of `ValuedCandidate`, in units of 1/`FINE` cycle.
+        The time (see `ValuedCandidate.time`) is in units of 1/`FINE` cycle.
 
-        Returns None if a secondary memory is too small.
+        Returns None if the live bytes of a region other than the default exceed its capacity.
         """
         c = cascade.candidate
         constants = self._constant_time[:, c.lower : c.upper].copy()

@@ -78,8 +78,9 @@ class ScheduleBuilder:
                 yield self._costed(schedule) if prefetches else schedule
 
     def _variants(self, proposals: Sequence[Proposal]) -> Iterator[Group[PrefetchedSchedule]]:
-        """Yield (bound, variants) for each schedule: itself and its variants with prefetches.
+        """Yield (bound, variants) for each schedule of the proposals.
 
+        variants: the schedule itself, then copies of it with prefetches by accelerators.
         bound: lower bound of the peaks of these and all later variants.
         """
         candidates = PrefetchCandidates(self.accounting)
@@ -97,9 +98,10 @@ class ScheduleBuilder:
             yield bound, variants
 
     def _with_bounds(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
-        """Yield (bound, schedule): a lower bound of the peaks of this and all later schedules.
+        """Yield (bound, schedule) for each schedule of the proposals.
 
-        The bound counts tensors only, so it is valid for any prefetches and any scratch memory.
+        bound: lower bound of the peaks of this schedule and all later ones.  It counts tensors
+            only, so it holds whatever prefetches and scratch memory the schedules have.
         """
         bounds = [*accumulate((p.tensors_bytes for p in reversed(proposals)), min)][::-1]
         for bound, proposal in zip(bounds, proposals, strict=True):
@@ -135,9 +137,10 @@ def _plan(c: Candidate, order: tuple[int, ...]) -> Plan:
 def _partition_gap(
     parts: Parts, peak_bytes: int, memories: MemorySystem, options: Options
 ) -> float:
-    """Return the optimality gap of the split into cascades.
+    """Return the optimality gap of the split into cascades, a fraction of a lower bound.
 
-    0.0 if the search was exhaustive, else the gap to a lower bound for all schedules.
+    0.0 if the search was exhaustive, else how far `peak_bytes` lies above a lower bound of the
+    memory of all schedules (`RowParts.least_bytes`).
     """
     if memories.uniform and len(parts.parts) <= options.max_parts:
         return 0.0

@@ -1,8 +1,10 @@
 """Search for schedules: split execution orders of the parts into cascades.
 
 An interval of an execution order is a candidate cascade; cascades that cover the order form a
-proposal.  For the orders and stripe heights tried, the search is exhaustive over cascades of at
-most `Options.max_parts` parts, and exact in live bytes and time.
+proposal.  For each order, dynamic programming finds the proposals that are Pareto-optimal in peak
+live bytes and estimated time, for the stripe heights and memory assignments tried, and cascades of
+at most `Options.max_parts` parts (`Options.max_region_parts` if access times depend on the memory
+region).
 """
 
 from __future__ import annotations
@@ -183,13 +185,12 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return copies of the proposals, with the scratch memory of each cascade reduced.
+    """Return copies of the proposals in which each cascade has the least scratch memory it needs.
 
-    It is reduced to the least with which the cascade's parts can run; proposals that already have
-    the least are not copied.
+    Proposals whose cascades already have the least are not copied.
 
-    Scratch memory that fits below the peak needs no additional live bytes, but it may increase
-    fragmentation, so that the placement exceeds the peak.
+    Scratch memory that does not raise the peak of the live bytes may still cause fragmentation, so
+    that the arena becomes larger than the peak; the copies avoid this.
     """
     twins = [
         replace(p, cascades=tuple(_with_least_scratch(c, p.order, parts) for c in p.cascades))

@@ -1,7 +1,8 @@
 """Candidate cascades where access times do not depend on the memory assignment.
 
-Every interval of an execution order is a candidate for each stripe height.  Where the order in
-which a part's inputs are produced matters, each candidate comes in two variants.
+Every interval of an execution order is a candidate for each stripe height.  `Plan.nearest_first`
+selects one of two orders in which a part's inputs are produced; if they differ for any part, the
+candidate is tried with both.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the candidates that are Pareto-optimal among those of the same interval.
 
     found: the candidates that end at position `upper`, as returned by `peak.candidates`.
-    Candidates with a single part are all kept: the best number of calls depends on prefetches.
+    Candidates with a single part are all kept, since prefetches, which are selected later, may make
+    another number of calls the fastest.
     """
     lower, _, peak, cycles = found.T
     kept = lower == upper - 1

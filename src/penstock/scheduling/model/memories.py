@@ -55,8 +55,8 @@ class MemorySystem:
     def access_times(self, memory: MemoryRegion) -> tuple[int, int]:
         """Return the latency of an access to a tensor region, and the additional time per byte.
 
-        The latter is relative to memory of the engine's nominal bandwidth.  Both are in units of
-        1/`FINE` cycle.
+        The time per byte is what `memory` takes beyond the bandwidth that the engine's cycle
+        estimates assume; 0 if it is at least as fast.  Both are in units of 1/`FINE` cycle.
         """
         slower = 1 / memory.bandwidth_bytes_per_cycle - 1 / self.engine.bandwidth_bytes_per_cycle
         return FINE * memory.latency_cycles, round(FINE * max(0.0, slower))

@@ -34,7 +34,10 @@ class MemoryAssignment:
         return replace(self, exceptions=tuple(sorted((*self.exceptions, *outside))))
 
     def restricted(self, keep: Callable[[str], bool]) -> MemoryAssignment:
-        """Return this assignment without the exceptions of tensors that `keep` rejects."""
+        """Return this assignment with only the exceptions for which keep(tensor name) is true.
+
+        All other tensors are then in the default region.
+        """
         return replace(self, exceptions=tuple(pair for pair in self.exceptions if keep(pair[0])))
 
     def for_part(self, part: Part, owners: Mapping[str, str]) -> MemoryAssignment:

@@ -41,7 +41,10 @@ class Part(Brief):
         return replace(self, kernel=kernel, fallback=None, prefetching=())
 
     def kernel_within(self, scratch_bytes: int) -> Kernel:
-        """Return the kernel that runs when a plan provides `scratch_bytes` of scratch."""
+        """Return the preferred kernel if `scratch_bytes` suffice for it, else the fallback kernel.
+
+        A part without a fallback kernel always runs the preferred one.
+        """
         if self.fallback is not None and self.kernel.scratch_bytes > scratch_bytes:
             return self.fallback
         return self.kernel

@@ -86,8 +86,8 @@ def _read_as_arrays(
 ) -> frozenset[str]:
     """Return the names of the storages that must be contiguous arrays.
 
-    These are operands of kernels that do not work by rows, and storages with an alias whose rows
-    differ from their own.
+    These are the storages of operands of kernels that do not work by rows, and the storages that a
+    part accesses through an alias with a different number of rows.
     """
     found: set[str] = set()
     for part in parts:
@@ -195,7 +195,11 @@ def _row_intervals(part: Part, k: int, storage: Value, steps: int) -> tuple[list
 
 
 def _windows(part: Part, k: int, steps: int) -> list[Region]:
-    """Return the region of input `k` that each call reads; `steps`: see `_row_intervals`."""
+    """Return the region of input `k` that each of `steps` calls reads.
+
+    steps: 1 for a single call that computes the whole output, else the number of output rows, each
+    of which one call computes.
+    """
     shape = part.output.type.shape
     whole = Region.whole(shape)
     if steps == 1:

@@ -129,7 +129,7 @@ class _AxisStripes:
         return self.offset + i * self.stride.numerator // self.stride.denominator
 
     def below(self, bound: int) -> int:
-        """Return the number n of stripes that start below `bound`, which are stripes 0 to n - 1."""
+        """Return the number of stripes that start at an element below `bound`."""
         ahead = bound - self.offset
         if self.stride == 0:
             return self.stripes if ahead > 0 else 0

@@ -14,8 +14,8 @@ class RowLiveRanges(NamedTuple):
     """The live range of every row; row r of storage s has index starts[s] + r.
 
     born, dead: the row is live in ticks [born, dead).
-    over: index of the storage whose row with the same number the row overwrites; -1 for a row in a
-        slot of its own.
+    over: for row r of a storage, the index of the storage whose row r it overwrites in place; -1
+        for a row in a slot of its own.
 
     Rows of a storage that share one slot all have the live range of the slot.
 

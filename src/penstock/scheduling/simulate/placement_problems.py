@@ -42,7 +42,11 @@ def live_bytes(expanded: ExpandedSchedule) -> Numbers:
 
 
 def block_name(schedule: Schedule, block: MemoryBlock) -> str:
-    """Return the buffer name of a block; for a whole storage, the name of the storage."""
+    """Return the name under which the placement lists a block.
+
+    A block that contains all rows of a storage has the name of the storage.  A block of only rows
+    [first, end) is named "storage[first:end]", with a number appended if a value has this name.
+    """
     rows = schedule.parts.rows
     if block.upper - block.lower == rows.storages[rows.number[block.storage]].rows:
         return block.storage
@@ -50,12 +54,16 @@ def block_name(schedule: Schedule, block: MemoryBlock) -> str:
 
 
 def scratch_name(schedule: Schedule, plan: Plan) -> str:
-    """Return the buffer name of a cascade's scratch memory, derived from its last part."""
+    """Return the name of a cascade's scratch buffer: its last part's name and "/scratch"."""
     return _unused_name(schedule, f"{schedule.parts.parts[plan.parts[-1]].name}/scratch")
 
 
 def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
-    """Return the buffer name of a prefetched constant."""
+    """Return the name of the buffer that receives a prefetched constant.
+
+    If the copy engine makes the copy, the name is "constant/region", where `region` is the target
+    region.  If an accelerator does, it is "part/prefetched", where `part` reads the copy.
+    """
     if prefetch.accelerator is not None:
         return _unused_name(
             schedule, f"{schedule.parts.parts[prefetch.accelerator.part].name}/prefetched"
@@ -64,7 +72,7 @@ def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
 
 
 def table_name(schedule: Schedule, part: Part, table: str) -> str:
-    """Return the buffer name of `table`, a table of the accelerator kernel of a part."""
+    """Return "part: table", the buffer name of a table that a part's accelerator kernel reads."""
     return _unused_name(schedule, f"{part.name}: {table}")
 
 
@@ -122,9 +130,9 @@ def _prefetched(
 ) -> Iterator[tuple[str, LiveBuffer]]:
     """Yield (memory region, buffer) for the target buffer of each prefetch.
 
-    The buffer is live from the beginning of the cascade in which the copy starts (for an early
-    copy, the previous cascade) to the end of the prefetch's own cascade.
-    by_accelerator: select the prefetches by accelerators, or else those by the copy engine.
+    The buffer is live from the beginning of the cascade in which the copy starts to the end of the
+    cascade that reads the constant; an early copy starts one cascade before the latter.
+    by_accelerator: True selects the prefetches by accelerators, False those by the copy engine.
     """
     before = 1
     for cascade in expanded.cascades:

@@ -36,8 +36,9 @@ class Alternatives(NamedTuple):
     stripes[k]: stripe heights, in decreasing order.
     least_cycles[k, p]: least call overhead, in cycles, of all parts before position p at stripe
         height stripes[k].
-    least_peak[u, n, k]: lowest known peak, in live bytes, of any sequence of cascades that covers
-        positions [u - n, u) with no more call overhead than these parts have at height stripes[k].
+    least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that covers
+        positions [u - n, u).  The sequence must have no more call overhead than the same parts,
+        each running alone, at height stripes[k].
     """
 
     stripes: Numbers
@@ -243,10 +244,11 @@ def enter_candidates(
     prune: bool,
     found: Numbers,
 ) -> tuple[int, int]:
-    """Simulate each cascade [lower, upper) with least <= lower < most, in every stripe height.
+    """Simulate the cascade [lower, upper) for each lower in [least, most) and each stripe height.
 
     alternatives: the stripe heights, and the peaks known so far; the latter are updated.
-    prune: as in `peak.candidates`.
+    prune: drop a candidate if known cascades cover the same positions with no higher peak and no
+        more call overhead.
     found: output array, which receives one row per candidate in the format of `peak.candidates`.
 
     Returns the number of candidates and the number of simulated calls.
@@ -316,7 +318,10 @@ def read_time(
     """Return the time that a call's reads of tensors take, constants excluded.
 
     The call computes rows [first, end) of the part at position `a`.
-    region, access_times: see `traffic.peaks_and_time`, which also defines the unit of time.
+    region[s]: index of the memory region of storage s.
+    access_times[m]: time per tensor region that a call reads from region m, and per byte of it.
+
+    Times are in units of 1/`memories.FINE` cycle.
     """
     time = 0
     for e in range(t.reads[a], t.reads[a + 1]):

@@ -156,10 +156,10 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
 
 
 def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
-    """Return, for each storage, how far the network's inputs are read in advance of it.
+    """Return, for each storage, how early its computation requires rows of the network's inputs.
 
-    This is the largest sum of `RowRead.advance` along any path of parts from a network input to the
-    storage; 0 for the inputs.  The reads of a part are sorted by this measure.
+    The measure is the largest sum of `RowRead.advance` along any path of reads from a network input
+    to the storage; 0 for the inputs.  It determines the order of the reads of a part.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

@@ -104,7 +104,10 @@ class RowInterval(NamedTuple):
 
 
 class Compute(NamedTuple):
-    """An operation that computes rows [first, end) of the output channels in `part`."""
+    """An operation of the NPU that computes rows [first, end) of the output channels in `part`.
+
+    op: the operation on whole tensors.
+    maps: addresses of the input and output rows that are accessed."""
 
     op: Operation
     first: int

@@ -109,8 +109,8 @@ class EthosUConfiguration:
 
     @property
     def smallest(self) -> bool:
-        """Whether this is the smallest configuration, the only one whose micro block has four
-        channels."""
+        """Whether this is the configuration with the fewest multipliers. It is the only one whose
+        micro block (the outputs that the multipliers compute at a time) has four channels."""
         return self.micro_block.depth < 8
 
 

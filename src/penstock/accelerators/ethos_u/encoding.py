@@ -81,11 +81,12 @@ def encoded(
     multipliers: tuple[int, ...],
     shifts: tuple[int, ...],
 ) -> EncodedConstants:
-    """Return the encoded constants of an operation.
+    """Return the encoded weights and biases of an operation, in the segments that `order` defines.
 
     weights: int16 elements of an array of shape `shape` (output channels, rows, columns, input
         channels).
-    bias, multipliers, shifts: TFLite's values, one for each output channel."""
+    bias, multipliers, shifts: biases, and multipliers and shifts of the requantisation as TFLite
+        defines them; one of each per output channel."""
     every = np.frombuffer(weights, np.int16).reshape(shape)
     biases = _biases(bias, multipliers, shifts)
     raw, segments = b"", list[ConstantSegment]()

@@ -34,7 +34,8 @@ def sum_is_exact(op: Operation) -> bool | str:
 
 @lru_cache(maxsize=1024)
 def _sum_differences(op: Operation) -> bool | str:
-    """Return the result of `sum_is_exact`, computed by trying all pairs of elements."""
+    """Compute the sum or difference of all pairs of elements with the NPU's and with TFLite's
+    arithmetic. Return True if all results are equal, or else how many differ, as a phrase."""
     second = op.second or SecondInput(MapShape(1, 1, 1))
     left = (ELEMENTS - op.in_zero)[:, None]
     others = ELEMENTS if second.scalar is None else np.array([second.scalar])
@@ -60,9 +61,9 @@ def _sum_differences(op: Operation) -> bool | str:
 
 
 def terms_are_shifted_equally(op: Operation) -> bool:
-    """Return whether Vela shifts both terms of a sum left by `EQUAL_BITS - 1` bits instead of
-    `BITS - 1`. It does so if their scales are equal and the low `LOW_BITS` bits of the multiplier
-    of the sum are zero."""
+    """Return whether Vela shifts both terms of a sum left by 15 bits (`EQUAL_BITS - 1`) instead of
+    19 (`BITS - 1`). It does so if the scales of the two terms are equal and the low `LOW_BITS` bits
+    of the multiplier that scales the sum are zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 

@@ -49,14 +49,15 @@ class Variant:
     biases: bool = False
 
     def operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
-        """Return the operation of the main operator and its encoded constants. The result is
-        cached."""
+        """Return the operation that computes the main operator, and its encoded weights and biases
+        or look-up table. The result is computed once and cached in `offloaded`."""
         if self not in offloaded.cache:
             offloaded.cache[self] = self._operation(offloaded)
         return offloaded.cache[self]
 
     def _operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
-        """Return the result of `operation`, without using the cache."""
+        """Compute the operation of the main operator, and its encoded weights and biases or look-up
+        table."""
         plain = plain_operation(offloaded)
         if not plain.weighted:
             return plain, EncodedConstants(lookup_table(offloaded, plain), ())
@@ -135,7 +136,8 @@ class Variant:
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:
-    """Return the operation with its segments and, if it is a concatenation, its inputs."""
+    """Return `op` with the sizes of the segments in `constants` and, if it is a concatenation, the
+    channels and the layout of each input."""
     is_copy = op.function is NpuFunction.COPY
     return EncodedOperation(op, constants.segments, pieces(offloaded) if is_copy else ())
 

@@ -148,7 +148,7 @@ class Operation:
 
     @property
     def constants_in_sram(self) -> bool:
-        """Whether constants and tensors are stored in the same memory."""
+        """Whether constants are stored in the same memory as tensors, which is SRAM."""
         return self.configuration.constants is self.configuration.features
 
     @property

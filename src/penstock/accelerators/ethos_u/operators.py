@@ -48,8 +48,8 @@ def hardware(offloaded: Offloaded) -> EthosUConfiguration:
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:
-    """Return the operation of the main operator, with a single segment of constants and the default
-    order of weights; `schedule` selects better ones."""
+    """Return the operation that computes the main operator, before its segments and its order of
+    weights are selected: with a single segment of constants, and weights ordered depth first."""
     kind = offloaded.main.kind
     if kind in LOOKUPS:
         found = _same_shape(offloaded, NpuFunction.LOOKUP)

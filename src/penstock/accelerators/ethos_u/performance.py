@@ -115,7 +115,8 @@ def best_block(work: NpuWork, depth: int | None = None) -> Block | None:
 
 @lru_cache(maxsize=64)
 def _ranked(work: NpuWork) -> tuple[Blocks, Cycles, Ints]:
-    """Return all block sizes that fit, their cycles, and their indices from best to worst."""
+    """Return all block sizes that fit, their cycles, and their indices in the order of increasing
+    cycles; among equally fast ones, larger blocks precede smaller ones."""
     blocks = fitting_blocks(work)
     taken = cycles(work, blocks)
     total, size = np.round(taken.total, 3), blocks.prod(axis=1)
@@ -234,7 +235,8 @@ def _window_part_taps(work: NpuWork) -> list[int]:
 
 
 def _window_parts(work: NpuWork) -> int:
-    """Return the number of parts into which the NPU splits the window; see `_window_part_taps`."""
+    """Return the number of parts into which the NPU splits the window. A part has at most
+    `WINDOW_PART` rows and columns."""
     return len(_window_part_taps(work))
 
 
@@ -266,10 +268,10 @@ def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
-    """Return the port time of a transfer, in bytes: the number of bytes that the port could
-    transfer in that time in bursts of maximum length.
+    """Return, for each block size, the bytes that the port of the tensors' memory could transfer in
+    bursts of maximum length while it transfers `elements` bytes in the bursts of that block size.
 
-    elements: number of bytes that are read or written."""
+    read: whether the transfer reads input; otherwise, it writes output."""
     port: EthosUPort = work.chip.features
     if read:
         burst = _read_burst(work.packed_input, input_blocks(work, blocks), work.input)

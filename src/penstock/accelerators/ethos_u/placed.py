@@ -75,7 +75,7 @@ class PlacedCosts:
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
         """Yield the part of the cache key that describes the copies of constants of a call: the
         size of each copy and whether this call reads it. If a copy may overlap rows that the call
-        accesses, all addresses follow."""
+        accesses, the addresses of all copies and rows are part of the key as well."""
         yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)
         copied = [(fill.address, fill.address + fill.size_bytes) for fill in call.fills]
         if self.op.buffered:

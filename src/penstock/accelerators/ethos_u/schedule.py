@@ -30,12 +30,13 @@ MOST_PREFETCH_CHOICES = 4
 
 @lru_cache(maxsize=4096)
 def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
-    """Return the operation with the order of weights, block depth and segments that take the fewest
-    cycles.
+    """Return the operation with the order of weights, block depth (output channels of a block) and
+    division of its constants into segments that take the fewest cycles.
 
     weights: size of the weights in bytes before encoding.
-    buffered: permits copying segments into buffers before use. If that does not save cycles, the
-        result has no buffers."""
+    buffered: permits copying segments into buffers before use. If this is not faster than reading
+        them in place by more than a factor of `TOLERANCE`, the result has no buffers. Otherwise,
+        it needs the least scratch among candidates within this factor of the fewest cycles."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
@@ -68,8 +69,9 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 
 def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
-    """Yield the operation with each order of weights for which a block fits the NPU's internal
-    memory.
+    """Yield the operation with each order of weights, and with the depth of the fastest block for
+    that order. Orders for which no block fits the NPU's internal memory are omitted. Operations
+    other than convolutions, and depthwise convolutions, have only the order depth first.
 
     weights: size of the weights in bytes.
     step: output channels of a segment.
@@ -89,8 +91,9 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
 
 
 def _segment_channels(plain: Operation, count: int) -> int:
-    """Return the number of output channels of a segment if there are about `count` segments. Only
-    convolutions that are not depthwise are divided into segments."""
+    """Return the number of output channels of a segment if there are about `count` segments: a
+    multiple of `BLOCK_CHANNELS`, or all channels. It is all channels for depthwise convolutions and
+    for operations other than convolutions, which have a single segment."""
     if plain.function is not NpuFunction.CONVOLUTION:
         return plain.out_c
     return min(plain.out_c, -(-plain.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)

@@ -23,8 +23,8 @@ def prefetch_choices(op: Operation) -> tuple[int, ...]:
 
 
 def copied_before(op: Operation, segment: int) -> int:
-    """Return when the copy of `segment` into a buffer is issued: just before the operations of the
-    segment with the returned index.
+    """Return the index k such that the copy of `segment` into a buffer is issued just before the
+    operations that compute segment k.
 
     There are two buffers. The first two copies are issued at the start of the call; each later one
     is issued as soon as the operations that read its buffer have been issued."""

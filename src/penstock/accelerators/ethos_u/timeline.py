@@ -58,9 +58,10 @@ Step = Job | QueueWait
 
 
 def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
-    """Return the job of an operation whose cycles are given for a single block size.
+    """Return the job that represents an operation on the timeline.
 
-    chip: the configuration, which determines whether constants have a port of their own."""
+    cycles: cycles of the operation for its block size, as arrays of one element.
+    chip: the configuration. If tensors and constants share one port, `Job.constants` is 0."""
     (total,), (features,), (constants,) = cycles.total, cycles.features, cycles.constants
     if chip.constants is chip.features:
         constants = 0.0
@@ -125,7 +126,8 @@ class _Clock:
 
 
 def _slowdown(jobs: list[Job]) -> float:
-    """Return the factor by which jobs that run at the same time slow each other down."""
+    """Return the factor by which jobs that run at the same time slow each other down: the demand on
+    the busier memory port, relative to its bandwidth, and at least 1."""
     if len(jobs) == 1:
         return 1.0
     features = sum(job.features / job.cycles for job in jobs if job.cycles)

@@ -38,12 +38,14 @@ def block(operation: BlockOperation, index: int) -> ElementBox:
 
 
 def job_count(operation: BlockOperation) -> int:
-    """Return the number of jobs into which an operation is divided."""
+    """Return the number of jobs into which an operation is divided: one for each slice of input
+    channels of each block."""
     return block_count(operation) * _slices(operation)
 
 
 def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield the inputs of the job with index `index`, each with the region that the job reads."""
+    """Yield the inputs of the job with index `index`, each with the region that the job reads. A
+    job computes one slice of input channels of a block, or the whole block."""
     number, piece = divmod(index, _slices(operation))
     size = _slice_channels(operation)
     depth = operation.ifm.shape[2]
@@ -79,7 +81,8 @@ def _counts(operation: BlockOperation) -> tuple[int, int, int]:
 
 
 def _slices(operation: BlockOperation) -> int:
-    """Return the number of jobs per block."""
+    """Return the number of slices of input channels per block, each of which is a job. It is 1 if
+    an output element does not depend on all input channels."""
     if operation.kind not in WHOLE_DEPTH:
         return 1
     return -(-operation.ifm.shape[2] // _slice_channels(operation))

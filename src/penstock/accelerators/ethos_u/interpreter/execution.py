@@ -112,6 +112,9 @@ def execute(
 class _Run:
     """The state of an execution.
 
+    observe: called with each operation after its execution.
+    waited: whether the stream must wait for all copies before it ends.
+    flight: the operations that may be outstanding.
     copied: for each byte of shared memory, whether it holds data that a copy wrote.
     counts: executed operations, by kind.
     read, written: bytes accessed, by region number."""

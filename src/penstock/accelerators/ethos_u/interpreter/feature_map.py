@@ -48,8 +48,9 @@ class FeatureMap:
     name: ifm, ifm2 or ofm.
     shape: height, width and depth.
     bases: byte address of each tile in the region.
-    height_0, height_1, width_0: where the tiles are divided.
-    stride_y, stride_x, stride_c: distances in bytes.
+    height_0, height_1: first row of the lower left and of the lower right tile.
+    width_0: first column of the right tiles.
+    stride_y, stride_x, stride_c: distances in bytes between rows, columns and channel blocks.
     nhcwb16: whether the layout is NHCWB16 instead of NHWC.
     signed: whether elements are signed integers."""
 

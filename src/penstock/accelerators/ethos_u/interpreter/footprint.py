@@ -49,7 +49,8 @@ def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprin
 
 
 def job_input(operation: BlockOperation, index: int) -> Bytes:
-    """Return the input bytes that the job with index `index` reads."""
+    """Return the input bytes that the job with index `index` reads. A job computes one slice of
+    input channels of a block, or the whole block."""
     return _joined((map.region, map.ranges(box)) for map, box in job_reads(operation, index))
 
 

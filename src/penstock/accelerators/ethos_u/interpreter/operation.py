@@ -67,8 +67,8 @@ class ActivationRange:
     up in a table.
 
     table: index of the look-up table; None for no look-up.
-    clip_range: code of the type whose range determines how elements index the table; see
-        `output.SIGNED_RANGES`."""
+    clip_range: code that determines whether the elements that index the table are signed or
+        unsigned (`output.SIGNED_RANGES`)."""
 
     lower: int
     upper: int
@@ -93,7 +93,7 @@ class OperandScaling:
 
     scaled: "both" if both operands are scaled, by `a` and `b`; "a" or "b" if only the left or the
         right operand is scaled, by `a`, while the other one is shifted left by a constant.
-    rounding: rounding mode, as in `scaling.py`."""
+    rounding: rounding mode: "tfl", "truncate" or "natural" (defined in `scaling.py`)."""
 
     scaled: str = "both"
     a: ScaleFactor = ScaleFactor()
@@ -108,11 +108,11 @@ class BlockOperation:
     number: index of the operation in the stream.
     word: index of the first word of its command.
     kind: conv, depthwise, or the name of a pooling or element-wise mode in `registers.toml`.
-    height, width: rows and columns of the input that the windows read, which are doubled if
-        `upscale` is not "none".
+    height, width: rows and columns of the input, counted after upscaling, which doubles them
+        unless `upscale` is "none".
     block: rows, columns and channels of a block.
     global_scale: whether `scale` applies to all channels.
-    rounding: rounding mode of `scale`, as in `scaling.py`.
+    rounding: rounding mode of `scale`: "tfl", "truncate" or "natural" (defined in `scaling.py`).
     blockdep: number of jobs of the previous operation that may be unfinished when this one starts.
     """
 

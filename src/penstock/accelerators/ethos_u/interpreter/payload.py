@@ -35,8 +35,8 @@ def driver_payload(payload: bytes) -> bytes:
 
 
 def _stream(payload: bytes, action: int, at: int) -> bytes:
-    """Return the stream that begins at word `at`. `action` is the word before it: bits 31:16 are
-    the low bits of the size in words, bits 15:8 the high bits."""
+    """Return the stream that begins at word `at`. The word before it is `action`, which contains
+    the size of the stream in words: the low bits in bits 31:16, the high bits in bits 15:8."""
     size = 4 * ((action >> 16) | (action & 0xFF00) << 8)
     if len(payload) < 4 * at + size:
         raise _wrong(at, f"its stream has {len(payload) - 4 * at} bytes of {size}")

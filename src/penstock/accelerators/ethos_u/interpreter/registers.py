@@ -61,8 +61,10 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Builds one operation from the registers. `values` is as in `Registers`; `number` is the index
-    of the operation."""
+    """Builds the operation that `command` starts.
+
+    values: values of the registers, by name of the register and name of the field.
+    number: index of the operation in the stream."""
 
     values: dict[str, dict[str, int]]
     command: RegisterCommand

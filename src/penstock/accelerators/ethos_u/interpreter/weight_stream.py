@@ -153,8 +153,8 @@ class _Coded:
     def remainders(self, bits: _Bits, has_chunk: bool) -> None:
         """Read the remainders of the values whose quotients are in the previous chunk.
 
-        has_chunk: whether a new chunk of quotients, whose remainders come next, has been read in
-            the meantime."""
+        has_chunk: whether another chunk of quotients has been read since. The next call reads its
+            remainders; if there is no such chunk, the next call reads nothing."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:

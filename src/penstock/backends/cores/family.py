@@ -30,7 +30,7 @@ class CoreFamily:
     kernel                 returns the kernel for an operator; the kernel may need scratch memory
     fallback_kernel        returns a kernel without scratch, used if that of `kernel` needs scratch
     cycle_model            model of the kernels' cycles; None for the linear model of the target
-    certifies_portable     whether portable kernels, too, use requantisation that is proved exact;
+    certifies_portable     whether portable kernels, too, use requantisation proved bit-exact;
                            otherwise they use the arithmetic of the reference
     """
 

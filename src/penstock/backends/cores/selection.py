@@ -23,7 +23,8 @@ class SelectedKernels:
 def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
     """Return the kernels that compute an operator on cores of a family, with their cycles.
 
-    An optimised fallback kernel that is at least as fast as the kernel with scratch replaces it."""
+    The family's fallback kernel needs no scratch memory.  If it is at least as fast as the kernel
+    with scratch, it is the only kernel returned."""
     kernel = _with_portable(family.kernel(op, site), op, site, family)
     if not kernel.scratch_bytes:
         return SelectedKernels(family.priced(op, site, kernel))

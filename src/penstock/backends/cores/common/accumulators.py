@@ -21,7 +21,9 @@ Requantised = Weighted | RequantiseLast
 
 
 def reference_channels(op: Requantised, site: Site) -> Channels:
-    """Return the reference's multiplier and shift, and the accumulator range, of each channel."""
+    """Return the multiplier and shift of each output channel, and the range of its accumulators.
+
+    Multiplier and shift are those of the reference runtime."""
     if not isinstance(op, RequantiseLast):
         return reference_channels_with(op, site, weight_matrix(op, site))
     anything = ((INT32_MIN, INT32_MAX + 1),) * site.output.shape[-1]
@@ -30,10 +32,10 @@ def reference_channels(op: Requantised, site: Site) -> Channels:
 
 
 def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
-    """Return the result of `reference_channels` for an operator with other weights.
+    """Return what `reference_channels` would return if the operator had the given weights.
 
-    `weights`: the weights to assume instead of the operator's own, of shape (channels, taps).
-    Padding needs no special case: it reads zeros, which are inside the range of the inputs."""
+    `weights`: of shape (output channels, taps).  Padding needs no special case:
+    it reads zeros, which are inside the range of the inputs."""
     x = site.inputs[0]
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     lower, above = reachable(weights, site.constant(2).astype(np.int64), least, upper)

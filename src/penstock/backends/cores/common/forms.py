@@ -26,10 +26,11 @@ The first number of other channels is their number of fraction bits."""
 
 
 def channel_forms(channels: Channels) -> tuple[str, Int64s]:
-    """Return the cheapest proved form of each channel.
+    """Return the cheapest form of each channel that is proved to equal the reference.
 
-    The results are the classes, one letter per channel (`requantisation.form.Class`), and the
-    numbers that encode the forms, with shape (channels, NUMBERS)."""
+    The first result contains the form's class for each channel, a letter that denotes its kind of
+    arithmetic, from A (cheapest) to D (that of the reference).  The second has the numbers that
+    encode the forms, with shape (channels, NUMBERS)."""
     lone = certify_each(channels)
     rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]
     classes = "".join(one.kind.value for one in lone)
@@ -46,9 +47,9 @@ def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tupl
 
 
 def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
-    """Return a portable kernel with the cheapest requantisation proved exact for each channel.
+    """Return a portable kernel that requantises each channel in the cheapest bit-exact way.
 
-    The kernel is unchanged if the operator does not requantise channel by channel."""
+    Only the kernel's constants change; nothing changes if the operator is not `Requantised`."""
     if not isinstance(op, Requantised):
         return kernel
     classes, forms = _forms(op, site)

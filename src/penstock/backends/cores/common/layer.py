@@ -1,4 +1,8 @@
-"""CertifiedLayer: a convolution or matrix product whose requantisation is proved exact.
+"""CertifiedLayer: a convolution or matrix product whose requantisation is proved bit-exact.
+
+A requantisation form is integer arithmetic that replaces the reference's conversion of accumulators
+to outputs (`requantisation/form.py`).  It is bit-exact for a channel if it yields the reference's
+output for every accumulator that can occur.
 
 Constant channels are output channels that have the same value for every input; their weights are
 replaced by zeros.
@@ -59,18 +63,18 @@ class CertifiedLayer:
 
     @property
     def offset(self) -> Int64s:
-        """The form's offset of each channel, plus the bias shifted left by the fraction bits.
+        """The form's offset of each channel, plus the channel's bias shifted by `fraction_bits`.
 
-        Values wrap to int32, which is correct because the sum of bias and products is proved to fit
-        int32."""
+        Kernels thus need not add the bias separately.  Values wrap to int32, which is harmless
+        because the final sum with the products of inputs and weights is proved to fit int32."""
         return wrap_int32((self.bias << self.form.fraction_bits) + self.form.offset)
 
     @property
     def shared_params(self) -> tuple[tuple[str, int], ...]:
         """Kernel parameters (name, value) of requantisation that are the same for all channels.
 
-        They are the inclusive bounds of the outputs, the right shift, and whether the form corrects
-        negative accumulators."""
+        They are the inclusive bounds of the outputs, the right shift of the form, and whether the
+        form contains corrections of negative accumulators."""
         form = self.form
         return (
             ("least", self.least),
@@ -83,14 +87,14 @@ class CertifiedLayer:
 def certified_layer(
     op: Op, site: Site, fraction_bits: int, order: Int64s, most_outside: int = 0
 ) -> CertifiedLayer | None:
-    """Return the certified layer of an operator.
+    """Return the weights and requantisation of an operator, in the order of a kernel.
 
-    fraction_bits: the number of bits by which the form shifts accumulators to the left.
+    fraction_bits: number of bits by which the requantisation form shifts accumulators to the left.
     order: the output channels to include, in the kernel's order.
-    most_outside: the largest number of channels that may need a form of their own.
+    most_outside: the largest accepted number of channels for which the form shared by the layer
+        is not proved bit-exact, so that they need a form of their own.
 
-    Returns None if the operator is not a `LayerOp`, or if more channels need a form of their
-    own."""
+    Returns None if there are more such channels, or if the operator is not a `LayerOp`."""
     if not isinstance(op, LayerOp):
         return None
     found = certificate(op, site, fraction_bits, tuple(order.tolist()))
@@ -110,9 +114,14 @@ def certified_layer(
 
 @lru_cache(maxsize=1024)
 def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, ...]) -> Certificate:
-    """Return the requantisation form of a layer, and the channels for which it is not proved exact.
+    """Return 32-bit requantisation constants of a layer, and the channels that cannot use them.
 
-    The arguments are those of `certified_layer`."""
+    A channel can use the constants if they are proved to yield the same output as the reference
+    runtime for every accumulator that can occur.
+
+    fraction_bits: number of bits by which accumulators are shifted to the left before scaling.
+    order: indices of the output channels to include, in the order in which the kernel computes
+        them; consecutive channels share some constants."""
     channels = variable_channels(op, site).only(np.array(order))
     return certify(channels, fraction_bits, CHANNELS_PER_BASE)
 
@@ -130,16 +139,16 @@ def variable_weights(op: LayerOp, site: Site) -> Int64s:
 
 @lru_cache(maxsize=64)
 def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
-    """Return whether each channel is constant, and its output for its least accumulator.
+    """Return, for each channel, whether it is constant, and its output for the least accumulator.
 
-    The latter is the only output of a constant channel."""
+    If a channel is constant, this output is its value for every input."""
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     return ends[:, 0] == ends[:, 1], ends[:, 0]
 
 
 def variable_channels(op: LayerOp, site: Site) -> Channels:
-    """Return the reference's requantisation and the accumulator range of each channel.
+    """Return the reference's multiplier and shift, and the accumulator range, of each channel.
 
     Unlike in `reference_channels`, the weights of constant channels are zero, so that their
     accumulators always equal the bias."""

@@ -47,10 +47,10 @@ def _elementwise(op: Op, site: Site) -> Counts:
 
 
 def _windows(p: Params, site: Site) -> tuple[int, int, int]:
-    """Return three numbers: window rows and window columns inside the input, and images.
+    """Return the numbers of window rows and window columns inside the input, and of images.
 
-    Window rows are summed over the output rows of an image, and window columns over its output
-    columns."""
+    Window rows are counted for each output row of an image and added up, and likewise window
+    columns for each output column."""
     images = site.output.shape[0]
     return (
         taps_inside(p["in_h"], p["out_h"], p["kernel_h"], p["stride_h"], p["pad_top"],

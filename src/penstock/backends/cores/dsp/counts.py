@@ -127,11 +127,11 @@ def _convolution(p: Params, site: Site) -> Counts:
 
 
 def _windows(p: Params) -> tuple[int, int, int]:
-    """Return how the windows of an image are gathered: (pairs, lone windows, rows by columns).
+    """Return three counts of how the windows of an image are gathered.
 
-    The first two are the numbers of pairs of windows that are gathered at once, and of windows that
-    are gathered alone.  The last is the number of rows of lone windows that are gathered column by
-    column, because they are not contiguous or not entirely inside the input."""
+    They are the number of pairs of windows gathered together; the number of windows gathered alone;
+    and, of the windows gathered alone, the number of rows that are gathered column by column,
+    because they are not contiguous or not entirely inside the input."""
     width = p["out_w"]
     before = min(width, p["inner_lower"])
     inner = max(0, min(width, p["inner_upper"]) - before)

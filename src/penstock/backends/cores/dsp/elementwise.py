@@ -28,8 +28,8 @@ def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
     """Return the kernel for an element-wise operator.
 
     It is a lookup table if one input is a constant whose elements are equal.  Otherwise it computes
-    four elements at a time, with arithmetic that is proved exact.  Returns None if there is no such
-    kernel or portable C is faster."""
+    four elements at a time, with arithmetic that is proved bit-exact.  Returns None if there is no
+    such kernel or portable C is faster."""
     found = _looked_up(op, site)
     if found is None:
         found = _product(op, site) if isinstance(op, Mul) else _sum(op, site)
@@ -70,7 +70,8 @@ def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     """Return a kernel that computes (a * left + b * right + offset) >> shift, with broadcasting.
 
-    Returns None if no constants make the result exact, or if runs are too short (`_run_params`)."""
+    Returns None if no constants yield the operator's outputs for all inputs, or if rows can only be
+    processed in runs of fewer than four elements (`_run_params`)."""
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
@@ -80,7 +81,8 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 def _product(op: Mul, site: Site) -> Kernel | None:
     """Return a kernel that computes and requantises products, with broadcasting.
 
-    Returns None if requantisation is not proved exact, or if runs are too short (`_run_params`)."""
+    Returns None if the kernel's requantisation is not proved bit-exact, or if rows can only be
+    processed in runs of fewer than four elements (`_run_params`)."""
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None

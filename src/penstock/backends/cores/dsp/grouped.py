@@ -89,8 +89,8 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     """Return a kernel that computes two pixels of four outputs of a merged group at a time.
 
     It reads its inputs in place.  Returns None if there are too few groups to merge, if the window
-    has more than `MOST_TAPS` taps, if requantisation is not proved exact, or if two weights cannot
-    be packed into 16 bits."""
+    has more than `MOST_TAPS` taps, if the kernel's requantisation is not proved bit-exact, or
+    if two weights cannot be packed into 16 bits."""
     taps = op.rows.size * op.columns.size
     possible = list(_merged(ChannelGroups.of(op, site)))
     if not possible or taps > MOST_TAPS:
@@ -127,10 +127,10 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
 
 
 def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
-    """Yield `groups`, merged such that 4 divides the number of input channels of a merged group.
+    """Yield `groups` with two sizes of merged groups: the smallest possible one, and its double.
 
-    First, as few groups as possible are merged into one, then twice as many.  Numbers that exceed
-    the number of groups are omitted."""
+    4 must divide the number of input channels of a merged group.  Sizes that exceed the number of
+    groups are omitted."""
     least = tiles.QUAD // np.gcd(groups.depth, tiles.QUAD)
     for merged in (int(least), 2 * int(least)):
         if merged <= groups.count:

@@ -119,9 +119,12 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
     """Return a kernel that gathers two windows in working memory (im2col).
 
     It multiplies them by the weights of four output channels at a time.  Channels for which the
-    shared requantisation form is not proved exact are computed one by one.  If `channels` are not
-    all output channels, their outputs are stored in working memory and then copied to their places
-    in the pixel.  Returns None if two weights cannot be packed into 16 bits."""
+    requantisation form shared by the layer is not proved bit-exact are computed one by one.
+
+    `channels`: the output channels to compute.  If these are not all, their outputs are stored in
+    working memory and then copied to their places in the output pixel.
+
+    Returns None if two weights cannot be packed into 16 bits."""
     x, outputs = site.inputs[0], len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:
@@ -171,10 +174,11 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
 def _outside(
     op: Conv2D | DepthwiseConv2D, site: Site, layer: CertifiedLayer, channels: Int64s
 ) -> tuple[tuple[str, Table], ...]:
-    """Return the tables (name, table) of `layer.outside`, the channels with a form of their own.
+    """Return the tables (name, table) for channels that do not use the layer's shared form.
 
-    They contain, for each such channel, its index, its weights in the order of `_tap_order`, its
-    bias and its encoded requantisation form.  `channels`: the output channels of the layer."""
+    These are the channels `layer.outside`; each has a requantisation form of its own.  The tables
+    contain their indices, their weights in the order in which the kernel multiplies them, their
+    biases and their encoded forms.  `channels`: the output channel of each channel of `layer`."""
     weights = layer.weights[layer.outside][:, _tap_order(op, site)]
     padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % tiles.QUAD)))
     fours = padded.reshape(-1, 2, 2).swapaxes(1, 2)  # the first of each pair, then the second
@@ -207,7 +211,7 @@ def fallback_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def _portable(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
-    """Return the portable kernel, with requantisation that is proved exact."""
+    """Return the portable kernel, with requantisation that is proved bit-exact."""
     return with_forms(op, site, op.kernel(site))
 
 
@@ -225,8 +229,9 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
     """Return a kernel that computes two pixels of four output channels at a time.
 
     It reads its inputs in place, four channels at a time.  Returns None if the number of input
-    channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, if
-    requantisation is not proved exact, or if two weights cannot be packed into 16 bits."""
+    channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, if the
+    kernel's requantisation is not proved bit-exact, or if two weights cannot be packed into 16
+    bits."""
     x, outputs = site.inputs[0], site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
@@ -263,7 +268,7 @@ def _packed(
     """Return the certified layer of the output channels `channels`, and its packed weights.
 
     Packed weights are zero for channels that need a requantisation form of their own because the
-    form shared by the layer is not proved exact for them.  Returns None if there are more than
+    form shared by the layer is not proved bit-exact for them.  Returns None if there are more than
     `most_outside` such channels, or if two weights cannot be packed into 16 bits."""
     layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
     if layer is None:
@@ -286,8 +291,8 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
     With a channel multiplier m, each input channel has m output channels, and the kernel makes m
     passes; pass k computes the k-th output channel of every input channel.  Returns None if the
-    layer has fewer than four channels or too many taps, or if requantisation is not proved
-    exact."""
+    layer has fewer than four channels or too many taps, or if the kernel's
+    requantisation is not proved bit-exact."""
     x, windows = site.inputs[0], op.multiplier
     count = op.rows.size * op.columns.size
     if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
@@ -327,8 +332,8 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
-    Returns None if the number of inputs is not a multiple of four, if requantisation is not proved
-    exact, or if two weights cannot be packed into 16 bits."""
+    Returns None if the number of inputs is not a multiple of four, if the kernel's
+    requantisation is not proved bit-exact, or if two weights cannot be packed into 16 bits."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     if depth % tiles.QUAD:

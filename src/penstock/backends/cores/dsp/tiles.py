@@ -54,8 +54,9 @@ def packed_weights(weights: Int64s) -> Table | None:
 def packed_scales(layer: CertifiedLayer) -> Table:
     """Return the requantisation constants of each group of four channels as int32 words.
 
-    A group has the offsets of its channels 1, 3, 0, 2, the factors and the corrections of channels
-    0 to 3, and one base (`requantisation/form.py`)."""
+    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  A group has the
+    offsets of its channels 1, 3, 0, 2, the factors and then the corrections of channels 0 to 3, and
+    one base."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

@@ -77,16 +77,16 @@ def _with_vectors(op: Op, site: Site) -> Kernel | None:
 
 
 def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int] | None:
-    """Return the certified layer of an operator, and the fraction bits of its form.
+    """Return the weights and requantisation form of an operator, and the form's fraction bits.
 
-    `order`: the output channels in the kernel's order.  Returns None if no form is proved exact for
-    all channels."""
+    `order`: the output channels in the kernel's order.  Returns None if no number of fraction bits
+    in `FRACTION_BITS` yields a form that is proved bit-exact for all channels."""
     found = ((certified_layer(op, site, bits, order), bits) for bits in FRACTION_BITS)
     return next(((layer, bits) for layer, bits in found if layer is not None), None)
 
 
 def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
-    """Return the kernel parameters (name, value) of a requantisation with `bits` fraction bits."""
+    """Return the shared requantisation parameters; accumulators are shifted left by `bits`."""
     form = layer.form
     return (
         ("least", layer.least),
@@ -100,8 +100,8 @@ def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of four output channels at a time.
 
-    Each output channel must read all input channels.  Returns None if requantisation is not
-    proved exact."""
+    Each output channel must read all input channels.  Returns None if the kernel's requantisation
+    is not proved bit-exact."""
     x, outputs = site.inputs[0], site.output.shape[3]
     found = _layer(op, site, np.arange(outputs))
     if found is None:
@@ -151,10 +151,10 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps: int) -> int:
-    """Return the number of instructions that copy all windows of the input to scratch.
+    """Return the number of instructions that copy the inputs of all windows to scratch.
 
-    `strip_columns`: as returned by `_strip_columns`; if 0, windows, of `steps` vectors each, are
-    copied one by one."""
+    If `strip_columns` is 0, each window is copied separately, to `steps` vectors of 16 bytes.  Else
+    the windows of an output row share a padded copy that is `strip_columns` columns wide."""
     images, height, width, _ = site.output.shape
     if strip_columns:
         copies = images * height * op.rows.size * strip_columns
@@ -218,9 +218,9 @@ def _packed_scales(layer: CertifiedLayer, together: int) -> Table:
 
 
 def _form_rows(layer: CertifiedLayer) -> Int64s:
-    """Return the requantisation constants, with one column per channel.
+    """Return the constants of the requantisation form, with one column per channel.
 
-    The rows are base, offset (with the bias), correction (if `Form.corrects`) and factor."""
+    Rows: base, offset (including the bias), correction (if any is nonzero), factor."""
     form = layer.form
     corrections = (form.correction,) if form.corrects else ()
     return np.stack([form.base, layer.offset, *corrections, form.factor])
@@ -329,7 +329,7 @@ def _runs(op: DepthwiseConv2D, site: Site) -> int:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes eight outputs at a time.
 
-    Returns None if requantisation is not proved exact."""
+    Returns None if the kernel's requantisation is not proved bit-exact."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     found = _layer(op, site, np.arange(outputs))
@@ -363,7 +363,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     """Return the kernel that computes (a * left + b * right + offset) >> shift element by element.
 
-    Returns None if the shapes of a and b differ, or if no constants make the result exact."""
+    Returns None if the shapes of a and b differ, or no constants yield the operator's outputs."""
     found = sum_params(op, site)
     if found is None:
         return None

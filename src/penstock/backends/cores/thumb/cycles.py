@@ -50,8 +50,10 @@ def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
 def gathered_windows(rows: int, row_bytes: int, copied_bytes: int) -> float:
     """Return the cycles of gathering the windows of two pixels and writing constant channels.
 
-    `rows`: rows of a window, of `row_bytes` bytes each; `copied_bytes`: bytes of an output pixel if
-    it has constant channels, because the kernel then first copies a whole pixel; otherwise 0."""
+    rows: number of rows of a window.
+    row_bytes: size of a window row.
+    copied_bytes: size of an output pixel if the layer has constant channels, whose values the
+        kernel writes by copying a whole pixel; otherwise 0."""
     pair = PIXELS + rows * (WINDOW_ROW + INPUT * row_bytes)
     return pair + (CONSTANT_PIXELS + CONSTANT_BYTE * copied_bytes) * bool(copied_bytes)
 

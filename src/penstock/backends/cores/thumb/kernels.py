@@ -64,16 +64,17 @@ def thumb_kernel(op: Op, site: Site) -> Kernel | None:
 
 @lru_cache(maxsize=1024)
 def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
-    """Return the requantisation form without 64-bit products that is proved exact for a layer.
+    """Return constants with which a layer is requantised without 64-bit products.
 
-    The certificate has no form if a channel needs 64-bit products."""
+    They are proved to yield the outputs of the reference for every accumulator that can occur.  If
+    there are none for some channel, the certificate has no form."""
     return certify_clamped(variable_channels(op, site))
 
 
 def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
-    """Return the certified layer of an operator.
+    """Return the weights and requantisation of an operator.
 
-    Returns None if requantisation is not proved exact for all channels, or if the sum of a
+    Returns None if the requantisation is not proved bit-exact for all channels, or if the sum of a
     channel's absolute weights reaches `MOST_WEIGHT_SUM`."""
     found = certificate(op, site)
     if (form := found.form) is None:
@@ -90,8 +91,9 @@ def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of two output channels at a time.
 
-    Each output channel must read all input channels.  Returns None if requantisation is not proved
-    exact, or if the sum of the products of two taps may exceed 16 bits."""
+    Each output channel must read all input channels.  Returns None if the kernel's
+    requantisation is not proved bit-exact, or if the sum of the products of two taps may exceed 16
+    bits."""
     x = site.inputs[0]
     layer = _layer(op, site)
     if layer is None:
@@ -140,15 +142,16 @@ def _pixel_pairs(site: Site) -> float:
 def _odd_cycles(site: Site, pair: float) -> int:
     """Return the additional cycles of a call that computes an odd number of rows.
 
-    `pair`: cycles of two pixels.  If rows have an odd number of pixels, so has such a call.  Its
-    last pixel takes as long as a pair, but is counted as half a pair elsewhere."""
+    `pair`: cycles of two pixels, which the kernel computes together.  If a row has an odd number
+    of pixels, such a call ends with a single pixel.  It takes as long as a pair, but is included in
+    the kernel's cycles as half a pair; the result is the other half, or 0."""
     return round(site.output.shape[2] % 2 * pair / 2)
 
 
 def _row_and_gather_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
-    """Return the cycles of a convolution in addition to those of each pair of pixels.
+    """Return the cycles of a convolution that are not the same for every pair of pixels.
 
-    They are a constant per output row, and the cycles of gathering window rows that are not
+    They are a constant per output row, plus the cycles of gathering those window rows that are not
     contiguous or not entirely inside the input."""
     x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
     (_, lower), (_, upper) = _contiguous_columns(op.columns, x[2])
@@ -167,8 +170,8 @@ def _row_and_gather_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the depthwise kernel, which computes two pixels of a channel at a time.
 
-    Returns None for channel multipliers other than 1, for more than `MOST_TAPS` taps, and if
-    requantisation is not proved exact."""
+    Returns None for channel multipliers other than 1, for more than `MOST_TAPS` taps, and if the
+    kernel's requantisation is not proved bit-exact."""
     x = site.inputs[0]
     count = op.rows.size * op.columns.size
     if op.multiplier != 1 or count > MOST_TAPS:
@@ -213,7 +216,7 @@ def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
-    Returns None if requantisation is not proved exact."""
+    Returns None if the kernel's requantisation is not proved bit-exact."""
     x, w, _ = site.inputs
     layer = _layer(op, site)
     if layer is None:
@@ -241,7 +244,8 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     """Return the kernel that computes (a * left + b * right + offset) >> shift element by element.
 
-    Returns None if the shapes of a and b differ, or if no constants make the result exact."""
+    Returns None if the shapes of a and b differ, or if no constants yield the operator's outputs
+    for all inputs."""
     found = sum_params(op, site)
     if found is None:
         return None

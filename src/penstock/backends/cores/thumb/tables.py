@@ -24,14 +24,14 @@ _NO_WORD_BYTES, _WORD_BYTES = -24, -32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThumbLayer:
-    """A layer whose requantisation is proved exact.
+    """A layer whose requantisation is proved bit-exact: it yields the outputs of the reference.
 
     weights      (channels, taps)
     bias         (channels,), corrected for the zero point of the input
     form         requantisation form of all channels
     is_constant  for each channel, whether its output is the same for every input; its weights are 0
     outputs      (channels,): the outputs of constant channels; placeholders for other channels
-    classes      requantisation class of each channel, one letter each
+    classes      one letter per channel: its requantisation class (`requantisation.form.Class`)
     """
 
     weights: Int64s

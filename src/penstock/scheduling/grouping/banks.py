@@ -116,7 +116,7 @@ def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> Ba
 
 @dataclass(slots=True)
 class _Colouring:
-    """Branch and bound for the assignment of least `BankGroups.key`.
+    """Branch and bound for the assignment with the fewest bytes and, if equal, fewest conflicts.
 
     Depth first, it tries every free bank group for each live range.
     most: maximum number of bank groups; best: the best assignment found so far.

@@ -106,15 +106,15 @@ class PieceCost:
         return self.whole.apart(self.nodes[writer], self.nodes[reader])
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a necessary condition for nodes of a piece to be in one group: always True.
+        """Return a test that rejects no set of nodes of `piece`.
 
-        No stronger condition is needed, since the pieces of a piece are not searched.
+        No stronger test is needed, since the pieces of a piece are not searched.
         """
         return lambda group: True
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether node `i` has a reader outside of `region` that is certainly not in its group.
+    """Return whether node `i` has a reader outside of `region` that cannot share a group with it.
 
     If so, every grouping writes the tensor of node `i` to external memory.
     """
@@ -122,11 +122,11 @@ def _leaves(whole: GroupCost, i: int, region: int) -> bool:
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Return the bytes of a piece's tensors that are certainly read from external memory later.
+    """Return the bytes of reads from external memory that `PieceCost` does not include.
 
-    Only nodes outside of the piece read these tensors, and every grouping writes them to external
-    memory.  `PieceCost` does not include these reads.
-    nodes: the nodes of the piece, which write the tensors.
+    The tensors are those that nodes of the piece write, that only nodes outside of it read, and
+    that every grouping writes to external memory; each is read from there at least once.
+    nodes: the nodes of the piece.
     """
     problem, region = whole.problem, bit_mask(nodes)
     return sum(

@@ -67,10 +67,9 @@ class GroupCost(Protocol):
         ...
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a necessary condition for nodes of `piece`, given as a mask, to be in one group.
+        """Return a test of masks of nodes of `piece`; False if certainly no group contains them.
 
-        If it is False, certainly no group contains these nodes.  It considers only the tensors that
-        the piece writes.
+        The test considers only the tensors that the piece writes.
         """
         ...
 
@@ -145,13 +144,13 @@ class Costed:
         return self.weight_cap is not None and weight_bytes(self.problem, group) > self.weight_cap
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether the two nodes and all nodes between them exceed `weight_cap` in total."""
+        """Return whether the two nodes and those between them exceed `weight_cap` weight bytes."""
         return self.hopeless(self.problem.between(writer, reader))
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a necessary condition for nodes of a piece to be in one group: always True.
+        """Return a test that rejects no set of nodes of `piece`.
 
-        `function` can evaluate only groups of the whole problem.
+        `function` evaluates only groups of the whole problem, so it cannot exclude any set.
         """
         return lambda group: True
 
@@ -274,7 +273,10 @@ class Traffic:
             self._unsure.clear()
 
     def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
-        """Return the results of `sweep` for each group order[lower:k] with lower < k <= upper."""
+        """Evaluate groups order[lower:k], lower < k <= upper, until one that fits in no order.
+
+        Returns arrays: bytes moved, a lower bound of the peak in any order, the peak in this one.
+        """
         position = np.full(len(self.problem.nodes), -1, np.int64)
         position[order] = np.arange(len(order))
         limits = self.limits
@@ -290,7 +292,7 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return whether the weights, or the inputs and the output of one node, do not fit."""
+        """Return whether all weights, or the inputs and output of some node, exceed the limits."""
         members = self._members(group)
         limits = self.limits
         return bool(
@@ -304,7 +306,7 @@ class Traffic:
         return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether the two nodes and all nodes on paths between them do not fit.
+        """Return whether the two nodes and all nodes on paths between them exceed the limits.
 
         If so, no group contains the two nodes: it would contain all of these nodes, and would need
         at least as much memory for the tensors that they write.
@@ -324,17 +326,17 @@ class Traffic:
         )
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a necessary condition for nodes of a piece, given as a mask, to fit the buffer.
+        """Return a test of masks of nodes of `piece`; False if they fit the buffer in no order.
 
-        It counts only the tensors that the piece writes.
+        The test counts only the tensors that the piece writes.
         """
         alone = Traffic(piece, self.limits)
         return lambda group: alone.fitting(group) != fitting.TOO_LARGE
 
     def fitting(self, group: int) -> int:
-        """Return whether the buffer suffices in some order of the group.
+        """Return whether the tensors of a group fit the buffer in some order of its nodes.
 
-        The result is FITS, TOO_LARGE or UNDECIDED (see `fitting.py`).
+        The result is FITS, TOO_LARGE, or UNDECIDED if the search gave up.
         """
         limits = self.limits
         if limits.buffer_cap is None:
@@ -374,7 +376,7 @@ class Traffic:
 
 
 def _columns(problem: GroupingProblem) -> Columns:
-    """Return the edges, outputs and tensor sizes of a problem as the arrays of `sweep.py`."""
+    """Return the arrays read_start .. sizes that describe a problem in `sweep.py`."""
     kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
     return (
         *_lists(problem.reads),

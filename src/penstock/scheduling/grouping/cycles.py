@@ -26,6 +26,7 @@ from penstock.scheduling.order.step_table import bits
 class GroupCycles:
     """Cost of groups in cycles.
 
+    traffic: provides the bytes moved without weights, and decides which nodes can be one group.
     computing_cycles: cycles for the computation of each node.
     bytes_per_cycle: bandwidth of external memory.
     latency_cycles: delay until the first byte of a group arrives.
@@ -86,21 +87,24 @@ class GroupCycles:
         return self.traffic.apart(writer, reader)
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a necessary condition for nodes of a piece (a mask) to be in one group."""
+        """Return a test of masks of nodes of `piece`; False if certainly no group contains them."""
         return self.traffic.relaxed(piece)
 
     def bound(self, order: Sequence[int], max_work: int) -> int:
         """Return a lower bound of the cycles of any grouping.
 
         It is the maximum of the cycles of all computation and those of the least traffic, plus the
-        latency of one group.  order, max_work: see `lower_bound`.
+        latency of one group.
+        order: execution order of all nodes.
+        max_work: budget of the search for the least traffic, in nodes of the groups examined.
         """
         return self._cycles(sum(self.computing_cycles), self.least_bytes(order, max_work))
 
     def least_bytes(self, order: Sequence[int], max_work: int) -> int:
-        """Return a lower bound of the bytes moved by any grouping.
+        """Return a lower bound of the bytes moved by any grouping, with weights.
 
-        order, max_work: see `lower_bound`.
+        order: execution order of all nodes.
+        max_work: budget of the search, in nodes of the groups examined.
         """
         features, _ = lower_bound(self.traffic, order, max_work)
         return features + weight_bytes(self.problem, self.problem.everything)

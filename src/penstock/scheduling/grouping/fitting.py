@@ -102,7 +102,10 @@ def least_live_fits(
     """Return whether one heuristic order needs at most `cap` bytes: FITS, or else UNDECIDED.
 
     The order always runs the ready node that leaves the fewest live bytes.  The group may have any
-    size.  Parameters as in `fits`.
+    size.
+
+    members: the group's nodes; cap: bytes of the buffer.
+    The other parameters are the graph as arrays, see `sweep.py`.
     """
     pending, stays, waits = _pending(members, read_start, read, reader_start, reader, kept)
     live = 0
@@ -277,7 +280,7 @@ def _push(
 def _slot(done: int, seen: Column) -> int:
     """Return the slot of state `done` in the hash table `seen`, or the free slot for it.
 
-    A slot contains the mask of a visited state plus one, or 0.
+    A free slot contains 0; any other slot contains m + 1, where m is the mask of a visited state.
     """
     mask = len(seen) - 1
     slot = (done * 0x9E3779B1 >> 16) & mask

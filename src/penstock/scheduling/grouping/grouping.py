@@ -28,13 +28,14 @@ class Grouping:
 
     @property
     def optimal(self) -> bool:
-        """Whether the cost is proven optimal."""
+        """Whether it is proven that no grouping costs less."""
         return self.cost == self.bound
 
     @property
     def gap(self) -> float:
-        """Optimality gap: how far the cost lies above the bound, as a fraction; 0.0 if proven
-        optimal.
+        """Optimality gap: (cost - bound) / max(bound, 1) for the proven lower bound of the cost.
+
+        0.0 if the cost is proven optimal.
         """
         return (self.cost - self.bound) / max(self.bound, 1)
 

@@ -35,19 +35,24 @@ class InnerOrder:
 
     @property
     def optimal(self) -> bool:
-        """Whether the peak is proven optimal."""
+        """Whether it is proven that no order of these nodes has a lower peak."""
         return self.peak_bytes == self.bound_bytes
 
     @property
     def gap(self) -> float:
-        """Optimality gap: how far the peak lies above the bound, as a fraction; 0.0 if proven
-        optimal.
+        """Optimality gap: (peak - bound) / max(bound, 1) for the proven lower bound of the peak.
+
+        0.0 if the peak is proven optimal.
         """
         return (self.peak_bytes - self.bound_bytes) / max(self.bound_bytes, 1)
 
 
 def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the order of the trace-back rule (see `_TraceBack`); `max_states` is not used."""
+    """Return the order by the rule of Zheng et al.: prefer nodes that free a live tensor.
+
+    If no ready node frees one, a node runs that leads to a reader of the oldest live tensor.
+    max_states: not used.
+    """
     run = _TraceBack(problem, group)
     order: list[int] = []
     while run.remaining:

@@ -134,7 +134,7 @@ class Moves:
         return best
 
     def _move(self) -> bool:
-        """Move each node to a neighbouring group if that reduces the cost.
+        """Move each node to a group with which it shares a tensor, if that reduces the cost.
 
         Returns whether any node was moved.
         """

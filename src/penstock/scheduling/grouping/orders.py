@@ -1,4 +1,4 @@
-"""Orders of nodes by name; the intervals of an order are the groups that `intervals` can form."""
+"""Named topological orders of nodes, along which `intervals` forms groups of consecutive nodes."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ first, from the start or from the end.  bfs: breadth first.  file: as in the mod
 
 
 def orders(problem: GroupingProblem) -> dict[str, tuple[int, ...]]:
-    """Return all named orders of a problem's nodes, as sequences of node indices."""
+    """Return the order of a problem's nodes, as node indices, for each name in `ORDERS`."""
     return {name: heuristic_order(problem.table, kind) for name, kind in ORDERS.items()}

@@ -136,7 +136,7 @@ class GroupingProblem:
 
     @cached_property
     def table(self) -> StepTable:
-        """The dependences and memory of the steps of the order problem of all nodes."""
+        """The dependences and memory of all nodes, for the search for their execution order."""
         return step_table(self.steps(self.everything))
 
     def steps(self, group: int) -> OrderProblem:

@@ -1,4 +1,4 @@
-"""Grouping strategies by name; `best` is never worse than any other.
+"""Grouping strategies by name; the grouping of `best` never costs more than that of another.
 
 The strategies `paper` and `paper_merged` are those of Zheng et al., IEEE TCAD 39(11), 2020; see
 `levels.py` and `merging.py`.
@@ -53,7 +53,7 @@ def layer(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def greedily(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the grouping of Halide's greedy rule (see `greedy.py`)."""
+    """Repeatedly merge the two connected groups whose merge saves most; return the groups."""
     return ordered_grouping(greedy(cost), cost)
 
 
@@ -164,7 +164,11 @@ def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
 
 
 def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:
-    """Return `start`, or a cheaper grouping found by the exact search, with the proven bound."""
+    """Return `start`, or a cheaper grouping found by the exact search.
+
+    The result carries the lower bound that the search proves; 0 if `cost` has rejected groups
+    without proof.
+    """
     search = GroupSearch(cost, cost.problem.everything)
     found = search.run(options.ideal_work, start.cost)
     done = ordered_grouping(found.groups, cost) if found.groups else start

@@ -51,13 +51,14 @@ class Order:
 
     @property
     def optimal(self) -> bool:
-        """Whether the peak is proven optimal."""
+        """Whether it is proven that no order has a lower peak."""
         return self.peak_bytes == self.bound_bytes
 
     @property
     def gap(self) -> float:
-        """Optimality gap: how far the peak lies above the bound, as a fraction; 0.0 if proven
-        optimal.
+        """Optimality gap: (peak - bound) / max(bound, 1) for the proven lower bound of the peak.
+
+        0.0 if the peak is proven optimal.
         """
         return (self.peak_bytes - self.bound_bytes) / max(self.bound_bytes, 1)
 
@@ -160,7 +161,8 @@ class _Run:
     def improve(self, part: _PieceOrder) -> None:
         """Search for a better order of a piece if that may lower the peak over all pieces.
 
-        It cannot if the peak of the piece is at most `bound` or `reached`.
+        A piece whose peak is at most `bound` or at most `reached` is not searched: the peak over
+        all pieces is at least as large anyway.
         """
         if part.peak > max(self.bound, self.reached):
             search = StepSearch(self.table, part.piece, self.options.tricks)

@@ -29,7 +29,8 @@ class OrderTricks:
     split: search pieces separately; steps that have the same position in every order delimit them.
     floor: treat all peaks below the proven lower bound as equal to it.
     ceiling: drop states whose peak is no lower than that of the best heuristic order.
-    free_steps, free_chains: run free steps and chains at once (see the module).
+    free_steps, free_chains: run a ready step, or a chain of steps that read from each other, at
+        once if it leaves no more live bytes than before and does not raise the peak.
     merge: keep only the best order for each set of completed steps.
     """
 
@@ -193,10 +194,11 @@ class StepSearch:
         peak: int,
         ready: int,
     ) -> _State:
-        """Return the state after all free steps and free chains (see the module) have run.
+        """Run free steps and chains while there are any, and return the state after them.
 
-        parent, steps: the previous state and the steps run since.
-        done, live, peak, ready: the state after these steps.
+        A free step or chain leaves no more live bytes than before and does not raise the peak.
+        parent, steps: the previous state, and the steps run since.
+        done, live, peak, ready: the state after `steps`.
         """
         path = list(steps)
         while free := self._free_steps(done, live, peak, ready):
@@ -208,9 +210,9 @@ class StepSearch:
         return _State(parent, tuple(path), done, live, peak, ready)
 
     def _free_steps(self, done: int, live: int, limit: int, ready: int) -> list[int]:
-        """Return ready steps that can run at once, as they leave no more live bytes than before.
+        """Return one ready step, or a chain that begins with one, that is optimal to run at once.
 
-        These are a free step or a free chain (see the module); an empty list if there is none.
+        It leaves no more live bytes than before.  An empty list if there is none.
         limit: maximum live bytes while a step runs; done, live, ready: the present state.
         """
         if not (self.tricks.free_steps or self.tricks.free_chains):
@@ -229,10 +231,10 @@ class StepSearch:
         return []
 
     def _free_chain(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
-        """Return steps that begin with `step` and leave no more live bytes than before it.
+        """Return a chain that starts with `step` and ends with at most `live` live bytes.
 
-        Each step reads from the previous one; an empty list if no such chain is found.
-        done, live: the state before `step`; after: live bytes after it.
+        Each step of a chain reads from the previous one.  An empty list if no chain is found.
+        done, live: the state before `step`, and its live bytes; after: live bytes after `step`.
         limit: maximum live bytes while a step runs.
         """
         chain = [step]

@@ -49,10 +49,11 @@ class PrefetchCandidate:
         return self.start is PrefetchStart.PREVIOUS_CASCADE
 
     def net_cycles(self, previous_call_cycles: float) -> float:
-        """Return the cycles saved minus the stall cycles, in which no call hides the copy.
+        """Return the cycles saved, minus those of the copy that no call hides.
 
-        previous_call_cycles: cycles of the first call of the previous cascade, with which an early
-            copy overlaps.
+        An early copy overlaps with the first call of the previous cascade; for any other copy, no
+        overlap is assumed.
+        previous_call_cycles: cycles of the first call of the previous cascade.
         """
         hidden = max(0.0, previous_call_cycles) if self.early else 0.0
         return self.saved_cycles - max(0.0, self.prefetch.cycles - hidden)
@@ -177,7 +178,8 @@ class _Selection:
     def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
         """Add a candidate to the cascade with index `c` if it saves cycles within the limits.
 
-        These limit the live bytes, the prefetches with the same start, and those of a part (one).
+        The live bytes must stay within the limit.  A part has at most one prefetch, and a cascade
+        at most `MOST_PREFETCHES` that start in the same cascade.
         """
         plan = self.plans[c]
         selected = plan.accelerator_prefetches

@@ -36,7 +36,7 @@ FILLS = (FILL, 0.7, 0.5)
 def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: float) -> Schedule:
     """Return a schedule with more copies of constants that start in the previous cascade.
 
-    Their targets are the memory regions of tensors other than the default region.
+    Each constant is copied to a memory region for tensors other than the default one.
     schedule: a schedule with costs; the costs of the result are not updated.
     fill: maximum share of a memory region that live bytes may occupy.
     """
@@ -70,7 +70,10 @@ class _Saving:
 
 
 class _Room:
-    """Selects early prefetches to a memory region, and records the buffers that are live in it."""
+    """Selects the constants to copy to a memory region during the previous cascade.
+
+    It records the live ranges of all buffers in the region, so that the copies fit.
+    """
 
     def __init__(
         self, schedule: Schedule, memories: MemorySystem, memory: MemoryRegion, fill: float
@@ -83,9 +86,9 @@ class _Room:
     def prefetch(
         self, before: ExpandedCascade, cascade: ExpandedCascade, cycles: int, late: set[str]
     ) -> tuple[Prefetch, ...]:
-        """Return the early prefetches for a cascade, and reserve their buffers.
+        """Return prefetches for `cascade` that run during `before`, and reserve their buffers.
 
-        before, cycles: the previous cascade and its duration.
+        before, cycles: the previous cascade, and its duration.
         late: names of the constants that the cascade itself prefetches to this region.
         """
         found: list[Prefetch] = []

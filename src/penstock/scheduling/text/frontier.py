@@ -351,6 +351,9 @@ class _State:
     """The settings that apply to the schedules that follow.
 
     memory: None before the first line `memory`, which must precede all schedules.
+    copier: name of the copy engine; None if the target has none.
+    keep_inputs: whether the network's inputs must survive the run.
+    gaps: optimality gaps of the execution order and of the split into cascades.
     """
 
     memory: MemoryAssignment | None = None

@@ -136,7 +136,7 @@ def _part_lines(parts: Parts, labels: Labels, table: ConstantTable) -> Iterator[
 
 
 class _PartsReader:
-    """Parses the lines after the graph."""
+    """Parses the lines of a text of parts that follow the graph."""
 
     def __init__(
         self, scanner: Scanner, reader: GraphReader, graph: Graph, resolver: Resolver

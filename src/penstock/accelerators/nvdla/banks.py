@@ -61,9 +61,9 @@ class Demand:
         return -(-self.slice_entries * rows // self.hardware.bank_entries)
 
     def weight_banks(self, which: ResidentWeights) -> int:
-        """Return the number of banks for weights if the buffer holds `which` of them at a time.  It
-        is at least the number for one group of kernels and the free space that the hardware
-        requires after it (`WEIGHT_ROOM_BYTES`)."""
+        """Return the number of banks for weights if the buffer holds the part `which` of the
+        weights at a time.  The banks always have room for one group of kernels followed by the free
+        space that the hardware requires (`WEIGHT_ROOM_BYTES`)."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)
@@ -80,8 +80,9 @@ class Demand:
 class BankSplit:
     """An allocation of banks to data and weights.
 
-    `weights` are the weights, and `rows` the number of input rows, that the buffer holds at a time.
-    `overlap` is the number of input rows that two consecutive pieces of the convolution share."""
+    `weights` states whether the buffer holds all weights at a time or only some groups of kernels.
+    `rows` is the number of input rows that it holds at a time.  `overlap` is the number of input
+    rows that two consecutive pieces of the convolution share."""
 
     weights: ResidentWeights
     data_banks: int

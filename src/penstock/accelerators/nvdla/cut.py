@@ -30,9 +30,9 @@ from penstock.accelerators.nvdla.layer import (
 
 @dataclass(frozen=True, slots=True)
 class Convolution(Reach):
-    """A convolution of int8 features as the network defines it.  Its windows may leave the last
-    rows or columns of the input unused, which the hardware does not support: a `ConvolutionLayer`
-    has no such rows or columns."""
+    """A convolution of int8 features as the network defines it, before it is split into hardware
+    layers.  The last rows or columns of the input may be outside every window; the hardware does
+    not support this, so a `ConvolutionLayer` omits them."""
 
     hardware: NvdlaConfiguration
     width: int

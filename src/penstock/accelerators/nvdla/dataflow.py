@@ -62,8 +62,8 @@ def convolution_cycles(
 
 
 def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
-    """Return the busy cycles of unit WINDOW under the key "windows".  `elements` is the total
-    number of elements in all windows."""
+    """Return the busy cycles of unit WINDOW, which computes pooling and depthwise convolutions,
+    under the key "windows".  `elements` is the total number of elements in all windows."""
     return {"windows": elements / chip.rates.pooling}
 
 
@@ -119,9 +119,9 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
 
 @lru_cache(maxsize=4096)
 def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Breakdown:
-    """Return the cycles of `rows` consecutive output rows of a task, whose hardware layers run one
-    after the other.  Rows that read padding above the input are avoided if the output has enough
-    others.
+    """Return the cycles of `rows` consecutive output rows of a task: the sum over its hardware
+    layers.  The rows are the first that read no padding above the input, or the last `rows` rows of
+    the output if fewer remain.
 
     `inside` names the fields of `LayerTraffic` whose bytes pass through the port of the feature
     buffer."""

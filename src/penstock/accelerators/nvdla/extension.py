@@ -29,8 +29,8 @@ TABLE_ROW_BYTES = 12
 
 
 class ElementwiseMode(IntEnum):
-    """The element-wise operation that unit POST applies to its input and a second tensor, by its
-    register value."""
+    """The element-wise operation that post-processing applies to its input and a second tensor;
+    values are those of the register field."""
 
     NONE = 0
     ADD = 1
@@ -39,7 +39,8 @@ class ElementwiseMode(IntEnum):
 
 
 class WindowKind(IntEnum):
-    """The function that unit WINDOW computes over a window, by its register value."""
+    """The function computed over a window of each channel; values are those of the register
+    field."""
 
     LARGEST = 0
     MEAN = 1
@@ -67,8 +68,8 @@ class Range:
 class Post:
     """Post-processing of the results of a computing unit before they are written.
 
-    If `requantise`, the results are sums: POST adds the bias of the channel, scales by the
-    channel's multiplier and shift, and adds `zero`.  The table at `table_address` in the main
+    If `requantise`, the results are sums: post-processing adds the bias of the channel, scales by
+    the channel's multiplier and shift, and adds `zero`.  The table at `table_address` in the main
     memory holds bias, multiplier and shift of each channel.  The value is then clamped to `limits`.
 
     `elementwise` combines this first operand with the tensor at `second`, which has the shape of
@@ -94,7 +95,8 @@ NO_POST = Post()
 
 @dataclass(frozen=True, slots=True)
 class WindowLayer:
-    """A hardware layer of unit WINDOW.
+    """A hardware layer of pooling or depthwise convolution, computed by the extension's unit
+    WINDOW.
 
     `pad_value` is the padding of depthwise convolutions; pooling ignores padding.  The weights of a
     depthwise convolution are at `weight_address` in the main memory, a contiguous array of shape
@@ -251,8 +253,8 @@ WINDOW = Bindings(
 
 
 def encode_post(post: Post) -> dict[str, int]:
-    """Return the register words of unit POST, by register name.  Raises UnsupportedError if a value
-    does not fit its field."""
+    """Return the register words of the post-processing unit (POST), by register name.  Raises
+    UnsupportedError if a value does not fit its field."""
     return POST.encode(post)
 
 
@@ -263,8 +265,9 @@ def decode_post(words: Words) -> Post:
 
 
 def encode_window(layer: WindowLayer) -> dict[str, int]:
-    """Return the register words of units WINDOW and SDP, by register name.  Raises UnsupportedError
-    if a value does not fit its field."""
+    """Return the register words of a layer of pooling or depthwise convolution, by register name:
+    those of unit WINDOW, which computes it, and of NVDLA's SDP, which writes the output.  Raises
+    UnsupportedError if a value does not fit its field."""
     return WINDOW.encode(layer)
 
 

@@ -225,9 +225,10 @@ def gathered_bytes(reach: int, packs: TensorType) -> int:
 
 
 def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) -> frozenset[str]:
-    """Return the fields of a task's `LayerTraffic` whose tensors are in the feature buffer, as the
-    memory assignment determines; none if there is no assignment yet.  `input_indices` are the
-    indices of the main node's inputs that the task reads (`TaskInputs`)."""
+    """Return the fields of `LayerTraffic` that count accesses to tensors in the feature buffer: of
+    "features", "second" and "output", those whose tensor is assigned to that buffer.  Without a
+    memory assignment, there are none.  `input_indices` are the indices of the main node's inputs
+    that the task reads as its first and second tensor."""
     if not offloaded.memory_assignment:
         return frozenset()
     *inputs, output = offloaded.memory_assignment
@@ -277,8 +278,9 @@ def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:
-    """Return the tables of the product with input `constant` of the main node, which is constant
-    and becomes the weights of a depthwise convolution, one per channel."""
+    """Return the tables of a product with a constant: its value in each channel, minus its zero
+    point, is the weight of that channel in a depthwise convolution.  `constant` is the index of the
+    constant input."""
     p, weights = offloaded.parameters, factors(offloaded, constant)
     bias = -p[f"zero{1 - constant}"] * weights
     scale = np.broadcast_to([p["out_multiplier"], p["out_shift"]], (len(weights), 2))

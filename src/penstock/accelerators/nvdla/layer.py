@@ -90,8 +90,9 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """The format in which the core delivers sums: shifted right by `truncate` bits, with the
-    strides in bytes and the packing of the output."""
+    """The format in which the core delivers sums.  They are shifted right by `truncate` bits, with
+    rounding.  Strides of output rows (lines) and packs of channels (surfaces) are in bytes;
+    `line_packed` and `surface_packed` state that there are no gaps between them."""
 
     line_stride: int
     surface_stride: int

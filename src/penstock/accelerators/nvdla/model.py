@@ -135,8 +135,8 @@ class Device:
         return converted(np.pad(sums, ((0, 0), (0, 0), (0, beyond))), layer.conversion)
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
-        """Return the sums that the core delivers.  Store the data and weights that the layer keeps
-        in the buffer."""
+        """Return the sums of a layer as the core delivers them: rounded and saturated.  Update the
+        contents of the convolution buffer to the data and weights that the layer keeps there."""
         rows, weights = self._input_rows(layer), self._weights(layer)
         self.rows = rows if layer.reuse.keep_data else rows[layer.release :]
         self.data_banks = layer.data_banks
@@ -194,8 +194,9 @@ class Device:
         return unpack_weights(content, shape, self.hardware)
 
     def _window_results(self, layer: WindowLayer, post: Post | None) -> Array:
-        """Return the results of unit WINDOW, post-processed if unit POST is started (`post` is not
-        None)."""
+        """Return the results of a layer of pooling or depthwise convolution, post-processed as
+        `post` describes; None leaves the results of pooling unchanged.  Raises BackendError if
+        `post` does not requantise the sums of a depthwise convolution."""
         shape = (layer.height, layer.width, layer.channels)
         image = self._read_features("features", layer.source, shape)
         if layer.kind is not WindowKind.DEPTHWISE:
@@ -213,7 +214,7 @@ class Device:
         return self._post_processed(post, depthwise(image, weights, layer))
 
     def _post_processed(self, post: Post, values: Sums) -> Array:
-        """Return the results of unit POST for `values`, sums or elements."""
+        """Return `values`, sums or elements, after the post-processing that `post` describes."""
         if post.requantise:
             channels = values.shape[2]
             size = channels * TABLE_ROW_BYTES
@@ -250,8 +251,8 @@ def execute(
 
 
 def converted(sums: Sums, conversion: Conversion) -> Array:
-    """Return the int8 elements that NVDLA's conversion of sums produces, which applies to layers
-    without unit POST."""
+    """Return sums as int8 elements: apply `conversion`, NVDLA's own scaling of sums.  Layers with
+    the extension's post-processing (`Post`) skip this conversion."""
     scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
     return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
 
@@ -330,7 +331,8 @@ def _padded(image: Array, layer: WindowLayer, value: int) -> Array:
 
 
 def _scaled_term(values: Sums, scale: Scale) -> Sums:
-    """Return an operand of an element-wise sum, shifted left and scaled."""
+    """Return an operand of an element-wise sum or difference, shifted left by `TERM_BITS` bits and
+    multiplied by the multiplier and shift of `scale`."""
     return multiply(values << TERM_BITS, scale.multiplier, scale.shift)
 
 

@@ -106,7 +106,8 @@ class _Encoder:
         return pitches[0], pitches[1], pitches[2] if others else 0
 
     def _strided(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
-        """Yield the layers that compute output rows [first, end), whose pitches are constant."""
+        """Yield the layers that compute output rows [first, end).  The rows accessed in each tensor
+        must have a constant pitch."""
         lower, _ = self.task.reads(first, end)
         pitches = self._pitches(first, end)
         assert pitches is not None
@@ -131,9 +132,9 @@ class _Encoder:
             yield self._placed(layer, scratch, first)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """Return the writes of a layer, each with the place to which its address is relative; None
-        if it holds no address.  The first input row of the layer is at `source`, and its first
-        output row has number `first`."""
+        """Return the writes of a layer, each with the relocatable address (`Place`) that is added
+        to its word; None for a write without an address.  The first input row of the layer is at
+        `source`, and its first output row is row `first` of the output."""
         known = {register: source for register in SOURCES}
         known[OUTPUT] = self.call.result.place(first)
         for other in self.call.inputs[1:]:
@@ -153,9 +154,10 @@ def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | No
 
 
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """Return the writes of a layer, each with the place to which its address is relative; None if
-    it holds no address.  A write that selects the memory of an address selects that of its place.
-    `known` maps the registers that hold addresses to places."""
+    """Return the writes of a layer, each with the relocatable address (`Place`) that is added to
+    its word; None for a write without an address.  `known` maps each register that holds an address
+    to its place.  If the place is in the feature buffer, the write that selects the memory for this
+    address is changed to select the feature buffer."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()

@@ -145,13 +145,13 @@ class SheetLayer:
 
     @property
     def pooled(self) -> tuple[int, int]:
-        """The number of output rows and columns."""
+        """The number of rows and columns of the output, after the fused pool if there is one."""
         return self.pool.output_size(*self.convolved) if self.pool else self.convolved
 
     @property
     def kernel_points(self) -> int:
-        """The number of weights of one kernel after strides are folded into channels
-        (space-to-depth); the number of channels is rounded up."""
+        """The number of weights of one kernel after space-to-depth: the strides divide the rows and
+        columns of its window and multiply its channels (`depth`), rounded up."""
         window = self.window
         rows, columns = (
             -(-window.rows // window.row_stride),
@@ -299,8 +299,9 @@ def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
 
 
 def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
-    """Return whether features stay in the buffer while weights are streamed.  `special` marks the
-    first layer of a network on a page with `Page.first_layer`."""
+    """Return whether features stay in the buffer while weights are streamed.  `special` states
+    whether the layer is the first of its network and the page treats that layer differently
+    (`Page.first_layer`)."""
     if special:
         return sizes.least_in_kib < sizes.group_kib
     against = sizes.group_kib if page.compared is Resident.GROUP else sizes.weights_kib

@@ -47,16 +47,16 @@ class Write:
 
 
 def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """Return the writes of a convolution.  With `post`, unit POST converts its sums to elements;
-    otherwise `layer.conversion` does.
+    """Return the register writes of a convolution.  Its sums are converted to elements by the
+    extension's post-processing `post` or, if that is None, by NVDLA's own conversion.
 
     Raises UnsupportedError if a value does not fit its field."""
     return _layer_writes(encode(layer), UNITS, post)
 
 
 def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """Return the writes of a layer of unit WINDOW; with `post`, unit POST post-processes its
-    results.
+    """Return the register writes of a layer of pooling or depthwise convolution, with the
+    post-processing `post` of its results; None for no post-processing.
 
     Raises UnsupportedError if a value does not fit its field."""
     return _layer_writes(encode_window(layer), ("WINDOW", "SDP"), post)
@@ -107,8 +107,8 @@ def _layer_writes(
     words: Mapping[str, int], units: tuple[str, ...], post: Post | None
 ) -> tuple[Write, ...]:
     """Return the writes of `words`, register words by register name, followed by the writes that
-    start the units.  `units` are in the order of the data flow; POST, if used, precedes the last of
-    them."""
+    start the units.  `units` are in the order of the data flow.  With `post`, the post-processing
+    unit is added before the last unit."""
     order = (*units[:-1], "POST", units[-1]) if post else units
     every = {**words, **(encode_post(post) if post else {})}
     return (

@@ -20,13 +20,14 @@ from penstock.accelerators.nvdla.traffic import LayerTraffic, traffic_of
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An operator of the convolution core or of unit WINDOW: sizes of input and output in elements,
-    window, padding and post-processing.
+    """An operator in terms of the hardware: sizes of input and output in elements, window, padding
+    and post-processing.
 
-    `hardware` includes penstock's extension of NVDLA.  `window` is the function of unit WINDOW;
-    None selects the convolution core.  `in_zero` is the input's zero point and the value of
-    padding.  `multiplier_d` is the channel multiplier of a depthwise convolution.  The addresses in
-    `post` are placeholders, which the loader of the stream replaces."""
+    `hardware` includes penstock's extension of NVDLA.  `window` is the function that the
+    extension's unit WINDOW computes; None selects the convolution core.  `in_zero` is the input's
+    zero point and the value of padding.  `multiplier_d` is the channel multiplier of a depthwise
+    convolution.  The addresses in `post` are placeholders, which the loader of the stream
+    replaces."""
 
     hardware: NvdlaConfiguration
     window: WindowKind | None
@@ -153,8 +154,8 @@ class Task:
     def _window_layer(
         self, kind: WindowKind, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> WindowLayer:
-        """Return the task as a layer of unit WINDOW whose input has `rows` rows, with the given
-        memory layouts and padding."""
+        """Return the task as a layer of pooling or depthwise convolution, of function `kind`, whose
+        input has `rows` rows, with the given memory layouts and padding."""
         return WindowLayer(
             kind,
             self.in_w,

@@ -76,8 +76,8 @@ class SmvEngine:
         )
 
     def scales(self, at: int, count: int, dtype: DTypeLike) -> Array:
-        """Return the biases, multipliers or shifts of `count` output channels, which begin at byte
-        `at` of the scratchpad of weights and have type `dtype`."""
+        """Return `count` values of type `dtype` from byte `at` of the scratchpad of weights: the
+        biases, multipliers or shifts of consecutive output channels."""
         raw = self.tile(ScratchpadNumber.WEIGHTS, at, (count * np.dtype(dtype).itemsize,), (1,))
         return np.ascontiguousarray(raw).view(dtype).astype(np.int64)
 
@@ -283,8 +283,9 @@ def _copy_cycles(runs: int, run_bytes: int, pitch: int, *, chained: bool) -> flo
 
 
 def _sum_cycles(positions: int, taps: int, depth: int, outputs: int) -> float:
-    """Return the cycles of sums of products: for every 8 outputs, 32 channels and tap, one cycle
-    per output position, and one to load the weight registers."""
+    """Return the cycles of sums of products.  Each combination of a tap, a group of 8 outputs and a
+    group of 32 channels takes one cycle per output position, and one to load the weight
+    registers."""
     return -(-outputs // OUTPUTS_AT_ONCE) * taps * -(-depth // CHANNELS_AT_ONCE) * (positions + 1)
 
 

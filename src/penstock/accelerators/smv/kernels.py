@@ -346,8 +346,8 @@ def _row_offset(tile: ScratchpadTile, row: Expr) -> Expr:
 def _memory_address(
     tensor: Operand, tile: ScratchpadTile, row: Expr, columns: Span, channels: Span
 ) -> Address:
-    """Return the memory address of the first element that a tile holds of row `row`, given the
-    columns and channels that the tile covers.
+    """Return the address in memory of the first element in row `row` of a tile; the tile covers
+    `columns` and `channels` of the tensor.
 
     The input of a fully connected layer may be divided into rows that differ from the tensor's own;
     this works because that input is contiguous."""

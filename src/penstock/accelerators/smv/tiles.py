@@ -127,7 +127,7 @@ def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
 
 
 def _flat(node: Node) -> Layer:
-    """Return the layer of a fully connected node whose input is reshaped to (N, C)."""
+    """Return the loop nest of a fully connected node, with its input reshaped to (N, C)."""
     x, w, bias = node.site.inputs
     flat = replace(x, shape=(node.output.type.shape[0], w.shape[1]))
     return layer_of(node.op, replace(node.site, inputs=(flat, w, bias)), node.name)
@@ -278,9 +278,9 @@ class CallTiles:
         return ends, Loop(name, 0, len(lengths), 1, ())
 
     def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
-        """Return the region of a tensor that the current tile reads or writes, restricted only
-        along the axes in `followed`; along the others, it covers all points that the call
-        computes."""
+        """Return the region of a tensor that part of the loop nest reads or writes: the current
+        tile along the axes named in `followed`, and all points that the call computes along the
+        other axes."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
@@ -299,14 +299,15 @@ class CallTiles:
 
     @staticmethod
     def _reads(d: Dimension, span: Span) -> Span:
-        """Return the interval of a tensor's dimension `d`, with padding, that the points `span` of
-        the axis `d.axis` read."""
+        """Return the interval of indices along a tensor's dimension `d` that is read or written for
+        the points `span` of the loop axis `d.axis`; it may extend into the padding."""
         factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
         return span[0] * factor + offset, span[1] * factor + offset + extra
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """Return the interval of a tensor's dimension `d`, without padding, that the points `span`
-        of the axis `d.axis` read: the computation of `Dimension.needs` on expressions."""
+        """Return the interval of indices along a tensor's dimension `d` that is read or written for
+        the points `span` of the loop axis `d.axis`, without padding.  Unlike `Dimension.needs`, it
+        accepts bounds that are expressions."""
         lower, upper = self._reads(d, span)
         first, last = d.reads((0, 1)), d.reads((0, self.whole.axis(d.axis or "").extent))
         if first[0] < 0:
@@ -320,8 +321,8 @@ class CallTiles:
         return lower, upper
 
     def _level(self, k: int) -> int:
-        """Return the number of loops around the commands that load or store operand k; the
-        innermost of them is the innermost loop that changes its tile."""
+        """Return the number of loops around the commands that load or store operand k: all loops
+        from the outermost to the innermost one that changes the operand's tile."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -343,15 +344,16 @@ class CallTiles:
         return number
 
     def _room(self, k: int) -> tuple[int, ...]:
-        """Return the number of elements along each dimension for which a tile of operand k has
-        room; along the last, it is rounded up to a multiple of `ALIGNMENT`."""
+        """Return the maximum size of a tile of operand k in elements along each dimension; along
+        the last dimension, it is rounded up to a multiple of `ALIGNMENT`."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)
 
     def _extent(self, d: Dimension, followed: Sequence[str]) -> int:
-        """Return the largest number of elements of a tile along dimension `d`; along an axis that
-        is not in `followed`, a tile covers all points."""
+        """Return the largest number of elements of a tile along dimension `d`.  The dimension is
+        split into tiles only if its axis is in `followed`; otherwise, a tile covers all its
+        points."""
         if d.axis is None:
             return d.size
         axis = self.tiling.layer.axis(d.axis)

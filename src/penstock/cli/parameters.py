@@ -44,7 +44,12 @@ Memory = Annotated[
         "or of an accelerator; repeatable.",
     ),
 ]
-Flash = Annotated[str | None, typer.Option(metavar="SIZE", help="Budget for constants and code.")]
+Flash = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="Budget for constants; `run` and `profile` also count the code."
+    ),
+]
 Stack = Annotated[
     str, typer.Option(metavar="SIZE", help="RAM reserved for the stack; counts towards --sram.")
 ]
@@ -70,8 +75,8 @@ Optimize = Annotated[
     typer.Option(
         metavar="GOAL",
         help="balanced: least RAM among the schedules at most 1 % slower than the fastest; default "
-        "without a RAM budget. speed: fastest schedule that fits; default with a RAM budget. size: "
-        "least RAM, compiled with -Os.",
+        "without a RAM budget (--sram, or --memory for a RAM). speed: fastest schedule that fits; "
+        "default with a RAM budget. size: least RAM, compiled with -Os.",
     ),
 ]
 Accelerator = Annotated[

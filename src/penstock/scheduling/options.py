@@ -55,7 +55,11 @@ class Options:
         },
     )
     max_parts: int = field(
-        default=64, metadata={"help": "Largest number of parts (layers) in a cascade."}
+        default=64,
+        metadata={
+            "help": "Largest number of parts in a cascade; a part is one or more nodes that run as "
+            "a unit, usually one layer."
+        },
     )
     max_region_parts: int = field(
         default=6,
@@ -67,17 +71,19 @@ class Options:
     max_free_parts: int = field(
         default=150,
         metadata={
-            "help": "Largest network, in parts, in which any intermediate tensor may be assigned "
-            "to any memory region; in larger networks, only tensors internal to a cascade or "
-            "group may be outside the default region."
+            "help": "In networks of at most this many parts, the search for cascades chooses a "
+            "memory region for every intermediate tensor; in larger networks, only for tensors "
+            "that a single cascade uses."
         },
     )
     partition: str = field(
         default=CASCADES,
         metadata={
-            "help": "How to choose the tensors in a second memory. cascades: together with the "
-            "cascades, for speed. resident: every tensor that fits. Otherwise, the inner tensors "
-            f"of groups of whole layers, formed by the named strategy: {', '.join(STRATEGIES)}."
+            "help": "Which tensors to store outside the first arena memory of the target (the one "
+            "with inputs and outputs), if there is another. cascades: chosen together with the "
+            "cascades, for speed. resident: every tensor that fits. Or a strategy that divides the "
+            "network into groups of whole layers, and stores there the tensors that only one group "
+            f"uses: {', '.join(STRATEGIES)}."
         },
     )
     inside: str = field(

@@ -27,6 +27,7 @@ MOST_SPLITS = 50_000
 class TensorLiveRange:
     """The live range of a tensor: steps [first, last] of an order, both included.
 
+    tensor: index of the tensor in the grouping problem.
     drained: step in which the tensor is written to external memory; None if it is not written.
     """
 
@@ -39,7 +40,7 @@ class TensorLiveRange:
 
 @dataclass(frozen=True, slots=True)
 class BankGroups:
-    """An assignment of live ranges to bank groups.
+    """An assignment of live ranges to bank groups: sets of banks that hold one tensor at a time.
 
     groups: for each bank group, the live ranges of its tensors, in order of time.
     optimal: whether it is proven that no assignment needs fewer bytes and, with equal bytes, has
@@ -56,21 +57,24 @@ class BankGroups:
 
     @property
     def conflicts(self) -> int:
-        """Number of tensors written to a bank group while its previous tensor is drained."""
+        """Number of tensors that become live while the previous tensor is still being drained.
+
+        The previous tensor is that of the same bank group; to drain is to write to external memory.
+        """
         return sum(_clash(a, b) for group in self.groups for a, b in pairwise(group))
 
     @property
     def key(self) -> tuple[int, int]:
-        """(bytes of all bank groups, conflicts), to be minimised lexicographically."""
+        """Sort key, lowest is best: the sum of `largest_bytes`, then the number of conflicts."""
         return sum(self.largest_bytes), self.conflicts
 
 
 def live_ranges(
     problem: GroupingProblem, group: int, order: Sequence[int]
 ) -> tuple[TensorLiveRange, ...]:
-    """Return the live ranges of all tensors while a group runs in an order, sorted by first step.
+    """Return the live ranges of the tensors that a group reads or writes, sorted by first step.
 
-    group: mask of nodes; order: its nodes in execution order.
+    group: mask of nodes; order: the same nodes in execution order, one per step.
     """
     step = {i: k for k, i in enumerate(order)}
     wanted = problem.wanted_outside(group)
@@ -85,11 +89,11 @@ def live_ranges(
 
 
 def paper_groups(some: Sequence[TensorLiveRange]) -> BankGroups:
-    """Assign bank groups by the rule of Zheng et al.
+    """Assign live ranges to bank groups by the rule of Zheng et al.
 
-    Each tensor is assigned to a free bank group, if possible one that is not being drained; among
-    several, to the one whose previous tensor has the closest size.  A bank group is added if none
-    is free.
+    Each tensor is assigned to a free bank group (its previous tensor is dead), if possible to one
+    whose previous tensor is not still being written to external memory; among several, to the one
+    whose previous tensor has the closest size.  A bank group is added if none is free.
     some: live ranges, sorted by first step.
     """
     groups: list[list[TensorLiveRange]] = []
@@ -103,10 +107,13 @@ def paper_groups(some: Sequence[TensorLiveRange]) -> BankGroups:
 
 
 def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> BankGroups:
-    """Return the assignment with the fewest bytes and, with equal bytes, the fewest conflicts.
+    """Return the assignment of live ranges to bank groups that needs the fewest bytes.
 
-    It has at most as many bank groups as that of `paper_groups`.  Branch and bound; optimal unless
-    the search visits `max_states` states.
+    With equal bytes, it has the fewest conflicts: tensors that become live while the previous
+    tensor of the bank group is still being written to external memory.  It has at most as many bank
+    groups as the assignment of `paper_groups`.  Branch and bound; optimal unless the search visits
+    `max_states` states.
+    some: live ranges, sorted by first step.
     """
     start = paper_groups(some)
     search = _Colouring(tuple(some), len(start.groups), start, max_states)
@@ -116,10 +123,12 @@ def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> Ba
 
 @dataclass(slots=True)
 class _Colouring:
-    """Branch and bound for the assignment with the fewest bytes and, if equal, fewest conflicts.
+    """Branch and bound for the assignment of live ranges to bank groups with the fewest bytes.
 
-    Depth first, it tries every free bank group for each live range.
+    With equal bytes, fewest conflicts.  (Bank groups are the colours of an interval graph.)  Depth
+    first, it tries every free bank group for each live range.
     most: maximum number of bank groups; best: the best assignment found so far.
+    states: number of partial assignments visited so far, at most `max_states`.
     """
 
     live_ranges: tuple[TensorLiveRange, ...]
@@ -129,7 +138,7 @@ class _Colouring:
     states: int = 0
 
     def place(self, k: int, groups: list[tuple[TensorLiveRange, ...]]) -> None:
-        """Try all assignments that extend `groups`, and update `best`.
+        """Assign the live ranges from index k on in all ways that may be better, and update `best`.
 
         groups: for each bank group, its live ranges among the first k ones.
         """
@@ -151,14 +160,18 @@ class _Colouring:
 def _preference(before: TensorLiveRange, live_range: TensorLiveRange) -> tuple[bool, int]:
     """Return the sort key by which `paper_groups` selects a bank group; the lowest is best.
 
-    before: live range of the last tensor in the bank group.
+    It consists of whether there is a conflict, and of the difference of the tensors' bytes.
+    before: live range of the last tensor in the bank group; live_range: the one to be assigned.
     """
     smaller, larger = sorted((before.size_bytes, live_range.size_bytes))
     return _clash(before, live_range), larger - smaller
 
 
 def _clash(before: TensorLiveRange, live_range: TensorLiveRange) -> bool:
-    """Return whether `live_range` begins while the previous tensor in its bank group is drained."""
+    """Return whether `live_range` begins while the previous tensor in its bank group is drained.
+
+    before: live range of the previous tensor.  To drain is to write to external memory.
+    """
     return before.drained is not None and before.drained >= live_range.first
 
 
@@ -181,10 +194,10 @@ SplitCost = Callable[[tuple[int, ...]], int | None]
 
 
 def proportional(largest_bytes: Sequence[int], banks: int) -> tuple[int, ...]:
-    """Return the split of Zheng et al.: in proportion to the largest tensor of each bank group.
+    """Return the number of banks of each bank group, in proportion to its largest tensor.
 
-    Each bank group gets at least one bank.  Banks that remain after rounding down go to the
-    largest remainders.
+    Each bank group gets one bank.  The other banks are divided in proportion to `largest_bytes`,
+    rounded down; those that remain go to the largest remainders.  The rule is that of Zheng et al.
 
     Raises CapacityError if there are more bank groups than banks.
     """
@@ -208,9 +221,10 @@ def proportional(largest_bytes: Sequence[int], banks: int) -> tuple[int, ...]:
 def best_split(largest_bytes: Sequence[int], banks: int, cost: SplitCost) -> Split | None:
     """Return the cheapest split found; it never costs more than the split of `proportional`.
 
-    The search is exhaustive if there are at most `MOST_SPLITS` splits.  Otherwise it begins with
-    `proportional` and moves single banks between bank groups while that reduces the cost.  Returns
-    None if no split is feasible, or, in the second case, if that of `proportional` is not.
+    The search is exhaustive if there are at most `MOST_SPLITS` splits; None if none is feasible.
+    Otherwise it begins with `proportional` and moves single banks between bank groups while that
+    reduces the cost; None if the split of `proportional` is infeasible.
+    banks: number of banks to divide among the bank groups.
     """
     start = proportional(largest_bytes, banks)
     if comb(banks - 1, len(start) - 1) <= MOST_SPLITS:
@@ -235,7 +249,10 @@ def splits(banks: int, groups: int) -> Iterator[tuple[int, ...]]:
 
 
 def _moved(banks: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the splits that differ from `banks` by moving one bank to another bank group."""
+    """Yield the splits that differ from `banks` by moving one bank to another bank group.
+
+    banks: number of banks of each bank group.
+    """
     for a in range(len(banks)):
         for b in range(len(banks)):
             if a != b and banks[a] > 1:

@@ -25,11 +25,11 @@ LEAST_NODES = 6
 def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[int, int]:
     """Return a lower bound of the cost of any grouping, and the work spent.
 
-    order: execution order of all nodes; the pieces are intervals of it.
+    order: execution order of all nodes.  It is bisected into pieces, whose bounds are added.
     max_work: budget of the search in the piece of all nodes; each bisection halves it.  Work is
         measured by the total number of nodes of the groups examined.
 
-    The bound is 0 if the cost is not additive.
+    The result is (0, 0) if the cost is not additive, that is, not a sum over tensors.
     """
     if not cost.additive:
         return 0, 0
@@ -43,6 +43,7 @@ def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[
     """Return a lower bound of the cost of the tensors that a piece writes, and the work spent.
 
     nodes: the nodes of the piece, in execution order.
+    max_work: budget of its search: total number of nodes of the groups examined.
     """
     piece = PieceCost.of_nodes(cost, nodes)
     search = GroupSearch(piece, piece.problem.everything)
@@ -64,12 +65,13 @@ def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PieceCost:
-    """Cost of groups within a piece of the network: traffic of the tensors that the piece writes.
+    """Cost of groups within a piece, a subset of the nodes: traffic of the tensors that it writes.
 
     problem: the grouping problem of the piece.
     whole: the group cost in the whole network.
     nodes: for each node of the piece, its index in the whole network.
-    may_be: whether nodes of the piece may be in one group (see `GroupCost.relaxed`).
+    may_be: test of a mask of nodes of the piece; False if certainly no group contains them.
+    additive: True, because the cost is a sum over tensors.
     """
 
     problem: GroupingProblem
@@ -82,6 +84,7 @@ class PieceCost:
     def of_nodes(whole: GroupCost, nodes: Sequence[int]) -> PieceCost:
         """Return the group cost for the piece that consists of `nodes`.
 
+        whole: the group cost in the whole network; nodes: indices of nodes there.
         Tensors that every grouping writes to external memory count as outputs of the piece.
         """
         some, region = tuple(sorted(nodes)), bit_mask(nodes)
@@ -90,7 +93,7 @@ class PieceCost:
         return PieceCost(piece, whole, some, whole.relaxed(piece))
 
     def of(self, group: int) -> int | None:
-        """Return the cost of a group; None if its nodes cannot be in one group."""
+        """Return the cost of a group, a mask of nodes of the piece; None if it is infeasible."""
         if group & (group - 1) and (self.hopeless(group) or not self.may_be(group)):
             return None
         sizes, problem = self.problem.sizes, self.problem
@@ -98,15 +101,21 @@ class PieceCost:
         return sum(sizes[t] for mask in moved for t in bits(mask))
 
     def hopeless(self, group: int) -> bool:
-        """Return whether certainly no group of two or more nodes contains all of these nodes."""
+        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+
+        group: mask of nodes of the piece.  False proves nothing.
+        """
         return self.whole.hopeless(bit_mask(self.nodes[i] for i in bits(group)))
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether certainly no group contains both `writer` and its reader `reader`."""
+        """Return True if provably no group contains both node `writer` and its reader `reader`.
+
+        writer, reader: indices of nodes in the piece.  False proves nothing.
+        """
         return self.whole.apart(self.nodes[writer], self.nodes[reader])
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that rejects no set of nodes of `piece`.
+        """Return a test that is always True, for any mask of nodes of `piece`.
 
         No stronger test is needed, since the pieces of a piece are not searched.
         """
@@ -117,6 +126,7 @@ def _leaves(whole: GroupCost, i: int, region: int) -> bool:
     """Return whether node `i` has a reader outside of `region` that cannot share a group with it.
 
     If so, every grouping writes the tensor of node `i` to external memory.
+    region: mask of nodes.
     """
     return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~region))
 

@@ -29,8 +29,7 @@ Columns = tuple[Column, Column, Column, Column, Column, Column]
 class IntervalCosts(NamedTuple):
     """Costs of the intervals of an order that begin at one position, and their feasibility.
 
-    costs[k], feasible[k]: cost of the interval with k + 1 nodes, and whether it can be a group.  If
-        not, the cost has no meaning.
+    feasible[k]: whether the interval with k + 1 nodes can be a group; if so, costs[k] is its cost.
     """
 
     costs: Column
@@ -59,17 +58,21 @@ class GroupCost(Protocol):
         ...
 
     def hopeless(self, group: int) -> bool:
-        """Return whether certainly no group of two or more nodes contains all of these nodes."""
+        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+
+        group: mask of nodes.  False proves nothing.
+        """
         ...
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether certainly no group contains both `writer` and its reader `reader`."""
+        """Return True only if no group can contain both node `writer` and its reader `reader`."""
         ...
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test of masks of nodes of `piece`; False if certainly no group contains them.
+        """Return a test of node masks of `piece`, a problem with some of the nodes.
 
-        The test considers only the tensors that the piece writes.
+        False: no group contains these nodes.  True proves nothing, since the test is relaxed:
+        it considers only the tensors that the nodes of `piece` write.
         """
         ...
 
@@ -99,9 +102,11 @@ class OrderCost(GroupCost, Protocol):
 class Costed:
     """A group cost defined by a function.
 
-    function: returns the cost of a set of nodes, or None if they cannot be a group.
+    function: returns the cost of a node mask, or None if the nodes cannot be a group.
     weight_cap: limit of the weight bytes of groups with two or more nodes; None: no limit.
-    known: memoised costs.
+    additive: whether the cost is the bytes of the tensors that cross the group's boundary.
+    undecided: number of node masks that `function` rejects without proof.
+    known: costs computed so far, by node mask.
     """
 
     problem: GroupingProblem
@@ -123,7 +128,7 @@ class Costed:
         return 0
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the costs of the groups order[lower:lower + 1], .., order[lower:upper]."""
+        """Return the costs of the groups order[lower:k], lower < k <= upper; may end early."""
         costs: list[int | None] = []
         group, failed = 0, 0
         for i in order[lower:upper]:
@@ -140,7 +145,7 @@ class Costed:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return whether the nodes cannot be one group because their weights exceed the limit."""
+        """Return whether a node mask's weights exceed the limit of groups of two or more nodes."""
         return self.weight_cap is not None and weight_bytes(self.problem, group) > self.weight_cap
 
     def apart(self, writer: int, reader: int) -> bool:
@@ -148,15 +153,12 @@ class Costed:
         return self.hopeless(self.problem.between(writer, reader))
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that rejects no set of nodes of `piece`.
-
-        `function` evaluates only groups of the whole problem, so it cannot exclude any set.
-        """
+        """Return a test that is always True: `function` accepts only masks of the whole problem."""
         return lambda group: True
 
 
 def total_cost(cost: GroupCost, groups: Iterable[int]) -> int | None:
-    """Return the sum of the costs of sets of nodes; None if one of them cannot be a group."""
+    """Return the sum of the costs of node masks; None if one of them cannot be a group."""
     total = 0
     for group in groups:
         found = cost.of(group)
@@ -167,7 +169,7 @@ def total_cost(cost: GroupCost, groups: Iterable[int]) -> int | None:
 
 
 def weight_bytes(problem: GroupingProblem, group: int) -> int:
-    """Return the bytes of weights of a group."""
+    """Return the bytes of the weights of all nodes in the mask `group`."""
     return sum(problem.nodes[i].weight_bytes for i in bits(group))
 
 
@@ -192,7 +194,8 @@ class Traffic:
     """Group cost: the bytes that a group reads from and writes to external memory.
 
     Each tensor is read at most once per group.
-    known: memoised costs.
+    known: costs computed so far, by node mask; None if the nodes cannot be a group.
+    _apart: results of `apart`; _ranks: for each known order, the position of each node.
     """
 
     problem: GroupingProblem
@@ -237,7 +240,7 @@ class Traffic:
         return 0
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the costs of the groups order[lower:lower + 1], .., order[lower:upper]."""
+        """Return the costs of the groups order[lower:k], lower < k <= upper; may end early."""
         if lower == 0 and len(order) == len(self.problem.nodes):
             self._remember(tuple(order))
         cap = unbounded_if_none(self.limits.buffer_cap)
@@ -262,10 +265,7 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Store an execution order of all nodes, along which `fitting` tests undecided groups.
-
-        If it is new, forget which groups were undecided: they may fit in this order.
-        """
+        """Add an order of all nodes that `fitting` tries; if new, forget undecided groups."""
         if order not in self._ranks:
             self._ranks[order] = np.argsort(np.array(order, np.int64))
             for group in self._unsure:
@@ -292,7 +292,7 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return whether all weights, or the inputs and output of some node, exceed the limits."""
+        """Return whether all weights, or some node's inputs and output, exceed the limits."""
         members = self._members(group)
         limits = self.limits
         return bool(
@@ -326,9 +326,9 @@ class Traffic:
         )
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test of masks of nodes of `piece`; False if they fit the buffer in no order.
+        """Return a test of node masks of `piece`; False if they fit the buffer in no order.
 
-        The test counts only the tensors that the piece writes.
+        The test counts only the tensors that nodes of `piece` write, so True proves nothing.
         """
         alone = Traffic(piece, self.limits)
         return lambda group: alone.fitting(group) != fitting.TOO_LARGE
@@ -376,7 +376,7 @@ class Traffic:
 
 
 def _columns(problem: GroupingProblem) -> Columns:
-    """Return the arrays read_start .. sizes that describe a problem in `sweep.py`."""
+    """Return the arrays read_start, read, reader_start, reader, kept and sizes of `sweep`."""
     kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
     return (
         *_lists(problem.reads),

@@ -24,12 +24,14 @@ from penstock.scheduling.order.step_table import bits
 
 @dataclass(slots=True, eq=False)
 class GroupCycles:
-    """Cost of groups in cycles.
+    """Cost of groups in cycles: max(computation, bytes / bandwidth) + latency.
 
     traffic: provides the bytes moved without weights, and decides which nodes can be one group.
     computing_cycles: cycles for the computation of each node.
     bytes_per_cycle: bandwidth of external memory.
     latency_cycles: delay until the first byte of a group arrives.
+    additive: False, because the cost is not a sum over tensors.
+    _computing, _weights: for each node, computing cycles and bytes of weights.
     """
 
     traffic: Traffic
@@ -62,15 +64,18 @@ class GroupCycles:
         return self._cycles(computing, self.moved_bytes(group))
 
     def moved_bytes(self, group: int) -> int:
-        """Return the bytes that a group reads from and writes to external memory, with weights."""
+        """Return the bytes, including weights, that a group moves from and to external memory."""
         return self.traffic.traffic_bytes(group) + weight_bytes(self.problem, group)
 
     def tie(self, group: int) -> int:
-        """Return the secondary cost: the bytes moved."""
+        """Return the bytes moved, which break ties between groupings of equal cycles."""
         return self.moved_bytes(group)
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the cycles of the groups order[lower:lower + 1], .., order[lower:upper]."""
+        """Return the cycles of the groups order[lower:lower + 1], .., order[lower:upper].
+
+        The arrays end early if larger groups are unlikely to be feasible.
+        """
         features, feasible = self.traffic.interval_costs(order, lower, upper)
         nodes = np.array(order[lower : lower + len(features)], np.int64)
         moved = features + self._weights[nodes].cumsum()
@@ -79,32 +84,42 @@ class GroupCycles:
         return IntervalCosts(busy + self.latency_cycles, feasible)
 
     def hopeless(self, group: int) -> bool:
-        """Return whether certainly no group of two or more nodes contains all of these nodes."""
+        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+
+        group: mask of nodes.  False proves nothing.
+        """
         return self.traffic.hopeless(group)
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether certainly no group contains both `writer` and its reader `reader`."""
+        """Return True if provably no group contains both node `writer` and its reader `reader`.
+
+        writer, reader: indices of nodes.  False proves nothing.
+        """
         return self.traffic.apart(writer, reader)
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test of masks of nodes of `piece`; False if certainly no group contains them."""
+        """Return a test of node masks of `piece`, a problem with some of the nodes.
+
+        False: no group contains these nodes.  True proves nothing, since the test is relaxed: it
+        considers only the tensors that the nodes of `piece` write.
+        """
         return self.traffic.relaxed(piece)
 
     def bound(self, order: Sequence[int], max_work: int) -> int:
         """Return a lower bound of the cycles of any grouping.
 
-        It is the maximum of the cycles of all computation and those of the least traffic, plus the
-        latency of one group.
+        It is max(cycles of all computation, least bytes / bandwidth) + latency of one group.
         order: execution order of all nodes.
-        max_work: budget of the search for the least traffic, in nodes of the groups examined.
+        max_work: budget of the search for the least bytes: total number of nodes of the groups
+            examined.
         """
         return self._cycles(sum(self.computing_cycles), self.least_bytes(order, max_work))
 
     def least_bytes(self, order: Sequence[int], max_work: int) -> int:
-        """Return a lower bound of the bytes moved by any grouping, with weights.
+        """Return a lower bound of the bytes, including weights, that any grouping moves.
 
         order: execution order of all nodes.
-        max_work: budget of the search, in nodes of the groups examined.
+        max_work: budget of the search: total number of nodes of the groups examined.
         """
         features, _ = lower_bound(self.traffic, order, max_work)
         return features + weight_bytes(self.problem, self.problem.everything)

@@ -43,11 +43,13 @@ def fits(
     cap: int,
     max_states: int,
 ) -> int:
-    """Return whether some order needs at most `cap` bytes: FITS, TOO_LARGE or UNDECIDED.
+    """Return whether some order of a group's nodes needs at most `cap` bytes for its tensors.
 
-    members: the group's nodes, sorted; cap: bytes of the buffer.
-    max_states: number of states after which the search gives up.
-    The other parameters are the graph as arrays, see `sweep.py`.
+    The result is FITS, TOO_LARGE, or UNDECIDED if the search gave up after `max_states` states.
+    members: indices of the group's nodes, ascending; cap: bytes of the buffer.
+    The graph: node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].
+    The nodes reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network
+    outputs, else 0; sizes[t] is in bytes.
     """
     count = len(members)
     wanted, stays = _wanted(members, read_start, read, reader_start, reader, kept)
@@ -99,13 +101,15 @@ def least_live_fits(
     sizes: Column,
     cap: int,
 ) -> int:
-    """Return whether one heuristic order needs at most `cap` bytes: FITS, or else UNDECIDED.
+    """Return FITS if one heuristic order of a group's nodes needs at most `cap` bytes.
 
-    The order always runs the ready node that leaves the fewest live bytes.  The group may have any
-    size.
+    Otherwise the result is UNDECIDED: another order may fit.  The heuristic order always runs the
+    ready node that leaves the fewest live bytes.  The group may have any size.
 
-    members: the group's nodes; cap: bytes of the buffer.
-    The other parameters are the graph as arrays, see `sweep.py`.
+    members: indices of the group's nodes; cap: bytes of the buffer.
+    The graph: node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].
+    The nodes reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network
+    outputs, else 0; sizes[t] is in bytes.
     """
     pending, stays, waits = _pending(members, read_start, read, reader_start, reader, kept)
     live = 0
@@ -150,8 +154,9 @@ def _pending(
     """Return the arrays pending, stays and waits.
 
     pending[t]: number of members that read tensor t.
-    stays[i]: whether node i's tensor is used outside of the group; -1 if node i is not a member.
+    stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
     waits[i]: number of members whose tensors node i reads; -1 if node i is not a member.
+    members: indices of the group's nodes.
     """
     stays = np.full(len(read_start) - 1, -1, np.int64)
     waits = np.full(len(read_start) - 1, -1, np.int64)
@@ -181,7 +186,8 @@ def _wanted(
     """Return the arrays wanted and stays.
 
     wanted[t]: mask of the members that read tensor t; bit k for members[k].
-    stays[i]: whether node i's tensor is used outside of the group; -1 if node i is not a member.
+    stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
+    members: indices of the group's nodes.
     """
     local = np.full(len(read_start) - 1, -1, np.int64)
     stays = np.full(len(read_start) - 1, -1, np.int64)
@@ -213,12 +219,15 @@ def _next_live_bytes(
     during: Column,
     after: Column,
 ) -> int:
-    """For each member, compute the live bytes if it runs next; return a free member k, or -1.
+    """Compute the live bytes if each member runs next; return the first free member k, or -1.
 
-    A free member leaves no more live bytes than before; the search for it ends at the first one.
-    done, live: mask of the executed members, and the live bytes.
+    A member is free if it can run and leaves no more live bytes than before.  Members after the
+    first free one are not evaluated.
+    done, live: mask of the executed members (bit k for members[k]), and the live bytes.
+    wanted[t]: mask of the members that read tensor t.
+    stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
     during[k], after[k]: set to the live bytes while members[k] runs, and after it.  during[k]
-        exceeds `cap` if the member cannot run.
+        exceeds `cap`, the bytes of the buffer, if the member cannot run.
     """
     for k in range(len(members)):
         i = members[k]
@@ -243,7 +252,11 @@ def _next_live_bytes(
 def _ready(
     i: int, members: Column, done: int, read_start: Column, read: Column, stays: Column
 ) -> bool:
-    """Return whether all members that write tensors that node `i` reads are in `done`."""
+    """Return whether all members that write tensors that node `i` reads have run.
+
+    members: indices of the group's nodes; done: mask of those that have run, bit k for members[k].
+    stays[t]: -1 if node t is not a member.
+    """
     for r in range(read_start[i], read_start[i + 1]):
         t = read[r]
         if t < len(stays) and stays[t] >= 0:
@@ -259,8 +272,10 @@ def _push(
 ) -> int:
     """Push the state after each member that can run; return the new number of states on the stack.
 
-    The state with the fewest live bytes is on top.
-    during, after: see `_next_live_bytes`.
+    The new state with the fewest live bytes is on top.
+    done: mask of the executed members; cap: bytes of the buffer.
+    during[k], after[k]: live bytes while member k runs, and after it; it can run if during[k] is
+        at most `cap`.
     states, lives: the stack: masks and live bytes of its first `filled` states.
     """
     bottom = filled
@@ -278,8 +293,10 @@ def _push(
 
 @compiled
 def _slot(done: int, seen: Column) -> int:
-    """Return the slot of state `done` in the hash table `seen`, or the free slot for it.
+    """Return the index of the slot of state `done` in the hash table `seen`.
 
+    If the state is not in the table, the result is the free slot for it.
+    done: mask of the executed members.
     A free slot contains 0; any other slot contains m + 1, where m is the mask of a visited state.
     """
     mask = len(seen) - 1

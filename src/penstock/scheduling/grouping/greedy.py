@@ -17,7 +17,10 @@ from penstock.scheduling.order.step_table import bits
 
 
 def greedy(cost: GroupCost) -> tuple[int, ...]:
-    """Merge groups until no merge of two connected groups reduces the cost; return the groups."""
+    """Merge groups until no merge of two connected groups reduces the cost; return the groups.
+
+    It starts with one group per node.  Groups are masks of nodes.
+    """
     links = Links(cost.problem, [1 << i for i in range(len(cost.problem.nodes))])
     heap = [
         (-saved, pair)
@@ -40,7 +43,7 @@ def greedy(cost: GroupCost) -> tuple[int, ...]:
 
 
 def saving(cost: GroupCost, a: int, b: int) -> int:
-    """Return by how much a merge of groups `a` and `b` reduces the cost.
+    """Return by how much a merge of groups `a` and `b`, two node masks, reduces the cost.
 
     Negative if it increases the cost, 0 if the two cannot be one group.
     """
@@ -51,10 +54,10 @@ def saving(cost: GroupCost, a: int, b: int) -> int:
 
 
 class Links:
-    """A graph of groups, identified by index, that can be merged.
+    """A graph whose vertices are groups that can be merged; an edge links a group to its readers.
 
     groups: masks of nodes; 0 for a group that has been merged into another one.
-    writers, readers: for each group, the groups that it reads from, and those that read from it.
+    writers[g], readers[g]: indices of the groups that group g reads from, and that read from g.
     """
 
     def __init__(self, problem: GroupingProblem, groups: list[int]) -> None:
@@ -70,9 +73,9 @@ class Links:
                 self.readers[writer].add(g)
 
     def may_join(self, a: int, b: int) -> bool:
-        """Return whether groups `a` and `b` can be merged without creating a cycle.
+        """Return whether group `a` and its reader `b` can be merged without creating a cycle.
 
-        This is so if no path leads from `a` to `b` through another group.
+        This is so if no path leads from `a` to `b` through another group.  a, b: indices of groups.
         """
         stack = [reader for reader in self.readers[a] if reader != b]
         seen = set(stack)
@@ -86,7 +89,7 @@ class Links:
         return True
 
     def join(self, a: int, b: int) -> int:
-        """Merge groups `a` and `b`, and return the index of the new group."""
+        """Merge the groups with indices `a` and `b`, and return the index of the new group."""
         joined = len(self.groups)
         self.groups.append(self.groups[a] | self.groups[b])
         self.writers.append((self.writers[a] | self.writers[b]) - {a, b})

@@ -17,7 +17,7 @@ class Grouping:
 
     groups: bit masks of nodes, in a topological order of the groups.
     cost: sum of the costs of the groups.
-    bound: proven lower bound of the cost of any grouping.
+    bound: proven lower bound of the cost of any grouping; 0 if none has been computed.
     work: measure of the work of the searches: the total number of nodes of the groups examined.
     """
 
@@ -76,9 +76,10 @@ def no_group(problem: GroupingProblem, group: int) -> CapacityError:
 
 
 def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...] | None:
-    """Return the groups in a topological order; None if they depend on each other in a cycle.
+    """Return the groups in an order in which they can run one after the other.
 
-    The result does not depend on the order in which `groups` are given.
+    None if they depend on each other in a cycle.  groups: node masks; the result does not depend on
+    the order in which they are given.
     """
     some = sorted(groups, key=lambda group: group & -group)
     of = group_by_node(some)
@@ -99,14 +100,14 @@ def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...]
 
 
 def group_by_node(groups: Sequence[int]) -> dict[int, int]:
-    """Return a map from each node to the index of its group in `groups`."""
+    """Return a map from each node's index to the index of its group in `groups`, node masks."""
     return {i: g for g, group in enumerate(groups) for i in bits(group)}
 
 
 def _writers(problem: GroupingProblem, group: int, of: dict[int, int]) -> set[int]:
-    """Return the indices of the groups from which a group reads.
+    """Return the indices of the groups that write the tensors that a group reads from outside.
 
-    of: index of the group of each node.
+    group: mask of nodes; of: index of the group of each node.
     """
     nodes = problem.read_from_outside(group) & problem.everything
     return {of[i] for i in bits(nodes) if i in of}

@@ -23,7 +23,7 @@ from penstock.scheduling.order.step_table import bits, step_table
 
 @dataclass(frozen=True, slots=True)
 class InnerOrder:
-    """An order of a group's nodes.
+    """An order of a group's nodes, as node indices.
 
     peak_bytes: bytes of buffer that the order needs.
     bound_bytes: proven lower bound of these bytes for any order; 0 if none has been computed.
@@ -61,28 +61,36 @@ def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> Inn
 
 
 def dfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the depth-first order: the node that became ready last runs next."""
+    """Return the depth-first order: the node that became ready last runs next.
+
+    group: mask of nodes; max_states: not used.
+    """
     return _by_heuristic(problem, group, Heuristic.DEPTH_FIRST)
 
 
 def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the breadth-first order: the node that became ready first runs next."""
+    """Return the breadth-first order: the node that became ready first runs next.
+
+    group: mask of nodes; max_states: not used.
+    """
     return _by_heuristic(problem, group, Heuristic.BREADTH_FIRST)
 
 
 def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the nodes in the problem's order; the peak is the size of a circular buffer.
+    """Return a group's nodes in the problem's order, with the bytes of a circular buffer as peak.
 
-    It is the smallest circular buffer that never overwrites a tensor that is read later.
+    The buffer is the smallest one in which no live tensor is overwritten.
+    group: mask of nodes; max_states: not used.
     """
     order = tuple(bits(group))
     return InnerOrder(order, circular_bytes(problem, group, order))
 
 
 def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> InnerOrder:
-    """Return the order of least peak; optimal if the search finishes within `max_states` states.
+    """Return the order of lowest peak found; optimal if the search ends within `max_states` states.
 
     Otherwise a beam search follows, unless the square of the number of nodes exceeds `max_states`.
+    The order of `trace_back` is returned if its peak is lower.
     """
     paper = trace_back(problem, group)
     nodes = tuple(bits(group))
@@ -104,7 +112,10 @@ ORDERS_INSIDE: Mapping[str, Callable[[GroupingProblem, int, int], InnerOrder]] =
 
 
 def inner_order(problem: GroupingProblem, group: int, order: tuple[int, ...]) -> InnerOrder:
-    """Return `order`, in which the nodes of a group run, with its peak."""
+    """Return the given order of a group's nodes together with its peak bytes.
+
+    group: mask of nodes; order: the same nodes as indices.
+    """
     nodes = {i: k for k, i in enumerate(bits(group))}
     table = step_table(problem.steps(group))
     peak, _ = table.peak(0, table.start_bytes, [nodes[i] for i in order])

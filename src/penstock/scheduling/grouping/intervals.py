@@ -25,8 +25,8 @@ def intervals(
 
     The result is empty if the order cannot be divided into groups.
     order: nodes in a topological order; need not contain all nodes.
-    most: maximum number of nodes per group.
-    ends: sorted positions at which groups may end; None: all positions.
+    most: maximum number of nodes per group; None: no limit.
+    ends: sorted positions at which groups may end (k: after order[:k]); None: all positions.
     """
     count = len(order)
     may_end = np.ones(count + 1, np.bool_)

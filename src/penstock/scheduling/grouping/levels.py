@@ -16,7 +16,10 @@ from penstock.scheduling.order.step_table import bit_mask
 
 
 def level_masks(problem: GroupingProblem) -> tuple[int, ...]:
-    """Return, for each depth, the mask of the nodes of that depth."""
+    """Return, for each depth, the mask of the nodes of that depth.
+
+    The depth of a node is the number of edges on the longest path that ends at it.
+    """
     depths = problem.depths
     return tuple(
         bit_mask(i for i, depth in enumerate(depths) if depth == level)
@@ -27,7 +30,9 @@ def level_masks(problem: GroupingProblem) -> tuple[int, ...]:
 def next_in_level(problem: GroupingProblem) -> Callable[[int], int]:
     """Return a function from a mask of executed nodes to the mask of the nodes that may be next.
 
-    Let d be the least depth of a node that has not run.  All such nodes of depth d may be next.
+    A level is the set of nodes of equal depth: the number of edges on the longest path that ends at
+    a node.  Let d be the least depth of a node that has not run.  All such nodes of depth d may be
+    next; the mask is 0 if all nodes have run.
     """
     levels = level_masks(problem)
 

@@ -44,7 +44,9 @@ def clusters(cost: OrderCost) -> tuple[int, ...]:
 def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
     """Return the cheapest groups of consecutive clusters, where clusters are sorted by depth.
 
-    No cluster is split.  Groups are masks of nodes; empty if the clusters form no groups.
+    A cluster is a node, or pointwise nodes merged with producers; its depth is the length of the
+    longest path of clusters that ends at it.  No cluster is split.
+    Groups are masks of nodes; empty if the clusters form no groups.
     """
     found = clusters(cost)
     order = [i for cluster in found for i in bits(cluster)]

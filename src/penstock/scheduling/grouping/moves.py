@@ -29,7 +29,8 @@ EXACT_WORK = 8_000
 class Moves:
     """Local search that reduces the total cost of given groups.
 
-    orders: orders of all nodes, along which regions too large for an exact search are regrouped.
+    orders: orders of all nodes.  If a region (two groups that share a tensor and the groups between
+        them) is too large for an exact search, it is divided into intervals of these orders.
     groups: the present groups, as masks of nodes in a topological order.
     work: remaining budget, in nodes of the groups examined.
     """
@@ -49,7 +50,8 @@ class Moves:
     def _regroup(self, tried: set[int]) -> bool:
         """Regroup every region that is not in `tried`; return whether any region became cheaper.
 
-        tried: masks of the regions tried so far; updated.
+        A region consists of two groups that share a tensor and of the groups on paths between them.
+        tried: node masks of the regions tried so far; updated.
         """
         helped = False
         for region in self._regions():
@@ -115,7 +117,7 @@ class Moves:
     def _grouped(self, region: int, ceiling: int) -> tuple[int, ...]:
         """Return the cheapest groups found for a region; empty if none cost less than `ceiling`.
 
-        region: mask of nodes.
+        region: mask of the nodes to be grouped; ceiling: total cost of their present groups.
         """
         if region.bit_count() <= EXACT_NODES:
             search = GroupSearch(self.cost, region)
@@ -165,7 +167,7 @@ class Moves:
         return total
 
     def _replace(self, old: Sequence[int], new: Sequence[int]) -> bool:
-        """Replace old groups by new ones unless that creates a cycle.
+        """Replace old groups by new ones, all of them node masks, unless that creates a cycle.
 
         Returns whether they were replaced.
         """

@@ -56,7 +56,7 @@ class GroupingProblem:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Bytes of each tensor."""
+        """Bytes of each tensor: first the outputs of the nodes, then the network inputs."""
         return (*(node.output_bytes for node in self.nodes), *self.input_bytes)
 
     @cached_property
@@ -80,7 +80,7 @@ class GroupingProblem:
 
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
-        """For each node, the mask of all nodes that it depends on."""
+        """For each node, the mask of all nodes on which it directly or indirectly depends."""
         found: list[int] = []
         for before in self.before:
             above = before
@@ -91,7 +91,7 @@ class GroupingProblem:
 
     @cached_property
     def descendants(self) -> tuple[int, ...]:
-        """For each node, the mask of all nodes that depend on it."""
+        """For each node, the mask of all nodes that directly or indirectly depend on it."""
         found = [0] * len(self.nodes)
         for i in reversed(range(len(self.nodes))):
             for reader in bits(self.readers[i]):
@@ -169,7 +169,7 @@ class GroupingProblem:
         return inner | 1 << writer | 1 << reader
 
     def piece(self, nodes: Sequence[int], outputs: Iterable[int] = ()) -> GroupingProblem:
-        """Return a problem with some of the nodes; it omits the tensors that they do not write.
+        """Return the problem that consists of some nodes and the tensors that these nodes write.
 
         nodes: indices of the nodes, sorted; node nodes[k] becomes node k.
         outputs: nodes whose tensors become outputs, in addition to the network's outputs.
@@ -190,9 +190,10 @@ def problem_from_edges(
     weight_bytes: Sequence[int],
     outputs: Sequence[int],
 ) -> GroupingProblem:
-    """Return a problem without network inputs.
+    """Return the grouping problem of a graph without network inputs.
 
-    edges: (writer, reader) pairs of node indices; nodes are in topological order.
+    names, output_bytes, weight_bytes: by node; nodes are in topological order.
+    edges: (writer, reader) pairs of node indices.
     outputs: indices of the nodes whose tensors are network outputs.
     """
     reads: list[list[int]] = [[] for _ in names]

@@ -30,8 +30,8 @@ Ready = Callable[[int], int]
 class GroupFinding:
     """The result of a search.
 
-    groups: the optimal groups; empty if the search did not finish, or if none cost less than the
-        ceiling.
+    groups: the optimal groups, as node masks; empty if the search did not finish, or if none cost
+        less than the ceiling, a cost given to the search.
     bound: proven lower bound of the cost of any grouping in the search space, at most the ceiling.
     finished: whether the search ended within its budget.
     work: total number of nodes of the groups examined.
@@ -65,7 +65,7 @@ class GroupSearch:
         self.work = 0
 
     def run(self, max_work: int, ceiling: float = math.inf) -> GroupFinding:
-        """Return the groups of least total cost, if they cost less than the ceiling.
+        """Return the groups of least total cost, if they cost less than `ceiling`.
 
         max_work: maximum total number of nodes of the groups examined.
         """
@@ -98,7 +98,10 @@ class GroupSearch:
         return GroupFinding((), ceiling, True, self.work)
 
     def remaining(self, done: int) -> int:
-        """Return a lower bound of the cost of grouping the nodes of the region not in `done`."""
+        """Return a lower bound of the cost of grouping the nodes of the region not in `done`.
+
+        done: mask of executed nodes.  The result is 0 if the cost is not a sum over tensors.
+        """
         if not self._cost.additive:
             return 0
         problem, rest = self._cost.problem, self._region & ~done
@@ -111,7 +114,7 @@ class GroupSearch:
     def _steps(self, done: int, max_work: int) -> Iterator[int]:
         """Yield the masks of executed nodes that extend the mask `done` by one more group.
 
-        Groups that `GroupCost.hopeless` excludes are skipped.
+        Groups of two or more nodes that provably exceed the limits are skipped.
         max_work: the total work of the search at which the iteration stops.
         """
         seen: set[int] = set()
@@ -136,9 +139,10 @@ class GroupSearch:
         return bit_mask(i for i in bits(self._region & ~done) if not before[i] & ~done)
 
     def _ready_after(self, done: int, ready: int, i: int) -> int:
-        """Return the mask of the nodes that are ready in `done`, to which node `i` was just added.
+        """Return the mask of the nodes that are ready after node `i` has run.
 
-        ready: the nodes that were ready before.
+        done: mask of the executed nodes, including `i`.
+        ready: mask of the nodes that were ready before.
         """
         if self._restricted:
             return self._ready(done)
@@ -166,9 +170,9 @@ class GroupSearch:
 
 
 def _path(came: dict[int, int], done: int) -> list[int]:
-    """Return the groups along the path of the search to `done`, a mask of executed nodes.
+    """Return the groups, as node masks, along the path of the search to `done`.
 
-    came: the predecessor of each such mask on its path.
+    done: mask of executed nodes; came: for each such mask, the one before it on its path.
     """
     groups: list[int] = []
     while done:

@@ -70,8 +70,9 @@ def bounded(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """Sort the nodes by depth, and return the cheapest groups of consecutive nodes.
 
-    The search covers all orders of nodes of equal depth.  If it exceeds its budget, the best result
-    of `_depth_orders`, which sorts nodes of equal depth in a few ways, is returned instead.
+    The depth of a node is the length of the longest path that ends at it.  The search covers all
+    orders of nodes of equal depth.  If it exceeds its budget, the best result for a few of these
+    orders is returned instead.
     """
     search = GroupSearch(cost, cost.problem.everything, next_in_level(cost.problem))
     found = search.run(options.level_work)
@@ -144,7 +145,8 @@ def _candidates(
 def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
     """Yield, for each named order, the cheapest groups of consecutive nodes sorted by depth.
 
-    Nodes of equal depth are sorted as in the named order.
+    The depth of a node is the length of the longest path that ends at it.  Nodes of equal depth are
+    sorted as in the named order.
     """
     depths = cost.problem.depths
     for order in orders(cost.problem).values():
@@ -152,7 +154,7 @@ def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
 
 
 def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
-    """Return the grouping of least cost, with `OrderCost.tie` to break ties.
+    """Return the grouping of least cost; among equal ones, that with the least secondary cost.
 
     some: the groups of each candidate; an empty candidate is skipped.  If all are empty, every node
         becomes a group.

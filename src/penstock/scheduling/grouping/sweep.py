@@ -39,15 +39,17 @@ def sweep(
 ) -> tuple[Column, Column, Column]:
     """Evaluate each group order[lower:k + 1] for lower <= k < upper.
 
-    read_start .. sizes: the graph as arrays, see the module.
-
-    position[i]: position of node i in the order, or -1.
+    order: node indices; position[i]: position of node i in the order, or -1 if it is not there.
+    Node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].
+    The nodes reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network
+    outputs, else 0; sizes[t] is in bytes.
     weights[i]: bytes of the weights of node i.
     weight_cap, buffer_cap: capacities in bytes; the sweep ends before the first group that exceeds
         one of them in every order of its nodes.
 
-    Returns three arrays with one entry per group: the bytes moved; a lower bound, over all orders,
-    of the live bytes at the peak; and the live bytes at the peak in this order.
+    Returns three arrays with one entry per group: the bytes moved from and to external memory; a
+    lower bound, over all orders, of the live bytes at the peak; and the live bytes at the peak in
+    this order.
     """
     most = upper - lower
     costs, least = np.zeros(most, np.int64), np.zeros(most, np.int64)
@@ -105,7 +107,10 @@ def moved_bytes(
     """Return the bytes of the tensors that a group reads from outside, or writes for use outside.
 
     Each tensor is counted once.
-    members: the group's nodes.
+    members: indices of the group's nodes.
+    Node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].
+    The nodes reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network
+    outputs, else 0; sizes[t] is in bytes.
     """
     inside = np.zeros(len(sizes), np.bool_)
     inside[members] = True

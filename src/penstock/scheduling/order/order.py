@@ -2,9 +2,10 @@
 
     file order -> pieces -> heuristic orders -> best-first search -> beam search, if that gave up
 
-Pieces are delimited by steps that have the same position in every order.  The peak of an order is
-the maximum over its pieces, so a piece is searched only if its peak exceeds those of the pieces
-before it and the proven bound.  The searches are bounded by counted states, never by time.
+The file order is that of the steps in the problem.  The problem is divided into pieces after steps
+that have the same position in every order.  The peak of an order is the maximum over its pieces, so
+a piece is searched only if its peak exceeds those of the pieces searched before and the proven
+bound.  The searches are bounded by counted states, never by time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ BEAM_WIDTH = 16
 class OrderOptions:
     """Budgets of the search, and the reductions of the search space that it uses.
 
-    max_states: maximum number of states of the best-first search, over all pieces.
+    max_states: maximum number of states of the best-first searches of all pieces together; a piece
+        is a part of the problem that is searched separately.
     beam_width: width of the beam search after an unfinished best-first search; 0 disables it.
     tricks: the reductions to use.
     """
@@ -64,7 +66,10 @@ class Order:
 
 
 def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Order:
-    """Return the order of least peak that the search finds; the problem's if none is better."""
+    """Return the order of least peak that the search finds.
+
+    It is the order of the problem if the search finds none with a lower peak.
+    """
     options = options or OrderOptions()
     table = step_table(problem)
     orders = {heuristic: heuristic_order(table, heuristic) for heuristic in Heuristic}
@@ -118,7 +123,11 @@ def _some_order(table: StepTable, done: int, end: int) -> list[int]:
 
 @dataclass(slots=True)
 class _PieceOrder:
-    """The steps of a piece in the problem's order and in the best order found, with their peaks."""
+    """The steps of a piece (a subproblem) in two orders, with their peaks in bytes.
+
+    file_order, file_peak: the order in which the problem lists the steps.
+    order, peak: the best order found so far.
+    """
 
     piece: Piece
     file_order: tuple[int, ...]
@@ -130,7 +139,7 @@ class _PieceOrder:
     def of(table: StepTable, piece: Piece, ranks: list[dict[int, int]]) -> _PieceOrder:
         """Return a piece with its steps in the problem's order and in the best known order.
 
-        ranks: for each known order, the position of each step; the problem's order comes first.
+        ranks: for each known order, a map from step to position; the problem's order comes first.
         """
         steps = tuple(bits(piece.goal & ~piece.done))
         inside = [tuple(sorted(steps, key=rank.__getitem__)) for rank in ranks]
@@ -145,10 +154,10 @@ class _PieceOrder:
 
 @dataclass(slots=True)
 class _Run:
-    """The search for better orders of the pieces, one after the other, and its state.
+    """The state of the search for better orders of the pieces, which are searched in turn.
 
-    bound: proven lower bound of the peak over all pieces.
-    reached: largest peak of the pieces passed to `improve` so far.
+    bound: proven lower bound, in bytes, of the peak over all pieces.
+    reached: largest peak, in bytes, of the pieces passed to `improve` so far.
     states: number of states searched so far.
     """
 
@@ -159,7 +168,7 @@ class _Run:
     states: int = 0
 
     def improve(self, part: _PieceOrder) -> None:
-        """Search for a better order of a piece if that may lower the peak over all pieces.
+        """Search for a better order of the piece `part` if that may lower the peak over all pieces.
 
         A piece whose peak is at most `bound` or at most `reached` is not searched: the peak over
         all pieces is at least as large anyway.
@@ -177,7 +186,7 @@ class _Run:
         self.reached = max(self.reached, part.peak)
 
     def _beam(self, part: _PieceOrder, search: StepSearch) -> None:
-        """Lower the peak of a piece by beam searches for an order within a limit of the peak.
+        """Lower the peak of the piece `part` by beam searches, each with a limit of the peak.
 
         The limit is bisected between the proven bound and the lowest peak found so far.
         """

@@ -1,4 +1,7 @@
-"""The order problem of a graph: its parts as steps that read and write storages."""
+"""The order problem of a graph: its parts as steps that read and write storages.
+
+A part is one or more nodes that run as a unit; a storage is the memory of a tensor and its aliases.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from penstock.scheduling.order.steps import OrderProblem, OrderStep
 
 
 def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
-    """Return the order problem whose steps are the parts; a step writes one whole storage.
+    """Return the order problem whose steps are the parts (nodes that run as a unit).
 
+    Its tensors are the storages: the memory of a tensor and its aliases.  Each step writes one.
     keep_inputs: whether the network's inputs must survive the run.
     """
     storages = parts.owners
@@ -35,7 +39,7 @@ def _step(part: Part, storages: Mapping[str, str]) -> OrderStep:
 
 
 def _may_overwrite(part: Part, storage: str, storages: Mapping[str, str]) -> bool:
-    """Return whether the part may write its output over `storage`, which it reads.
+    """Return whether the part may write its output over `storage`, the memory of a tensor it reads.
 
     Requires that output element i depends only on element i of the storage, for every input of the
     part that is in the storage.

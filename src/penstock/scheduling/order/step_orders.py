@@ -25,7 +25,7 @@ class Heuristic(Enum):
 
 
 def heuristic_order(table: StepTable, heuristic: Heuristic) -> tuple[int, ...]:
-    """Return all steps in the topological order that a heuristic determines."""
+    """Return the indices of all steps in the topological order that a heuristic determines."""
     graph = table.graph
     match heuristic:
         case Heuristic.FILE:

@@ -75,7 +75,8 @@ class Finding:
 class _State:
     """A state of the search: a set of completed steps, with the path that reached it.
 
-    steps: the steps that lead from the parent to this state.
+    parent: the previous state on the path; None at the start.
+    steps: indices of the steps that lead from the parent to this state.
     done, ready: masks of the completed steps and of the ready steps.
     live_bytes: live bytes in this state.
     peak_bytes: live bytes at the peak of the path.
@@ -111,7 +112,7 @@ class StepSearch:
     def best_first(self, floor_bytes: int, ceiling_bytes: int, max_states: int) -> Finding:
         """Search for the order of least peak.
 
-        floor_bytes: proven lower bound of the peak over all pieces.
+        floor_bytes: proven lower bound of the peak of the whole problem, of which this is a piece.
         ceiling_bytes: peak of a known order; only orders with a lower peak are found.
         max_states: budget; a state is counted whenever it is reached with a lower peak than before.
         """
@@ -210,10 +211,12 @@ class StepSearch:
         return _State(parent, tuple(path), done, live, peak, ready)
 
     def _free_steps(self, done: int, live: int, limit: int, ready: int) -> list[int]:
-        """Return one ready step, or a chain that begins with one, that is optimal to run at once.
+        """Return a ready step, or a chain that begins with one, that is optimal to run at once.
 
-        It leaves no more live bytes than before.  An empty list if there is none.
-        limit: maximum live bytes while a step runs; done, live, ready: the present state.
+        In a chain, each step reads from the previous one.  The step or chain leaves no more live
+        bytes than before.  An empty list if there is none.
+        limit: maximum live bytes while a step runs.
+        done, live, ready: mask of the completed steps, live bytes, mask of the ready steps.
         """
         if not (self.tricks.free_steps or self.tricks.free_chains):
             return []
@@ -234,7 +237,7 @@ class StepSearch:
         """Return a chain that starts with `step` and ends with at most `live` live bytes.
 
         Each step of a chain reads from the previous one.  An empty list if no chain is found.
-        done, live: the state before `step`, and its live bytes; after: live bytes after `step`.
+        done: mask of the steps completed before `step`; live, after: live bytes before, after it.
         limit: maximum live bytes while a step runs.
         """
         chain = [step]

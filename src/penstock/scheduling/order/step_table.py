@@ -15,7 +15,7 @@ from penstock.scheduling.order.steps import OrderProblem, dependence_graph, shar
 
 @dataclass(frozen=True, slots=True)
 class StepRead:
-    """A tensor that a step reads, and that is dead after its last reader.
+    """A tensor that a step reads, and whose memory is free after its last reader.
 
     others: mask of the other steps that read the tensor.
     """
@@ -26,10 +26,11 @@ class StepRead:
 
 @dataclass(frozen=True, slots=True)
 class InPlacePair:
-    """Tensors that a step may read and write in place.
+    """A tensor that a step reads and one that it writes, where it may overwrite the former.
 
     They share memory while the step runs if all other readers of `read` have run.
     others: mask of these readers.
+    read, written: names of the two tensors.
     saved_bytes: bytes saved by sharing.
     """
 
@@ -78,13 +79,13 @@ class StepTable:
 
     @property
     def everything(self) -> int:
-        """The state in which all steps have run."""
+        """The state in which all steps have run, as a mask of steps."""
         return (1 << len(self.rows)) - 1
 
     def run(self, done: int, live_bytes: int, step: int) -> tuple[int, int]:
         """Return the live bytes while a step runs, and the live bytes after it.
 
-        done, live_bytes: the state before the step, and the live bytes in it.
+        done: mask of the steps completed before; live_bytes: live bytes before the step.
         """
         row = self.rows[step]
         during = live_bytes + row.added_bytes
@@ -99,7 +100,7 @@ class StepTable:
     def ready_after(self, done: int, step: int) -> int:
         """Return the mask of the steps that become ready when `step` has run.
 
-        done: the state after `step`.
+        done: mask of the completed steps, including `step`.
         """
         ready = 0
         for i in self.rows[step].after:
@@ -108,9 +109,9 @@ class StepTable:
         return ready
 
     def peak(self, done: int, live_bytes: int, order: Iterable[int]) -> tuple[int, int]:
-        """Return the live bytes at the peak of a sequence of steps, and those after it.
+        """Return the live bytes at the peak of a sequence of steps, and the live bytes after it.
 
-        done, live_bytes: the state before the sequence, and its live bytes.
+        done: mask of the steps completed before; live_bytes: live bytes before the sequence.
         """
         peak = live_bytes
         for step in order:
@@ -157,7 +158,10 @@ def step_table(problem: OrderProblem) -> StepTable:
 
 
 class _Reachability:
-    """Reachability between steps, as masks of steps and tensors, computed once for all rows."""
+    """For each step, masks of the steps and tensors on paths before and after it.
+
+    They are computed once, for the rows of all steps.
+    """
 
     def __init__(
         self,

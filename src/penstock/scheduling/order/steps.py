@@ -27,6 +27,7 @@ from penstock.errors import InternalError
 class OrderStep:
     """A step that reads and writes tensors, given by name.
 
+    scratch_bytes: memory that is live only while the step runs.
     in_place: (read, written) pairs of tensors that may share memory.
     """
 
@@ -104,8 +105,9 @@ def peak_bytes(problem: OrderProblem, order: tuple[int, ...]) -> int:
 
 
 def shared_bytes(pairs: tuple[tuple[str, str, int], ...]) -> int:
-    """Return the maximum of the bytes that in-place pairs (read, written, bytes) save together.
+    """Return the maximum number of bytes that in-place pairs can save together.
 
+    pairs: (tensor read, tensor written, bytes saved if the two share memory).
     Each tensor takes part in at most one pair: a maximum weight matching.
     """
     reads, writes = {r for r, _, _ in pairs}, {w for _, w, _ in pairs}

@@ -1,4 +1,6 @@
-"""Candidate: an interval of an execution order, run as one cascade.
+"""Candidate: an interval of an execution order of parts, run as one cascade.
+
+The parts of a cascade run interleaved, stripe by stripe.
 
 Proposal: candidates that together cover the order.
 """
@@ -17,8 +19,11 @@ class Candidate:
     """Positions [lower, upper) of an execution order as one cascade; becomes a `Plan` when costed.
 
     stripe: maximum number of output rows per call; `execution.WHOLE` for all rows.
-    nearest_first, prefetches, scratch_bytes: see `Plan`.
+    nearest_first: which missing input of a part is produced first: the one that requires the rows
+        of the network's inputs least (True) or most (False) in advance.
     memory: memory assignment of the tensors that the cascade computes.
+    prefetches: copies of constants for this cascade.
+    scratch_bytes: size of the scratch buffer that the parts share.
     """
 
     lower: int
@@ -30,7 +35,7 @@ class Candidate:
     scratch_bytes: int = 0
 
     def with_scratch(self, scratch_bytes: int) -> Candidate:
-        """Return the candidate with `scratch_bytes`; faster than `dataclasses.replace`."""
+        """Return a copy with another `scratch_bytes`; faster than `dataclasses.replace`."""
         return Candidate(
             self.lower,
             self.upper,
@@ -50,7 +55,8 @@ class ValuedCandidate:
     time: the time that depends on the choice of cascades: call overhead, access times of slow
         memories, stalls, and differences in speed between kernels.  `UniformSearch` computes it in
         cycles, `RegionSearch` in units of 1/`memories.FINE` cycle.
-    before, after: memory assignments of the tensors that are live when it begins, and when it ends.
+    before, after: memory assignments of the tensors that are live when the cascade begins, and
+        when it ends.
     prefetched_bytes: bytes of prefetched constants in the default region.
     """
 
@@ -72,7 +78,8 @@ class Proposal:
     """Cascades that cover an execution order.
 
     order: the execution order, as indices of the parts.
-    peak_bytes, tensors_bytes: live bytes at the peak, of all buffers and of tensors only.
+    peak_bytes: maximum, over the cascades, of the live bytes of all buffers.
+    tensors_bytes: the same without scratch memory and prefetched constants.
     time: sum of the times of the cascades, in the unit of `ValuedCandidate.time`.
     """
 

@@ -1,4 +1,4 @@
-"""Schedules of whole parts that store selected tensors in the second memory region.
+"""Schedules in which each part runs in one call, with selected tensors in the second memory.
 
 There are two ways to select the tensors.  By groups (`grouped`): the parts are divided into groups
 (`grouping/`) with the objective of little traffic to the first memory, and the tensors that only
@@ -31,10 +31,12 @@ SECOND = 1
 def grouped(
     problem: GroupingProblem, capacity_bytes: int, options: Options
 ) -> tuple[tuple[int, ...], Set[int]]:
-    """Divide the nodes into groups that run one after the other; return (execution order, nodes).
+    """Divide the nodes into groups that run one after the other; return (order, selected).
 
-    The returned nodes are those whose output tensors are used within their own group only, and are
-    therefore to be stored in the second memory.
+    order: the execution order, as indices of nodes.
+    selected: indices of the nodes whose outputs are to be stored in the second memory, since only
+        nodes of the same group use them.
+
     capacity_bytes: maximum of the live bytes within a group of two or more nodes.
     options: `partition` is the strategy that forms the groups, `inside` orders their nodes.
     """
@@ -47,7 +49,11 @@ def grouped(
 
 
 def grouping_problem(parts: Parts) -> GroupingProblem:
-    """Return the grouping problem whose nodes are the parts and whose tensors are the storages."""
+    """Return the problem of dividing parts into groups.
+
+    Its nodes are the parts, its tensors the storages: a storage is the memory of a tensor and of
+    its aliases.
+    """
     rows, count = parts.rows, len(parts.parts)
     sizes = [storage.size_bytes for storage in rows.storages]
     tensors = {part.written: k for k, part in enumerate(rows.row_parts)}
@@ -70,6 +76,7 @@ def whole_cascades(
 ) -> tuple[Candidate, ...]:
     """Return one cascade per part, in execution order; each part runs in one call.
 
+    order: the execution order, as indices of the parts.
     kept: indices of the parts whose outputs are stored in the second memory region.
     """
     default, second = memories.default_assignment, memories.tensors[SECOND].name
@@ -88,8 +95,9 @@ def whole_cascades(
 
 
 def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int) -> Set[int]:
-    """Select tensors for the second memory, and return the nodes that write them.
+    """Select tensors to be resident in the second memory; return indices of their writers.
 
+    The writer of a tensor is the node that computes it.
     Greedy: tensors are considered in descending order of their accesses (the write, and one read
     per reader) divided by the length of their live range.  A tensor is selected if the live bytes
     remain within `capacity_bytes`.  Network outputs are not selected.
@@ -113,9 +121,10 @@ def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int
 def peak_of_kept(
     problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
 ) -> tuple[int, int]:
-    """Return the peak of the live bytes of some tensors, and the node that runs at the peak.
+    """Return the peak of the live bytes of the kept tensors, and the node that runs then.
 
-    kept: the nodes that write these tensors.
+    The node is returned as its index.
+    kept: indices of the nodes that write the tensors.
     """
     ranges, live = _live_ranges(problem, order), np.zeros(len(order), np.int64)
     for i in kept:
@@ -135,7 +144,7 @@ def group_too_large(
     """Return the error to raise if the tensors of groups do not fit into the second memory.
 
     order: the execution order in which their live bytes exceed its capacity.
-    kept: the nodes that write the tensors to be stored in the second memory.
+    kept: indices of the nodes that write the tensors to be stored in the second memory.
     """
     memory = memories.tensors[SECOND]
     live, node = peak_of_kept(problem, order, kept)
@@ -155,8 +164,8 @@ def group_too_large(
 def _live_ranges(problem: GroupingProblem, order: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Return the live ranges of the tensors that are read and are not network outputs.
 
-    Maps the node that writes a tensor to (position of the node, position of the last reader plus
-    one) in `order`.
+    Keys: indices of the nodes that write the tensors.  Values: (position of that node in `order`,
+    position of the tensor's last reader plus one).
     """
     position = {i: p for p, i in enumerate(order)}
     return {

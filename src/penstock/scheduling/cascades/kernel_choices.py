@@ -27,6 +27,7 @@ from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
 class PrefetchChoice(NamedTuple):
     """A kernel that reads prefetched constants, compared with the part's preferred kernel.
 
+    prefetch: the copy of the constants.
     scratch_bytes: scratch memory of the kernel.
     work_cycles: additional cycles for all rows of the part, including the copy; may be negative.
     call_cycles: additional overhead of each call.
@@ -40,7 +41,7 @@ class PrefetchChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelChoices:
-    """Kernels of the parts in an execution order; all fields are indexed by position.
+    """Kernels of the parts in an execution order; all fields are indexed by position in it.
 
     least: scratch bytes of the part's kernel that needs the least.
     preferred: scratch bytes of the preferred kernel.
@@ -60,7 +61,7 @@ class KernelChoices:
     def of(
         parts: Parts, order: tuple[int, ...], model: CostModel, memory: MemoryAssignment
     ) -> KernelChoices:
-        """Return the kernels of the parts in `order`.
+        """Return the kernels of the parts in `order`, a tuple of part indices.
 
         memory: defines the memory regions between which accelerators copy constants.
         """
@@ -84,16 +85,16 @@ class KernelChoices:
         states: tuple[MemoryAssignment, MemoryAssignment],
         units_per_cycle: int = 1,
     ) -> Iterator[ValuedCandidate]:
-        """Yield the cascade with each useful size of the scratch buffer that its parts share.
+        """Yield the cascade with each useful size of its scratch buffer, and with its cost.
 
-        These are the least size with which it can run, and each larger size at which one more
-        part can run its preferred kernel.
+        The parts share the buffer.  Useful are the least size with which the cascade can run, and
+        each larger size at which one more part can run its preferred kernel.
 
         A cascade of a single part is also yielded with each of the part's prefetching kernels.
 
         peak_bytes: live bytes at the peak with the least scratch memory.
         time: time with the preferred kernels, in units of 1 / `units_per_cycle` cycles.
-        states: memory assignments before and after the cascade.
+        states: memory assignments of the tensors live before and after the cascade.
         """
         inside = slice(cascade.lower, cascade.upper)
         least, preferred = max(self.least[inside]), self.preferred[inside]
@@ -122,9 +123,10 @@ class KernelChoices:
     ) -> Iterator[ValuedCandidate]:
         """Yield a cascade of one part with each of the part's prefetching kernels.
 
+        alone: the cascade.
         others_bytes: live bytes at the peak without scratch memory.
         time: time with the preferred kernel, in units of 1 / `units_per_cycle` cycles.
-        states: memory assignments before and after the cascade.
+        states: memory assignments of the tensors live before and after the cascade.
         """
         position, rows = alone.lower, self.rows[alone.lower]
         calls = -(-rows // min(rows, alone.stripe))

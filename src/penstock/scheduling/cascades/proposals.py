@@ -36,7 +36,9 @@ def proposals(
 ) -> Iterator[Proposal]:
     """Yield the Pareto-optimal proposals (peak memory against time) for one execution order.
 
-    candidates: function that yields the candidate cascades that end at a position.
+    order: the execution order, as indices of the parts.
+    candidates: function (upper, states) that yields the candidate cascades that end at position
+        `upper`; states[p]: the memory assignments reached at position p.
     start, inputs_bytes: memory assignment and live bytes before the first position.
     limit_bytes: maximum of the live bytes at the peak; by default, unlimited.
     """
@@ -61,8 +63,8 @@ class _Covers:
 
     peaks, times: live bytes at the peak, and time.
     last: the last cascade of the cover.
-    before: index of the cover that this cascade extends, among those that end where the cascade
-        begins, in the state `last[k].before`.
+    before: cover k extends, by cascade last[k], the cover with index before[k] among those that
+        end where this cascade begins, in the state `last[k].before`.
     """
 
     peaks: Numbers
@@ -102,8 +104,9 @@ def _cascades(
 ) -> list[ValuedCandidate]:
     """Return the cascades of a cover of the whole order, in execution order.
 
-    found[p]: the covers of the first p positions, by state.
-    state, k: the state at the end, and the index of the cover among those that reach it.
+    found[p]: the covers of the first p positions, by the state that they reach.
+    state: the memory assignment at the end of the order.
+    k: index of the cover among those that reach this state.
     """
     cascades: list[ValuedCandidate] = []
     position = len(found) - 1

@@ -7,8 +7,8 @@ tensors is the state at a position, so dynamic programming is exact for these ch
 inputs and outputs are always in the default region, as are, in large networks, all tensors that
 cascades hand on.
 
-Of a part's missing inputs, the one that is read most in advance of the output is always produced
-first (see `Plan.nearest_first`).
+Of a part's missing inputs, the one that requires the rows of the network's inputs most in advance
+is always produced first (see `Plan.nearest_first`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ If a cascade hands on more tensors, the same region is chosen for all of them.
 class _UnassignedCascade:
     """A cascade before the choice of memory regions.
 
-    calls: array of the calls, see `execution.expand`.
+    calls[i]: (position of the part, first row, end row, position of the part that requests the
+        rows) of call i.
     inner: indices of the storages that only the cascade uses.
     handed_on: indices of the storages that the cascade writes and that later parts read.
 
@@ -186,7 +187,7 @@ class RegionSearch:
                     yield from self._kernels.valued(candidate, *found, states, FINE)
 
     def _region_array(self, memory: MemoryAssignment) -> Numbers:
-        """Return the index of the memory region of each storage."""
+        """Return the index of the memory region of each storage; 0 is the default region."""
         region = np.zeros(len(self._names), np.int64)
         for tensor, name in memory.exceptions:
             region[self._number[tensor]] = self._region_number[name]
@@ -233,6 +234,8 @@ class RegionSearch:
     def _reading(self, position: int, value: Value, memory: str) -> Numbers:
         """Return the time that reading a constant from `memory` adds to the calls of a part.
 
+        position: position of the part in the execution order.
+
         An array of two elements, in units of 1/`FINE` cycle: the time in the first call, and in
         each later call.
         """
@@ -241,6 +244,8 @@ class RegionSearch:
 
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
         """Return the time saved by reading a constant from `memory` instead of where it is stored.
+
+        position: position of the part that reads it in the execution order.
 
         An array of two elements, in units of 1/`FINE` cycle: the time saved in the part's first
         call, and in each later call.
@@ -297,6 +302,7 @@ class RegionSearch:
     def _call_change(self, position: int, region: Numbers) -> Numbers:
         """Return the change in the computing time of a part's calls due to its operands' regions.
 
+        position: position of the part in the execution order.
         region: index of the memory region of each storage.
 
         The result is an array of two elements, in units of 1/`FINE` cycle: how much longer the

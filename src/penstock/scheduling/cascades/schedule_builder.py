@@ -31,6 +31,7 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 class ScheduleBuilder:
     """Builds schedules from proposals.
 
+    accounting: computes the costs of the schedules.
     order: the execution order whose optimality gap the schedules report.
     """
 
@@ -43,7 +44,7 @@ class ScheduleBuilder:
 
         In a variant, constants are also prefetched while the previous cascade runs, if the target
         memory has room for them.  There is one variant for each share of the memory that may be
-        occupied (`FILLS`), and none without a copy engine.
+        occupied (`FILLS`); without a copy engine, there are no variants.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
@@ -62,8 +63,9 @@ class ScheduleBuilder:
                 yield self._costed(with_double_buffering(costed, memories, fill))
 
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
-        """Yield the Pareto-optimal schedules of all proposals, with and without prefetches.
+        """Yield the Pareto-optimal schedules of all proposals.
 
+        Each schedule is tried with and without prefetches by accelerators.
         Prefetches are selected for each schedule with four limits of the live bytes: its own peak,
         the peak of the next schedule, half-way between the two, and unlimited.  Schedules come in
         ascending order of memory.
@@ -110,7 +112,7 @@ class ScheduleBuilder:
     def _without_prefetches(self, plan: Plan) -> Plan:
         """Return the plan without prefetches by accelerators.
 
-        Its scratch memory is increased if the parts need more without the prefetches.
+        The plan's scratch memory is increased if the parts need more without the prefetches.
         """
         parts = self.accounting.parts.parts
         least = max(parts[k].least_scratch_bytes for k in plan.parts)
@@ -137,10 +139,10 @@ def _plan(c: Candidate, order: tuple[int, ...]) -> Plan:
 def _partition_gap(
     parts: Parts, peak_bytes: int, memories: MemorySystem, options: Options
 ) -> float:
-    """Return the optimality gap of the split into cascades, a fraction of a lower bound.
+    """Return the optimality gap of the partition of the order into cascades.
 
-    0.0 if the search was exhaustive, else how far `peak_bytes` lies above a lower bound of the
-    memory of all schedules (`RowParts.least_bytes`).
+    0.0 if the search was exhaustive, else the excess of `peak_bytes` over a lower bound of the
+    memory of all schedules (`RowParts.least_bytes`), as a fraction of this bound.
     """
     if memories.uniform and len(parts.parts) <= options.max_parts:
         return 0.0

@@ -55,7 +55,8 @@ def find_schedules(
 ) -> Iterator[Schedule]:
     """Yield the schedules of `find_frontier`, least memory first; costs are computed on demand.
 
-    limit_bytes: drop cascades with more live bytes, not counting prefetches by accelerators.
+    limit_bytes: drop cascades with more live bytes at the peak, where prefetches by accelerators do
+        not count.
 
     Raises UsageError if the options need a second memory and the target has none, and CapacityError
     if a group does not fit into the second memory.
@@ -79,10 +80,12 @@ def _chosen_proposals(
 ) -> list[Proposal]:
     """Return the proposals from which schedules are built, least memory first.
 
-    Unless `options.partition` names another method, these are the proposals that need at most the
-    fraction `options.slack` more memory than the Pareto front (memory against time).  If there is a
-    second memory, proposals that do not use it, and proposals that store every tensor there that
-    fits, are added.
+    If `options.partition` is not `CASCADES`, every part runs alone in a single call, and the option
+    names the method that selects the tensors for the second memory.
+
+    Otherwise, these are the proposals that need at most the fraction `options.slack` more memory
+    than the Pareto front (memory against time).  If there is a second memory, proposals that do not
+    use it, and proposals that store every tensor there that fits, are added.
     """
     if options.partition != CASCADES:
         return _whole_proposals(parts, orders, model, memories, options)
@@ -115,6 +118,7 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
     """Return the order whose optimality gap is reported, and the orders to split into cascades.
 
+    The latter are tuples of part indices.
     `options.order` either names a single order, or asks for the order with the least peak memory
     found; in the latter case, the order of the model file is tried as well.
     """
@@ -177,7 +181,12 @@ def _candidates(
     options: Options,
     limit_bytes: float,
 ) -> CandidateSource:
-    """Return the function that yields the candidate cascades of an order."""
+    """Return the function that yields the candidate cascades of an order.
+
+    It takes a position at which cascades end, and the memory assignments reached at each position.
+    order: the execution order, as indices of the parts.
+    limit_bytes: the caller ignores cascades with more live bytes at the peak.
+    """
     if memories.uniform:
         memory = memories.default_assignment
         return UniformSearch(parts, order, model, memory, options, limit_bytes).candidates
@@ -185,7 +194,7 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return copies of the proposals in which each cascade has the least scratch memory it needs.
+    """Return twins of the proposals: copies whose cascades have the least scratch memory.
 
     Proposals whose cascades already have the least are not copied.
 

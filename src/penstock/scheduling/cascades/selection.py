@@ -46,7 +46,9 @@ class Optimize(StrEnum):
 
 
 def noticeably_faster(cycles: int, than: int) -> bool:
-    """Return whether `cycles` is sufficiently below `than` to justify more memory.
+    """Return whether `cycles` is below `than` by at least the fraction `NOTICED` of it.
+
+    Only such a difference justifies more memory.
 
     >>> noticeably_faster(1000, than=1001), noticeably_faster(1001, than=1002)
     (True, False)
@@ -57,9 +59,10 @@ def noticeably_faster(cycles: int, than: int) -> bool:
 def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T, ...]:
     """Return the Pareto front of (memory, cycles), without points that are hardly faster.
 
-    The point of least memory comes first and is kept.  Each further point is kept if it is
-    noticeably faster than the last kept one.  So differences do not accumulate: for each dropped
-    point there is a kept one that needs no more memory and is slower by less than `NOTICED`.
+    Dropped points are merged into a kept one.  The point of least memory comes first and is kept.
+    Each further point is kept if it is noticeably faster than the last kept one.  So differences do
+    not accumulate: for each dropped point there is a kept one that needs no more memory and is
+    slower by less than the fraction `NOTICED`.
 
     >>> merged([(1, 1020), (2, 1009), (3, 1008), (4, 1000), (5, 1500)], lambda point: point)
     ((1, 1020), (2, 1009), (4, 1000))

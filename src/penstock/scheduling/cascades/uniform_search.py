@@ -1,8 +1,8 @@
 """Candidate cascades where access times do not depend on the memory assignment.
 
-Every interval of an execution order is a candidate for each stripe height.  `Plan.nearest_first`
-selects one of two orders in which a part's inputs are produced; if they differ for any part, the
-candidate is tried with both.
+Every interval of an execution order is a candidate for each stripe height, the maximum number of
+rows that a call computes.  `Plan.nearest_first` selects one of two orders in which a part's inputs
+are produced; if they differ for any part, the candidate is tried with both.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ def stripe_heights(parts: Parts, most: int) -> list[int]:
 
 
 class UniformSearch:
-    """Enumerates the candidate cascades of one execution order, without a choice of memory regions.
+    """Enumerates the candidate cascades of one execution order, all tensors in the default region.
 
+    Used if access times are uniform: they do not depend on the memory assignment.
+
+    order: the execution order, as indices of the parts.
     memory: the assignment of all tensors to the default region.
     limit_bytes: the caller ignores cascades whose peak exceeds it; by default, unlimited.
     calls: number of kernel calls simulated so far, a measure of work.
@@ -104,7 +107,7 @@ class UniformSearch:
 
 
 def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the candidates that are Pareto-optimal among those of the same interval.
+    """Return whether each candidate is Pareto-optimal among those of the same interval.
 
     found: the candidates that end at position `upper`, as returned by `peak.candidates`.
     Candidates with a single part are all kept, since prefetches, which are selected later, may make

@@ -64,11 +64,11 @@ class CostModel(Protocol):
     """
 
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the cycles for computing the part's whole output, without call overhead."""
+        """Return the cycles of the work on the part's whole output, without call overhead."""
         ...
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the overhead of each call, in cycles."""
+        """Return the overhead of each call of the part, in cycles."""
         ...
 
     def cycles(

@@ -73,7 +73,7 @@ class MemorySystem:
     def accesses(self, memory: str, regions: int, size_bytes: int) -> int:
         """Return the time that accesses to tensor regions add to the engine's cycle estimate.
 
-        memory: name of the memory region that holds them.
+        memory: name of the memory region that holds the tensor regions.
         regions, size_bytes: number of tensor regions, and their total size.
 
         The result is in units of 1/`FINE` cycle.

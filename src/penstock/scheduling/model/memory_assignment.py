@@ -25,11 +25,11 @@ class MemoryAssignment:
     exceptions: tuple[tuple[str, str], ...] = ()
 
     def region(self, tensor: str) -> str:
-        """Return the region of a tensor that is not a constant."""
+        """Return the name of the region of a tensor that is not a constant."""
         return dict(self.exceptions).get(tensor, self.default)
 
     def extended(self, pairs: Iterable[tuple[str, str]]) -> MemoryAssignment:
-        """Return this assignment with further (tensor, region) pairs."""
+        """Return this assignment with further pairs (tensor name, region name)."""
         outside = (pair for pair in pairs if pair[1] != self.default)
         return replace(self, exceptions=tuple(sorted((*self.exceptions, *outside))))
 
@@ -41,10 +41,10 @@ class MemoryAssignment:
         return replace(self, exceptions=tuple(pair for pair in self.exceptions if keep(pair[0])))
 
     def for_part(self, part: Part, owners: Mapping[str, str]) -> MemoryAssignment:
-        """Return the assignment of a part's operands and output under the names of these values.
+        """Return the assignment of a part's inputs and output, by the tensors' own names.
 
-        The assignment of a schedule lists a tensor under the name of its storage, which differs
-        from the tensor's own name if the tensor is an alias.
+        This assignment, the one of a schedule, lists tensors by the names of their storages.  For
+        an alias, the two names differ.
         owners: name of the storage of each value, by value name (`Parts.owners`).
         """
         if not self.exceptions:
@@ -69,8 +69,9 @@ class MemoryAssignment:
         )
 
     def region_numbers(self, tensors: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Return the region of each tensor as a number.
+        """Return the number of the memory region of each tensor.
 
+        tensors: names of tensors.
         The default region is 0; other regions are numbered by first appearance in `exceptions`.
         """
         regions = [self.default, *dict.fromkeys(region for _, region in self.exceptions)]

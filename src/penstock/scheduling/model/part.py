@@ -54,7 +54,10 @@ class Part(Brief):
         return next(kernel for kernel in self.prefetching if kernel.prefetch == prefetch)
 
     def within(self, scratch_bytes: int) -> Part:
-        """Return this part with `kernel_within(scratch_bytes)` as its only kernel."""
+        """Return this part with one kernel: the preferred one if it fits, else the fallback kernel.
+
+        The preferred kernel fits if it needs at most `scratch_bytes`, or if there is no other.
+        """
         return self.with_kernel(self.kernel_within(scratch_bytes))
 
     @property
@@ -92,7 +95,7 @@ class Part(Brief):
         return tuple({v.name: v for v in read if v.type.rank}.values())
 
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
-        """Return (tensor regions, bytes) of a constant that each call after the first one reads.
+        """Return (number of regions, bytes) of a constant that each call after the first one reads.
 
         This is the whole constant, unless the part accumulates.  A call of an accumulating part
         reads only the weights of its own rows, so that all calls together read the constant once;
@@ -122,7 +125,7 @@ class Part(Brief):
         return tuple(k for node in self.nodes[-1:] for k in node.op.in_place(node.site))
 
     def macs(self, out: Region) -> int:
-        """Return the nominal multiply-accumulates of region `out` of the output."""
+        """Return the multiply-accumulates of output region `out`, skipped channels included."""
         return sum(node.op.work(node.site, out).macs for node in self.nodes[-1:])
 
     def executed_macs(self, nominal: int) -> int:

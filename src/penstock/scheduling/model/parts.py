@@ -32,7 +32,7 @@ class Parts(Brief):
     """A graph split into parts, in the graph's order.
 
     accelerators: names of the accelerators.
-    cpu_fallbacks: CPU fallbacks, the nodes that no accelerator claims; empty without accelerators.
+    cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
     """
 
     graph: Graph
@@ -58,7 +58,7 @@ class Parts(Brief):
 
     @cached_property
     def rows(self) -> RowParts:
-        """Row dependences of every part."""
+        """Which rows of its inputs every part reads to compute the rows of its output."""
         return row_parts(self.graph, self.parts, self.inputs, self.owners)
 
     @cached_property

@@ -20,9 +20,9 @@ class Plan(Brief):
 
     parts: indices into `Parts.parts`, in execution order.
     stripe: maximum number of output rows that a part computes per call; None: all rows.
-    nearest_first: order in which the missing inputs of a part are produced.  True: the input that
-        is read least in advance of the output first; False: the one that is read most in advance
-        (see `RowRead.advance`).
+    nearest_first: order in which the missing inputs of a part are produced.  True: first
+        the input that requires the rows of the network's inputs least in advance; False: first the
+        one that requires them most in advance (sum of `RowRead.advance` over the reads between).
     costs: cost of each part, in the order of `parts`; empty before costing.
     prefetches: copies of constants for this cascade, those of the copy engine first.
     copying: cost of the copy engine's prefetches, including stalls.

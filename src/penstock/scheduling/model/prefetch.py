@@ -63,7 +63,10 @@ class Prefetch:
     def by_copy_engine(
         constant: Value, target: str, memory: MemoryAssignment, start: PrefetchStart
     ) -> Prefetch:
-        """Return a prefetch by the copy engine of a constant tensor to memory region `target`."""
+        """Return a prefetch by the copy engine of a constant tensor to memory region `target`.
+
+        memory: defines the region of constants, from which the tensor is copied.
+        """
         size = constant.type.size_bytes
         return Prefetch(constant.name, size, memory.constants, target, start)
 
@@ -74,7 +77,8 @@ class Prefetch:
         """Return a prefetch by an accelerator of a kernel table to the default region of tensors.
 
         part: index of the part whose kernel reads the table.
-        memory: defines the region of constants, from which the table is copied, and the default.
+        prefetch: the bytes copied, and the commands for the copy.
+        memory: defines the region of constants (the source) and the default region (the target).
         """
         source, target = memory.constants, memory.default
         copy = AcceleratorCopy(part, prefetch)

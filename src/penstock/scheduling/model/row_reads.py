@@ -72,7 +72,7 @@ def _check_last_rows(storages: tuple[Storage, ...], row_parts: tuple[RowPart, ..
 
 
 def _rows_are_boxes(shape: tuple[int, ...]) -> bool:
-    """Return whether an interval of rows is a box: all axes above the rows have extent one."""
+    """Return whether every interval of rows is a box: axes before the row axis have extent one."""
     return len(shape) > 1 and prod(shape[: row_axis(len(shape))]) == 1
 
 
@@ -108,6 +108,8 @@ def _reader_counts(parts: Sequence[Part], owners: Mapping[str, str]) -> Counter[
 @dataclass(frozen=True, slots=True)
 class _RowAnalysis:
     """Derives the row dependences of single parts from data about the whole graph.
+
+    A part is one node as a unit of scheduling, with its kernels.
 
     owner: name of the storage of each value, by value name.
     values: all values that are not constants, by name.
@@ -195,7 +197,7 @@ def _row_intervals(part: Part, k: int, storage: Value, steps: int) -> tuple[list
 
 
 def _windows(part: Part, k: int, steps: int) -> list[Region]:
-    """Return the region of input `k` that each of `steps` calls reads.
+    """Return the window that each of `steps` calls reads: a region of input `k`.
 
     steps: 1 for a single call that computes the whole output, else the number of output rows, each
     of which one call computes.

@@ -82,6 +82,7 @@ class RowPart:
     """The row dependences of one part.
 
     written: index of the storage that the part writes.
+    reads: one entry per input storage.
     whole: whether the part computes all output rows in one call.
     accumulates: whether the part computes each output row from the previous one.
     scratch_bytes: scratch memory of the part's kernel that needs the least.

@@ -33,6 +33,7 @@ class Schedule(Brief):
     copier: name of the copy engine; None if the target has none.
     keep_inputs: whether the network's inputs must survive the run.
     peak_bytes: live bytes at the peak, in the default memory region.
+    gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
     """
 
     parts: Parts

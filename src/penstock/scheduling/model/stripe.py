@@ -95,7 +95,8 @@ class StripeConfig:
     def _sizes(self, axis: int, sliding_window: bool) -> Counter[int]:
         """Return how many stripes of each size there are along one axis.
 
-        Stripes are clipped, and reduced by `sliding_window`, as in `count_stripes`.
+        The size is the number of a stripe's elements along the axis, clipped to the tensor.
+        sliding_window: count only the elements that no previous stripe covers.
         """
         if self.strides[axis] < 0:
             raise UsageError(
@@ -116,7 +117,12 @@ class StripeConfig:
 
 @dataclass(frozen=True, slots=True)
 class _AxisStripes:
-    """Stripes along one axis of `extent` elements: stripe i covers [start(i), start(i) + shape)."""
+    """Stripes along one axis of `extent` elements: stripe i covers [start(i), start(i) + shape).
+
+    stride: distance between stripes, possibly fractional.
+    stripes: number of stripes.
+    offset: start of stripe 0.
+    """
 
     shape: int
     extent: int
@@ -137,8 +143,9 @@ class _AxisStripes:
         return min(max(0, first_at_bound), self.stripes)
 
     def runs(self, lower: int, upper: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, number of stripes) for each element of [lower, upper) where stripes start.
+        """Yield (start, number of stripes) for each run of stripes with the same start.
 
+        Starts are in [lower, upper), in ascending order.
         Several stripes start at the same element if the stride is less than 1.
         """
         i, end = self.below(lower), self.below(upper)
@@ -184,10 +191,10 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Add stripes first + 1 to last to `counts`, the number of stripes by their new elements.
+        """Add stripes first + 1 to last to `counts`: number of stripes by number of new elements.
 
-        The number of new elements is the distance from the start of the previous stripe (the stride
-        rounded down or up), but at most `shape`.
+        New elements are those that no previous stripe covers.  Their number is the step from
+        the start of the previous stripe (the stride rounded down or up), but at most `shape`.
         """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step
@@ -196,12 +203,15 @@ class _AxisStripes:
 
 
 def _positive(counts: Counter[int]) -> Counter[int]:
-    """Return the counts without zero sizes and zero counts."""
+    """Return the entries of `counts`, numbers of stripes by size, with positive size and number."""
     return Counter({size: count for size, count in counts.items() if size > 0 and count > 0})
 
 
 def _pattern(affine: Affine) -> Affine:
-    """Return the same affine map with 1 for every non-zero coefficient."""
+    """Return the pattern of an affine map: the map with 1 for every non-zero coefficient.
+
+    The last column of the matrix becomes 0; `offset` is unchanged.
+    """
     rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
     return Affine(rows, affine.offset)
 

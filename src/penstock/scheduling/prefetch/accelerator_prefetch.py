@@ -34,7 +34,9 @@ few memory areas at a time."""
 class PrefetchCandidate:
     """A prefetch that a part of a cascade could use.
 
-    part: index of the part; start: the cascade in which the copy starts.
+    part: index of the part.
+    prefetch: the bytes copied, and the commands for the copy.
+    start: the cascade in which the copy starts.
     saved_cycles: cycles by which the part's calls become faster; stalls are not subtracted.
     """
 
@@ -49,7 +51,7 @@ class PrefetchCandidate:
         return self.start is PrefetchStart.PREVIOUS_CASCADE
 
     def net_cycles(self, previous_call_cycles: float) -> float:
-        """Return the cycles saved, minus those of the copy that no call hides.
+        """Return the net saving: the cycles saved, minus those of the copy that no call hides.
 
         An early copy overlaps with the first call of the previous cascade; for any other copy, no
         overlap is assumed.
@@ -75,6 +77,8 @@ class PrefetchCandidates:
     """Finds the prefetches that cascades could use.
 
     Results are memoised, since the schedules of a frontier have most of their cascades in common.
+    _known: candidates of a plan, by (plan, memory assignment, engine of the first call of the
+        previous cascade).
     """
 
     accounting: CostAccounting
@@ -102,7 +106,7 @@ class PrefetchCandidates:
         """Yield the candidates of a cascade.
 
         A copy can start only in a cascade whose first call runs on the part's accelerator.
-        previous: engine of the previous cascade's first call; None for the first cascade.
+        previous: name of the engine of the previous cascade's first call; None if there is none.
         """
         engines = {
             PrefetchStart.PREVIOUS_CASCADE: previous,
@@ -123,7 +127,7 @@ class PrefetchCandidates:
                         yield PrefetchCandidate(k, kernel.prefetch, start, saved)
 
     def _engine(self, cascade: ExpandedCascade) -> str:
-        """Return the engine of a cascade's first call."""
+        """Return the name of the engine that runs a cascade's first call."""
         k = cascade.plan.parts[int(cascade.calls[0, 0]) - cascade.lower]
         return self.accounting.parts.parts[k].engine
 
@@ -178,8 +182,8 @@ class _Selection:
     def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
         """Add a candidate to the cascade with index `c` if it saves cycles within the limits.
 
-        The live bytes must stay within the limit.  A part has at most one prefetch, and a cascade
-        at most `MOST_PREFETCHES` that start in the same cascade.
+        The live bytes must stay within the limit of this selection.  A part has at most one
+        prefetch, and a cascade at most `MOST_PREFETCHES` that start in the same cascade.
         """
         plan = self.plans[c]
         selected = plan.accelerator_prefetches
@@ -211,7 +215,7 @@ class _Selection:
             self._stalls[k] = cycles
 
     def _stall(self, c: int) -> int:
-        """Return the stall cycles that prefetches add to the first call of cascade `c`."""
+        """Return the stall cycles that prefetches add to the first call of cascade number `c`."""
         following = self.plans[c + 1] if c + 1 < len(self.plans) else None
         return self._accounting.stall_cycles(self._cascades[c], self.plans[c], following)
 

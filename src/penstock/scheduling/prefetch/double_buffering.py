@@ -70,9 +70,11 @@ class _Saving:
 
 
 class _Room:
-    """Selects the constants to copy to a memory region during the previous cascade.
+    """The room left in a memory region for copies of constants.
 
-    It records the live ranges of all buffers in the region, so that the copies fit.
+    Selects the constants to copy there during the previous cascade.  Records the live ranges of all
+    buffers in the region, so that the copies fit.
+    fill: maximum share of the region that live bytes may occupy.
     """
 
     def __init__(
@@ -88,7 +90,8 @@ class _Room:
     ) -> tuple[Prefetch, ...]:
         """Return prefetches for `cascade` that run during `before`, and reserve their buffers.
 
-        before, cycles: the previous cascade, and its duration.
+        before: the previous cascade.
+        cycles: cycles of the previous cascade, during which copies can run.
         late: names of the constants that the cascade itself prefetches to this region.
         """
         found: list[Prefetch] = []
@@ -107,8 +110,9 @@ class _Room:
         return tuple(found)
 
     def _savings(self, cascade: ExpandedCascade, late: set[str]) -> Iterator[_Saving]:
-        """Yield the constants of a cascade for which an early prefetch may be added.
+        """Yield the constants for which an early prefetch may be added, and the time that it saves.
 
+        An early prefetch is a copy that starts in the previous cascade.
         late: names of the constants that the cascade itself prefetches to this region; constants
             with any other prefetch are excluded.
         """
@@ -135,7 +139,7 @@ class _Room:
                 yield _Saving(value, time)
 
     def _fits(self, buffer: LiveBuffer) -> bool:
-        """Return whether a further buffer fits during its whole live range."""
+        """Return whether a further buffer fits into the region during its whole live range."""
         others = tuple(b for b in self._buffers.values() if b.name != buffer.name)
         lower, upper, sizes, _ = columns((*others, buffer))
         ticks = np.unique(np.clip(lower, buffer.lower, buffer.upper - 1))

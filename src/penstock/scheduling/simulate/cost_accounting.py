@@ -42,7 +42,7 @@ class KernelVariant:
     """One of the kernels of a part.
 
     part: index of the part in `Parts.parts`.
-    kernel: index of the kernel in the result of `_kernels`.
+    kernel: 0 for the preferred kernel, 1 for the fallback kernel, 2 + i for prefetching kernel i.
     """
 
     part: int
@@ -67,6 +67,7 @@ class PartCalls:
 class FirstCall:
     """The first call of a cascade, with everything that determines its stall cycles.
 
+    variant: the kernel that the call runs.
     rows: number of output rows that the call computes.
     own, early: prefetches during the call, for its own cascade and for the next one.
     """
@@ -82,6 +83,7 @@ class CostAccounting:
     """Computes the costs of the plans of schedules of a graph.
 
     Results are memoised, since the schedules of a frontier have most of their cascades in common.
+    _traffic: traffic of a call, by (index of the part, first output row, end row).
     """
 
     parts: Parts
@@ -153,8 +155,12 @@ class CostAccounting:
     ) -> int:
         """Return the stall cycles that accelerator prefetches add to a cascade's first call.
 
-        Two kinds of prefetches run during the call: those of `plan` that are not early, and the
-        early ones of `following`, the plan of the next cascade (None: disregard them).
+        An early prefetch runs during the first call of the cascade before its own, any other one
+        during the first call of its own cascade.  So this call has the prefetches of `plan` that
+        are not early, and the early ones of `following`.
+
+        plan: the plan of the cascade.
+        following: the plan of the next cascade; None: disregard early prefetches.
         """
         own = tuple(c.prefetch for p, c in plan.accelerator_prefetches if not p.early)
         early = (
@@ -177,8 +183,8 @@ class CostAccounting:
         """Return the cycles that prefetches add to a call.
 
         `Kernel.filled` determines them if the kernel has this function.  Otherwise the call waits
-        for the prefetches of its own cascade, and early ones cost the cycles by which they outlast
-        the call.
+        for the prefetches of its own cascade (`call.own`), and those of the next cascade
+        (`call.early`) cost the cycles by which they outlast the call.
         """
         cycles = self.model.cycles(part, [call.rows])
         if part.kernel.filled is None:
@@ -191,8 +197,9 @@ class CostAccounting:
         return round(part.kernel.filled(call.rows, fillings).cycles) - cycles
 
     def _copying(self, plan: Plan, before: Plan | None) -> Cost:
-        """Return the cost of the copy engine's prefetches in a plan.
+        """Return the cost of copying, which is that of the copy engine's prefetches in a plan.
 
+        An early prefetch starts with the previous plan, any other one with its own plan.
         before: the previous plan with its costs, whose cycles hide the early prefetches of `plan`;
             None for the first plan.
         """
@@ -242,7 +249,7 @@ class CostAccounting:
     def _access_time(self, memory: str, sizes: Sequence[int]) -> int:
         """Return the time that accesses to tensor regions add to the engine's cycle estimate.
 
-        memory: name of the memory region that holds them.
+        memory: name of the memory region that holds the tensor regions.
         sizes: bytes of each tensor region; regions of size 0 are not accessed.
 
         The result is in units of 1/`FINE` cycle.
@@ -273,7 +280,7 @@ class CostAccounting:
 
 
 def _kernels(part: Part) -> tuple[Kernel | None, ...]:
-    """Return the preferred, fallback (None: there is none) and prefetching kernels of a part."""
+    """Return the kernels of a part: preferred, fallback (None if there is none), prefetching."""
     return (part.kernel, part.fallback, *part.prefetching)
 
 
@@ -290,7 +297,7 @@ def _bytes(sizes: dict[str, int]) -> Bytes:
 
 
 def _traffic_of_call(part: Part, first: int, end: int) -> CallTraffic:
-    """Return the traffic of a call that computes output rows [first, end)."""
+    """Return the traffic of a call of `part` that computes output rows [first, end)."""
     shape = part.output.type.shape
     out = Region.whole(shape)
     if end - first < row_count(shape):

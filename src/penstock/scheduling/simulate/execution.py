@@ -22,8 +22,10 @@ WHOLE = 1 << 30
 def expand(tables: RowTables, lower: int, upper: int, stripe: int) -> Numbers:
     """Return the calls of the parts at positions [lower, upper), run as one cascade.
 
-    Shape (calls, 4): position of the part, first row, end row, and the position of the part that
-    requested the rows (the part itself where no other part did).
+    stripe: maximum number of output rows per call.
+
+    The result has shape (calls, 4), with columns: position of the part, first row, end row, and
+    position of the part that requested the rows (the part itself where no other part did).
     """
     most = int(tables.rows[tables.written[lower:upper]].sum())
     calls = np.empty((most, 4), np.int64)

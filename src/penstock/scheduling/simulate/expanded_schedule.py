@@ -29,8 +29,9 @@ class ExpandedCascade:
     """A plan with its calls.
 
     lower, upper: the cascade consists of positions [lower, upper) of the schedule's order.
-    tick: tick at which the first call runs; see `ExpandedSchedule` for ticks.
-    calls: array of the calls, see `execution.expand`.
+    tick: tick at which the first call runs; call k of the schedule runs at tick k + 1.
+    calls[i]: (position of the part, first row, end row, position of the part that requested the
+        rows) of call i.
     """
 
     plan: Plan
@@ -47,7 +48,12 @@ class ExpandedCascade:
 
 @dataclass(frozen=True, slots=True)
 class MemoryBlock:
-    """Rows [lower, upper) of a storage, live in ticks [born, dead) (see `ExpandedSchedule`)."""
+    """Rows [lower, upper) of a storage, which are live in ticks [born, dead).
+
+    Call k of the schedule runs at tick k + 1; inputs are written at tick 0, outputs are read at the
+    last tick.
+    storage: name of the storage.
+    """
 
     storage: str
     lower: int
@@ -68,7 +74,7 @@ class ExpandedSchedule:
 
     @cached_property
     def tables(self) -> RowTables:
-        """Row tables of the parts in execution order, for plans whose `nearest_first` is False."""
+        """The parts and their reads as arrays, for plans whose `nearest_first` is False."""
         return self._tables(nearest_first=False)
 
     @cached_property
@@ -76,7 +82,7 @@ class ExpandedSchedule:
         return self._tables(nearest_first=True)
 
     def tables_for(self, plan: Plan) -> RowTables:
-        """Return the row tables for a plan: `nearest_first` determines the order of reads."""
+        """Return the row tables for a plan, whose `nearest_first` determines the order of reads."""
         return self._nearest_first_tables if plan.nearest_first else self.tables
 
     def storage_owner(self, value: Value) -> Value | None:
@@ -114,7 +120,7 @@ class ExpandedSchedule:
 
     @cached_property
     def live_ranges(self) -> RowLiveRanges:
-        """Live range of each row."""
+        """Live range of each row, in ticks."""
         cascades = [(c.lower, c.upper, c.calls) for c in self.cascades]
         return row_live_ranges(self.tables, cascades, self.region_numbers)
 
@@ -126,8 +132,9 @@ class ExpandedSchedule:
 
     @cached_property
     def row_blocks(self) -> tuple[Numbers, Numbers]:
-        """Two arrays (owner, dead) that describe the slot of each row, indexed as in `live_ranges`.
+        """Two arrays (owner, dead) that describe the slot of each row.
 
+        Row r of storage s has index `live_ranges.starts[s]` + r.
         owner: index of the storage to which the slot belongs.  It differs from the row's own
             storage if the row overwrites a row of another storage.
         dead: for a row in a slot of its own storage, the tick at which the slot becomes free.
@@ -147,7 +154,7 @@ class ExpandedSchedule:
 
     @cached_property
     def block_table(self) -> Numbers:
-        """All blocks, storage by storage.
+        """All memory blocks as a table, storage by storage.
 
         Shape (blocks, 5): index of the storage, first row, end row, first tick, end tick.
         """
@@ -166,7 +173,7 @@ class ExpandedSchedule:
         return np.stack([s, *rows, born[begins], dead[begins]], axis=1)[owner[begins] == s]
 
     def blocks(self) -> Iterator[MemoryBlock]:
-        """Yield all blocks, storage by storage."""
+        """Yield all memory blocks, storage by storage."""
         storages = self.schedule.parts.rows.storages
         for s, *rows_and_ticks in self.block_table.tolist():
             yield MemoryBlock(storages[s].name, *rows_and_ticks)

@@ -34,7 +34,8 @@ def row_live_ranges(
 ) -> RowLiveRanges:
     """Return the live ranges of all rows.
 
-    cascades: positions [lower, upper) and calls of each cascade; together they cover the order.
+    cascades: (lower, upper, calls) of each cascade, which has positions [lower, upper) of the order
+        and the calls that `execution.expand` returns; together they cover the order.
     region[s]: index of the memory region of storage s.
     """
     first = starts(tables.rows.tolist())

@@ -19,7 +19,8 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int) -> Alternatives:
     """Return the peaks known before a search: those of single parts that run in one call.
 
-    stripes: stripe heights to try; most_parts: maximum number of parts in a cascade.
+    stripes: stripe heights (maximum rows per call) to try.
+    most_parts: maximum number of parts in a cascade.
     """
     count = len(tables.written)
     rows = tables.rows[tables.written]
@@ -34,9 +35,9 @@ def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int)
 
 
 def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
-    """Return the live bytes at the peak, and the call overhead in cycles, of a part alone.
+    """Return the live bytes at the peak, and the call overhead in cycles, of a part run as a whole.
 
-    The part at `position` runs in one call.
+    The part at `position` of the execution order runs alone, in one call.
     """
     peak, _, cycles = run_cascade(tables, position, position + 1, WHOLE, UNBOUNDED, _NO_CALLS)
     return peak, cycles
@@ -47,7 +48,8 @@ def candidates(
 ) -> tuple[Numbers, int]:
     """Return the candidate cascades [lower, upper), for each lower in `lowers` and stripe height.
 
-    alternatives: the peaks known so far; updated.
+    lowers: a range of positions.
+    alternatives: the stripe heights, and the peaks known so far; the latter are updated.
     prune: drop a candidate if known cascades cover the same positions with no higher peak and no
         more call overhead.
 

@@ -23,7 +23,8 @@ SCRATCH_ALIGNMENT_BYTES = 16
 def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, PlacementProblem], ...]:
     """Return (name of a memory region, placement problem) pairs, the default region first.
 
-    The buffers to be placed are tensor blocks, prefetched constants and scratch memory.
+    The buffers to be placed are tensors (whole or blocks of rows), prefetched constants and scratch
+    memory.
     """
     found: dict[str, list[LiveBuffer]] = {expanded.schedule.memory.default: []}
     for memory, buffer in (*_blocks(expanded), *_other_buffers(expanded)):
@@ -54,7 +55,10 @@ def block_name(schedule: Schedule, block: MemoryBlock) -> str:
 
 
 def scratch_name(schedule: Schedule, plan: Plan) -> str:
-    """Return the name of a cascade's scratch buffer: its last part's name and "/scratch"."""
+    """Return the name of a cascade's scratch buffer: its last part's name and "/scratch".
+
+    A number is appended if a value of the graph has this name.
+    """
     return _unused_name(schedule, f"{schedule.parts.parts[plan.parts[-1]].name}/scratch")
 
 
@@ -63,6 +67,7 @@ def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
 
     If the copy engine makes the copy, the name is "constant/region", where `region` is the target
     region.  If an accelerator does, it is "part/prefetched", where `part` reads the copy.
+    A number is appended if a value of the graph has this name.
     """
     if prefetch.accelerator is not None:
         return _unused_name(
@@ -72,7 +77,10 @@ def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
 
 
 def table_name(schedule: Schedule, part: Part, table: str) -> str:
-    """Return "part: table", the buffer name of a table that a part's accelerator kernel reads."""
+    """Return "part: table", the buffer name of a table that a part's accelerator kernel reads.
+
+    A number is appended if a value of the graph has this name.
+    """
     return _unused_name(schedule, f"{part.name}: {table}")
 
 
@@ -82,7 +90,7 @@ def _unused_name(schedule: Schedule, name: str) -> str:
 
 
 def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield (memory region, buffer) for each tensor block."""
+    """Yield (name of the memory region, buffer) for each block, a storage or some of its rows."""
     rows, memory = expanded.schedule.parts.rows, expanded.schedule.memory
     anchors: dict[str, tuple[str, int]] = {}
     alignments = _alignments(expanded.schedule.parts)
@@ -119,7 +127,7 @@ def _alignments(parts: Parts) -> Mapping[str, int]:
 
 
 def _other_buffers(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield (memory region, buffer) for each prefetched constant and each scratch buffer."""
+    """Yield (name of the memory region, buffer) for prefetched constants and scratch buffers."""
     yield from _prefetched(expanded, by_accelerator=False)
     yield from _prefetched(expanded, by_accelerator=True)
     yield from _scratch(expanded)
@@ -128,7 +136,7 @@ def _other_buffers(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer
 def _prefetched(
     expanded: ExpandedSchedule, *, by_accelerator: bool
 ) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield (memory region, buffer) for the target buffer of each prefetch.
+    """Yield (name of the memory region, buffer) for the target buffer of each prefetch.
 
     The buffer is live from the beginning of the cascade in which the copy starts to the end of the
     cascade that reads the constant; an early copy starts one cascade before the latter.
@@ -147,7 +155,7 @@ def _prefetched(
 
 
 def _scratch(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield (memory region, buffer) for each cascade that needs scratch memory."""
+    """Yield (name of the memory region, buffer) for each cascade that needs scratch memory."""
     for cascade in expanded.cascades:
         size = cascade.plan.scratch_bytes
         if size:

@@ -62,7 +62,7 @@ def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
 
 @compiled
 def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
-    """Return the first read of a part that needs rows that are not yet computed, or -1.
+    """Return the index of a part's first read of rows that are not yet computed; -1 if none.
 
     The part at position `a` is to compute its output rows up to `end`.
     produced[s]: number of rows of storage s that have been computed.
@@ -77,6 +77,7 @@ def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
 def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -> int:
     """Return how many of the first rows of storage `s` are computed and not read again.
 
+    0 if parts after the cascade read the storage.
     lower, upper: positions [lower, upper) of the cascade that runs.
     produced[s]: number of rows of storage s that have been computed.
     """
@@ -123,8 +124,8 @@ def overwritten_storage(
 ) -> int:
     """Return the index of the storage whose rows [first, end) a call overwrites in place, or -1.
 
-    The call computes rows [first, end) of the part at position `a`.  It must be the last reader of
-    the overwritten rows, and its output must be in the same memory region as that storage.
+    The call computes rows [first, end) of the part at position `a`.  To overwrite
+    rows, it must be their last reader, and its output must be in the memory region of the storage.
     lower, upper: positions [lower, upper) of the cascade.
     produced[s], dead[s]: how many of the first rows of storage s are computed, and dead.
     region[s]: index of the memory region of storage s.
@@ -349,9 +350,13 @@ def run_with_traffic(
 ) -> tuple[Numbers, int, bool]:
     """Simulate the given calls of a cascade with memory traffic.
 
-    Parameters as in `traffic.peaks_and_time`.  Returns the peaks, the time, and whether every peak
-    is within its capacity; if one is not, the simulation stops there, and the time is 0.  The time
-    may be negative, since an engine may run faster with tensors outside the default region.
+    calls: in the format of `execution.expand`; region[s]: index of the memory region of storage s.
+    extra[m], capacities[m]: bytes of region m that are always live, and that are available.
+    constants, access_times: times to read constants and tensors, see `traffic.peaks_and_time`.
+
+    Returns the peak of the live bytes in each region, the time in units of 1/`FINE` cycle, and
+    whether every peak is within its capacity; if one is not, the simulation stops there, and the
+    time is 0.  The time may be negative: an engine may run faster outside the default region.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

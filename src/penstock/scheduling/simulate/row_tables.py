@@ -21,14 +21,18 @@ class RowTables(NamedTuple):
     the part that reads it).  All arrays are int64.
 
     By storage:
-    rows[s], row_bytes[s], slots[s]: see `model.rows.Storage`.
-    maker[s]: position of the part that computes it, or -1 for a network input.
-    last[s]: last position that reads it, or -1; the number of parts if it must survive the run.
+    rows[s], row_bytes[s]: number of rows, and bytes of a row.
+    slots[s]: number of row slots in memory: one per row, or a single one that all rows share.
+    maker[s]: position of the part that writes the storage, or -1 for a network input.
+    last[s]: last position that reads the storage, or -1 if none does; the number of parts if the
+        storage must survive the run.
     users[s]: the reads of the storage are read[u] for u in [users[s], users[s + 1]).
 
     By position:
     written[p]: storage that the part writes.
-    whole[p], accumulates[p], scratch[p]: see `model.rows.RowPart`.
+    whole[p]: 1 if the part computes all output rows in one call, else 0.
+    accumulates[p]: 1 if the part computes each output row from the previous one, else 0.
+    scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their
         missing rows are produced (`Plan.nearest_first`).
@@ -36,7 +40,8 @@ class RowTables(NamedTuple):
 
     By read:
     storage[e], reader[e]: the storage, and the position that reads it.
-    joint[e]: whether each output row may overwrite the row of the storage with the same number.
+    joint[e]: 1 if each output row may overwrite the row of the storage with the same number, else
+        0.
     table[e]: start of the read's entries in `needed` and `done`: needed[table[e] + n] and
         done[table[e] + n] are `needed[n]` and `done[n]` of its `model.rows.RowRead`.
     """
@@ -78,7 +83,8 @@ def row_tables(
 
     call_cycles: overhead of each call in cycles, by part index; None: zero.
     keep_inputs: whether the network's inputs must survive the run.
-    nearest_first: determines the order of a part's reads, see `model.plan.Plan`.
+    nearest_first: order of a part's reads: by increasing (True) or decreasing (False) result of
+        `_advances` for the storage that is read.
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
@@ -124,9 +130,9 @@ def row_tables(
 
 
 def starts(counts: list[int]) -> Numbers:
-    """Return the start index of each of several consecutive runs, and the end of the last one.
+    """Return the start index of each of several consecutive intervals, and the end of the last one.
 
-    counts: number of items in each run.
+    counts: number of items in each interval.
     """
     return np.append(0, np.cumsum(counts)).astype(np.int64)
 

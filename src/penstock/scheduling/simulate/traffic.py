@@ -23,7 +23,8 @@ def peaks_and_time(
     of the tensors that the calls read and write.  Times are in units of 1/`memories.FINE` cycle.
 
     lower, upper: the cascade consists of the parts at positions [lower, upper).
-    calls: array of the cascade's calls, see `execution.expand`.
+    calls[i]: (position of the part, first row, end row, position of the part that requested the
+        rows) of call i.
     region[s]: index of the memory region of storage s.
     extra[m]: bytes that are live in region m during the whole cascade.
     constants[0, p - lower]: time for reading constants in the first call of the part at position p,

@@ -12,7 +12,8 @@
 A plan lists its parts in execution order and their costs.  Clauses that may follow the parts:
 
     stripe N                              maximum number of rows per call; default: all rows
-    nearest                               see `Plan.nearest_first`
+    nearest                               `Plan.nearest_first`, the order in which the missing
+                                          inputs of a part are produced, is True
     scratch N                             scratch memory in bytes
     copy w from flash to dtcm 64 bytes early
                                           prefetch of a constant by the copy engine, which starts
@@ -91,6 +92,7 @@ class _Printer:
     """Prints schedules.
 
     costs, plans: the names given to costs and plans, which are printed after the schedules.
+    table: constants that occur in the text.
     """
 
     costs: dict[Cost, str] = field(default_factory=dict[Cost, str])
@@ -121,7 +123,7 @@ class _Printer:
     def _state(self, schedule: Schedule) -> Iterator[str]:
         """Yield the lines `memory`, `copier`, `keep_inputs` and `gaps` for a schedule.
 
-        In the text, these lines also apply to the schedules that follow.
+        They set the state of the reader for this schedule and those that follow in the text.
         """
         yield f"memory {attribute(schedule.memory, self.table)}"
         if schedule.copier is not None:
@@ -153,7 +155,7 @@ class _Printer:
 
 
 def _transfer(prefetch: Prefetch) -> str:
-    """Return the text of the memories, size and start of a prefetch."""
+    """Return the transfer of a prefetch as text, such as "from flash to sram 64 bytes early"."""
     memories = f"from {name_or_string(prefetch.source)} to {name_or_string(prefetch.target)}"
     return f"{memories} {prefetch.size_bytes} bytes{' early' if prefetch.early else ''}"
 
@@ -204,7 +206,7 @@ class ScheduleReader:
         return tuple(schedule() for schedule in found)
 
     def _new(self, known: Mapping[str, object]) -> str:
-        """Parse a name and return it; raise ModelError if it is in `known`."""
+        """Parse the name of a new plan or cost; raise ModelError if it is in `known`."""
         at = self._scanner.peek()
         name = self._scanner.name()
         if name in known:
@@ -212,7 +214,7 @@ class ScheduleReader:
         return name
 
     def _record(self, kind: type[_T]) -> _T:
-        """Parse a record; raise ModelError if it is not an instance of `kind`."""
+        """Parse a record, "Class(field=value, ..)"; raise ModelError if its class is not `kind`."""
         at = self._scanner.peek()
         found = self._attributes.attribute()
         if not isinstance(found, kind):
@@ -264,13 +266,13 @@ class ScheduleReader:
         return found
 
     def _find(self, known: Mapping[str, _T], at: Token) -> _T:
-        """Return the entry of `known` that a name refers to; raise ModelError if there is none."""
+        """Return the entry of `known` with the name `at`; raise ModelError if there is none."""
         if at.text not in known:
             raise self._scanner.unknown(f"{at} is not declared", at=at)
         return known[at.text]
 
     def _part(self) -> int:
-        """Parse the label of a part and return the index of the part."""
+        """Parse the label of a part, its name in the text, and return the index of the part."""
         at = self._scanner.peek()
         name = self.labels.name()
         if name not in self._numbers:
@@ -333,7 +335,7 @@ class ScheduleReader:
         raise scanner.contradiction(f"{at} prefetches no {table}", at=at)
 
     def _transfer(self, constant: str) -> Prefetch:
-        """Parse the memories, size and start of a prefetch of `constant`."""
+        """Parse a transfer, such as "from flash to sram 64 bytes early", of `constant`."""
         scanner = self._scanner
         scanner.expect_word("from")
         source = scanner.name()
@@ -348,7 +350,7 @@ class ScheduleReader:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The settings that apply to the schedules that follow.
+    """The state of the reader: the settings that apply to the schedules that follow.
 
     memory: None before the first line `memory`, which must precede all schedules.
     copier: name of the copy engine; None if the target has none.

@@ -40,10 +40,10 @@ from penstock.scheduling.model.parts import CpuFallback, Parts
 
 
 class Resolver(Protocol):
-    """Provides the kernels, which the text of parts does not contain."""
+    """Provides (resolves) the kernels, of which the text of parts contains only the names."""
 
     def graph(self, graph: Graph) -> Graph:
-        """Return the graph with a kernel in each composite node."""
+        """Return the graph with a kernel in each composite (sub-graph for an accelerator)."""
         ...
 
     def part(self, node: Node) -> Part:
@@ -60,8 +60,9 @@ class _PartLine:
     """The contents of a part's line in the text.
 
     kernel, engine: names of the preferred kernel and of the engine.
+    scratch_bytes: scratch memory of the preferred kernel.
     fallback: name of the fallback kernel, or "" if there is none.
-    prefetch_bytes: size of the copy that each prefetching kernel reads.
+    prefetch_bytes: size in bytes of the copy that each prefetching kernel reads.
     """
 
     kernel: str
@@ -94,7 +95,7 @@ class _PartLine:
 def print_parts(parts: Parts, *, with_data: bool = False) -> str:
     """Return the text of parts.
 
-    with_data: append the contents of the constants that the text shows as digests.
+    with_data: append the contents of the constants that the text shows as digests (hashes).
     """
     table, labels = ConstantTable(), Labels.of(parts.graph)
     lines = (*graph_lines(parts.graph, labels, table), "", *_part_lines(parts, labels, table))
@@ -219,7 +220,7 @@ class _PartsReader:
         return CpuFallback(node, reason, cycles)
 
     def _node(self) -> Node:
-        """Parse the label of a node and a colon, and return the node."""
+        """Parse the label of a node, its name in the text, and a colon; return the node."""
         at = self._scanner.peek()
         node = self._nodes.get(self._labels.name())
         if node is None:

@@ -43,7 +43,7 @@ class CoreFamily:
     certifies_portable: bool = True
 
     def priced(self, op: Op, site: Site, kernel: Kernel) -> Kernel:
-        """Return the kernel with its cycles on this family, or unchanged if they are unknown."""
+        """Return the kernel with its cycles set, or unchanged if the cycles are unknown."""
         return kernel if self.cycle_model is None else self.cycle_model.priced(op, site, kernel)
 
     def cycles(self, op: Op, site: Site, kernel: Kernel) -> float:

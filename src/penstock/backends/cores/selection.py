@@ -14,7 +14,9 @@ from penstock.ir.op import Kernel, Op, Site
 
 @dataclass(frozen=True, slots=True)
 class SelectedKernels:
-    """The kernel of a node and, if it needs scratch memory, a fallback kernel without scratch."""
+    """The kernel of a node and, if it needs scratch memory, a fallback kernel without scratch.
+
+    `fallback` is None if `kernel` needs no scratch."""
 
     kernel: Kernel
     fallback: Kernel | None = None
@@ -46,7 +48,7 @@ def _with_portable(special: Kernel | None, op: Op, site: Site, family: CoreFamil
 
 
 def _with_constant_channels(kernel: Kernel, op: Op, site: Site) -> Kernel:
-    """Return the kernel with its field `constant_channels` set.
+    """Return the kernel with its field `constant_channels` set, if it requantises channels.
 
     Constant channels are output channels that have the same value for every input."""
     if not isinstance(op, LayerOp) or not kernel.classes:

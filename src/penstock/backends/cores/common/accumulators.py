@@ -32,10 +32,11 @@ def reference_channels(op: Requantised, site: Site) -> Channels:
 
 
 def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
-    """Return what `reference_channels` would return if the operator had the given weights.
+    """Return the requantisation of each channel, with `weights` in place of the operator's own.
 
-    `weights`: of shape (output channels, taps).  Padding needs no special case:
-    it reads zeros, which are inside the range of the inputs."""
+    It is the multiplier and shift of the reference runtime, and the range of accumulators.
+    `weights`: of shape (output channels, taps).  Padding needs no special case: it reads zeros,
+    which are inside the range of the inputs."""
     x = site.inputs[0]
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     lower, above = reachable(weights, site.constant(2).astype(np.int64), least, upper)
@@ -43,7 +44,9 @@ def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channe
 
 
 def weight_matrix(op: Weighted, site: Site) -> Int64s:
-    """Return the constant weights as a matrix of shape (output channels, taps)."""
+    """Return the constant weights as a matrix of shape (output channels, taps).
+
+    Taps are the elements of a window in row-major order."""
     weights = site.constant(1).astype(np.int64)
     if isinstance(op, DepthwiseConv2D):
         return weights.reshape(-1, weights.shape[3]).T.copy()

@@ -47,11 +47,11 @@ class CycleModel:
 
     @property
     def figures(self) -> Mapping[str, Figures]:
-        """The fitted cycles per run of each section of a kernel, by the kernel's name."""
+        """The fitted cycles per run of a section, by kernel name and then by section name."""
         return _figures(self.package)
 
     def priced(self, op: Op, site: Site, kernel: Kernel) -> Kernel:
-        """Return the kernel with its cycles, or unchanged if they cannot be computed."""
+        """Return the kernel with its cycles set, or unchanged if the cycles are unknown."""
         figures = self.figures.get(kernel.name)
         counts = self.counts(op, site, kernel)
         if figures is None or counts is None:

@@ -30,7 +30,7 @@ def channel_forms(channels: Channels) -> tuple[str, Int64s]:
 
     The first result contains the form's class for each channel, a letter that denotes its kind of
     arithmetic, from A (cheapest) to D (that of the reference).  The second has the numbers that
-    encode the forms, with shape (channels, NUMBERS)."""
+    encode the forms, with shape (channels, 6)."""
     lone = certify_each(channels)
     rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]
     classes = "".join(one.kind.value for one in lone)
@@ -47,9 +47,10 @@ def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tupl
 
 
 def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
-    """Return a portable kernel that requantises each channel in the cheapest bit-exact way.
+    """Return a portable kernel with the cheapest bit-exact requantisation form for each channel.
 
-    Only the kernel's constants change; nothing changes if the operator is not `Requantised`."""
+    A form is integer arithmetic that converts accumulators to outputs.  Only the kernel's constants
+    change; nothing changes if the operator is not `Requantised`."""
     if not isinstance(op, Requantised):
         return kernel
     classes, forms = _forms(op, site)

@@ -49,7 +49,7 @@ class CertifiedLayer:
     least, most    inclusive bounds of the output values (fused activation)
     classes        requantisation class of each channel, one letter each, in the operator's order
     outside        indices, in the kernel's channel order, of channels with a form of their own
-    forms          (channels in `outside`, NUMBERS): their encoded forms (`forms.py`)
+    forms          (channels in `outside`, 6): the numbers that encode each of these forms
     """
 
     weights: Int64s
@@ -63,7 +63,7 @@ class CertifiedLayer:
 
     @property
     def offset(self) -> Int64s:
-        """The form's offset of each channel, plus the channel's bias shifted by `fraction_bits`.
+        """The form's offset of each channel, plus the bias shifted left by `form.fraction_bits`.
 
         Kernels thus need not add the bias separately.  Values wrap to int32, which is harmless
         because the final sum with the products of inputs and weights is proved to fit int32."""
@@ -87,14 +87,14 @@ class CertifiedLayer:
 def certified_layer(
     op: Op, site: Site, fraction_bits: int, order: Int64s, most_outside: int = 0
 ) -> CertifiedLayer | None:
-    """Return the weights and requantisation of an operator, in the order of a kernel.
+    """Return an operator's layer, certified: its requantisation is proved bit-exact.
 
     fraction_bits: number of bits by which the requantisation form shifts accumulators to the left.
-    order: the output channels to include, in the kernel's order.
+    order: indices of the output channels to include, in the kernel's order.
     most_outside: the largest accepted number of channels for which the form shared by the layer
         is not proved bit-exact, so that they need a form of their own.
 
-    Returns None if there are more such channels, or if the operator is not a `LayerOp`."""
+    Returns None if more channels need their own form, or if the operator is not a `LayerOp`."""
     if not isinstance(op, LayerOp):
         return None
     found = certificate(op, site, fraction_bits, tuple(order.tolist()))
@@ -128,9 +128,10 @@ def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, .
 
 @lru_cache(maxsize=64)
 def variable_weights(op: LayerOp, site: Site) -> Int64s:
-    """Return the weights, of shape (channels, taps), with zeros for constant channels.
+    """Return the weights, of shape (channels, taps), with zeros for channels that are not variable.
 
-    The array is cached and therefore read-only."""
+    Outputs of such channels are the same for every input.  The array is cached and therefore
+    read-only."""
     weights = weight_matrix(op, site)
     weights[constant_outputs(op, site)[0]] = 0
     weights.setflags(write=False)
@@ -139,9 +140,9 @@ def variable_weights(op: LayerOp, site: Site) -> Int64s:
 
 @lru_cache(maxsize=64)
 def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
-    """Return, for each channel, whether it is constant, and its output for the least accumulator.
+    """Return whether each channel is constant, and each channel's output for the least accumulator.
 
-    If a channel is constant, this output is its value for every input."""
+    The output of a constant channel is the same for every input."""
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     return ends[:, 0] == ends[:, 1], ends[:, 0]
@@ -150,6 +151,6 @@ def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
 def variable_channels(op: LayerOp, site: Site) -> Channels:
     """Return the reference's multiplier and shift, and the accumulator range, of each channel.
 
-    Unlike in `reference_channels`, the weights of constant channels are zero, so that their
-    accumulators always equal the bias."""
+    Channels that are not variable, because their output is the same for every input, have zero
+    weights here, so that their accumulators always equal the bias."""
     return reference_channels_with(op, site, variable_weights(op, site))

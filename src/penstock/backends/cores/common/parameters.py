@@ -16,20 +16,20 @@ from penstock.requantisation.pairs import INPUTS, weighted_sum
 
 
 def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
-    """Return the parameters `inner_lower` and `inner_upper` of a kernel.
+    """Return the kernel parameters (name, value) `inner_lower` and `inner_upper`.
 
-    They are the half-open range of outputs whose windows are entirely inside an input axis of
-    `extent` elements."""
+    They are the half-open range of outputs along an axis, usually output columns, whose windows are
+    entirely inside the `extent` elements of the input."""
     lower = -(-window.before // window.stride)
     upper = (extent - window.extent + window.before) // window.stride + 1
     return ("inner_lower", lower), ("inner_upper", max(0, upper))
 
 
 def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Return the kernel parameters of a shifted weighted sum of two tensors (`weighted_pairs`).
+    """Return the kernel parameters (name, value) of a weighted sum that equals the operator.
 
-    Returns None if the tensors differ in shape, or if no such sum equals the operator for all
-    pairs of input elements."""
+    The sum of elements a, b is (a * left + b * right + offset) >> shift, clamped.  Returns None if
+    the inputs differ in shape, or if no such sum equals the operator for all pairs a, b."""
     shape = site.output.shape
     if any(x.shape != shape for x in site.inputs):
         return None
@@ -59,7 +59,7 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
 
 
 def _every_pair(op: Add | Sub, site: Site) -> Int64s:
-    """Return the operator's outputs for all pairs of int8 elements, with shape (256, 256)."""
+    """Return the operator's outputs for all pairs of int8 elements a, b, at [a + 128, b + 128]."""
     shape = (256, 256)
     left, right, output = (type.with_shape(shape) for type in (*site.inputs, site.output))
     a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)

@@ -38,19 +38,21 @@ def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def _elementwise(op: Op, site: Site) -> Counts:
-    """Return the counts of pixels, output elements and multiply-accumulates.
+    """Return the counts of pixels, output elements and multiply-accumulates ("step").
 
-    They apply to portable kernels without an entry in `COUNT_FUNCTIONS`."""
+    They apply to portable kernels without an entry in `COUNT_FUNCTIONS`, mostly element-wise ones.
+    """
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
     return {"pixel": y.elements // y.shape[-1], "output": y.elements, "step": work.macs}
 
 
 def _windows(p: Params, site: Site) -> tuple[int, int, int]:
-    """Return the numbers of window rows and window columns inside the input, and of images.
+    """Return (rows, columns, images), from which the taps inside the input can be counted.
 
-    Window rows are counted for each output row of an image and added up, and likewise window
-    columns for each output column."""
+    rows: number of window rows inside the input, added up over the output rows of an image.
+    columns: number of window columns inside the input, added up over the output columns.
+    images: batch size."""
     images = site.output.shape[0]
     return (
         taps_inside(p["in_h"], p["out_h"], p["kernel_h"], p["stride_h"], p["pad_top"],
@@ -156,10 +158,10 @@ def _rearranged(p: Params, site: Site) -> Counts:
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:
-    """Return the counts of sections "copy" and "byte" for `copies` copies of `size_bytes` bytes.
+    """Return the counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each.
 
-    For at most `MOST_SMALL_BYTES` bytes, the sections are "small copy" and "small byte", because
-    compilers inline such copies."""
+    If `size_bytes` is at most `MOST_SMALL_BYTES`, the keys are "small copy" and "small byte",
+    because compilers inline such copies."""
     small = "small " * (size_bytes <= MOST_SMALL_BYTES)
     return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
 
@@ -214,7 +216,7 @@ def _concatenated_columns(p: Params, site: Site) -> Counts:
 def _transposed(p: Params, site: Site) -> Counts:
     """Return how often each section of `transpose_conv_s8` runs.
 
-    A tap contributes to an output only if the stride divides the distance between them."""
+    A tap contributes to an output only if the stride divides their distance."""
     outputs = site.output.elements
     taps = p["kernel_h"] * p["kernel_w"]
     products = site.inputs[0].elements // p["in_c"] * taps * p["out_c"]

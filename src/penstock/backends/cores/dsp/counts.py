@@ -41,7 +41,7 @@ def dsp_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def tile_cycles(pairs: int, signed: int) -> int:
-    """Return the cycles of the dot products of two windows with four output channels, requantised.
+    """Return the cycles of a tile: dot products of two windows with four channels, requantised.
 
     pairs: number of pairs of elements in a window.
     signed: 1 if the requantisation form corrects negative accumulators, otherwise 0."""
@@ -50,9 +50,11 @@ def tile_cycles(pairs: int, signed: int) -> int:
 
 
 def row_cycles(fours: int, signed: int) -> int:
-    """Return the cycles of the dot products of one window with four output channels, requantised.
+    """Return the cycles of the dot products of a row of inputs with four channels, requantised.
 
-    fours: number of groups of four elements in the window.
+    The row is the whole input vector of a fully connected layer, or a window of a single tap.
+
+    fours: number of groups of four elements in the row.
     signed: 1 if the requantisation form corrects negative accumulators, otherwise 0."""
     blocks, rest = divmod(fours, 4)
     return ROW_QUAD + ROW_BLOCK * blocks + ROW_FOUR * rest + CORRECTIONS * signed // 2
@@ -127,11 +129,12 @@ def _convolution(p: Params, site: Site) -> Counts:
 
 
 def _windows(p: Params) -> tuple[int, int, int]:
-    """Return three counts of how the windows of an image are gathered.
+    """Return (twos, alone, lines), which count how the windows of an image are gathered.
 
-    They are the number of pairs of windows gathered together; the number of windows gathered alone;
-    and, of the windows gathered alone, the number of rows that are gathered column by column,
-    because they are not contiguous or not entirely inside the input."""
+    twos: number of pairs of windows that are gathered together.
+    alone: number of windows that are gathered alone.
+    lines: number of rows of the windows gathered alone that are gathered column by column, because
+        they are not contiguous or not entirely inside the input."""
     width = p["out_w"]
     before = min(width, p["inner_lower"])
     inner = max(0, min(width, p["inner_upper"]) - before)
@@ -252,10 +255,10 @@ def _depthwise(p: Params, site: Site) -> Counts:
 
 
 def _runs(p: Params, images: int) -> int:
-    """Return how often a depthwise kernel computes the addresses of taps.
+    """Return the number of runs of pixels for which tap addresses are computed only once.
 
-    It does so once for all inner pixels of a row, and once per other pixel.  Inner pixels are those
-    whose windows are entirely inside the input."""
+    The pixels of a row whose windows are entirely inside the input are one run; every other pixel
+    is a run of its own."""
     lower, upper = p["inner_lower"], p["inner_upper"]
     inside = sum(
         row * p["stride_h"] >= p["pad_top"]
@@ -302,7 +305,7 @@ def _pool(p: Params, site: Site) -> Counts:
 
 
 def _pairs(p: Params, site: Site) -> Counts:
-    """Return how often each section of an element-wise kernel runs.
+    """Return how often each section of an element-wise kernel of two inputs runs.
 
     The kernels compute four elements of a run at a time, where a run consists of consecutive
     elements.  If 4 does not divide its length, the last four elements overlap those before."""

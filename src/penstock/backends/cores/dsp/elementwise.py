@@ -59,7 +59,7 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
-    """Return the outputs for every int8 value of one input, where input `k` is always `other`."""
+    """Return the outputs for the values -128 to 127 of one input; input `k` is always `other`."""
     left, right, output = (type.with_shape(ELEMENTS.shape) for type in (*site.inputs, site.output))
     every, same = ELEMENTS.astype(np.int8), np.repeat(other, len(ELEMENTS))
     inputs = (every, same) if k else (same, every)
@@ -70,8 +70,8 @@ def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     """Return a kernel that computes (a * left + b * right + offset) >> shift, with broadcasting.
 
-    Returns None if no constants yield the operator's outputs for all inputs, or if rows can only be
-    processed in runs of fewer than four elements (`_run_params`)."""
+    Returns None if no constants yield the operator's outputs for all inputs, or if short
+    rows or broadcasting only allow runs of fewer than four consecutive elements."""
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
@@ -81,8 +81,8 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 def _product(op: Mul, site: Site) -> Kernel | None:
     """Return a kernel that computes and requantises products, with broadcasting.
 
-    Returns None if the kernel's requantisation is not proved bit-exact, or if rows can only be
-    processed in runs of fewer than four elements (`_run_params`)."""
+    Returns None if the kernel's requantisation is not proved bit-exact, or if short rows
+    or broadcasting only allow runs of fewer than four consecutive elements."""
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None
@@ -122,7 +122,7 @@ def _channel(op: Mul, site: Site) -> Channels:
 
 
 def _range(site: Site, k: int) -> tuple[int, int]:
-    """Return the smallest and the largest possible stored value of input `k`."""
+    """Return the smallest and the largest quantised value that the input of index `k` can have."""
     if site.constants[k] is None:
         return -128, 127
     return int(site.constant(k).min()), int(site.constant(k).max())

@@ -63,7 +63,7 @@ class ChannelGroups:
 
     @property
     def order(self) -> Int64s:
-        """The output channels of each merged group in turn.
+        """The indices of the output channels of each merged group in turn.
 
         The last channel of a merged group is repeated until 4 divides the number of channels."""
         outputs = self.merged * self.outputs
@@ -127,10 +127,10 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
 
 
 def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
-    """Yield `groups` with two sizes of merged groups: the smallest possible one, and its double.
+    """Yield `groups` with `merged` set to the smallest possible number, and to twice this number.
 
-    4 must divide the number of input channels of a merged group.  Sizes that exceed the number of
-    groups are omitted."""
+    `merged` is possible if 4 divides the number of input channels of a merged group.  Numbers that
+    exceed `groups.count` are omitted."""
     least = tiles.QUAD // np.gcd(groups.depth, tiles.QUAD)
     for merged in (int(least), 2 * int(least)):
         if merged <= groups.count:
@@ -140,13 +140,14 @@ def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
 def _products(groups: ChannelGroups, taps: int) -> int:
     """Return the number of multiplications per output pixel.
 
-    It includes multiplications by zeros between merged groups and for repeated channels."""
+    It includes multiplications by zero weights between the groups of a merged group, and those for
+    channels that are repeated to fill groups of four."""
     outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
     return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 
 
 def as_one_group(op: GroupedOp, site: Site) -> tuple[Conv2D, Site] | None:
-    """Return the equivalent ordinary convolution and its site.
+    """Return the equivalent convolution with a single channel group, and its site.
 
     Returns None if there are more than `MOST_MERGED` groups."""
     groups = ChannelGroups.of(op, site)

@@ -100,8 +100,8 @@ def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the faster of two ordinary convolution kernels; None if neither is possible.
 
-    One computes all output channels; the other copies constant channels from a table and computes
-    only the variable ones."""
+    One computes all output channels.  The other copies constant channels, whose output is the same
+    for every input, from a table and computes only the other channels."""
     is_constant, _ = constant_outputs(op, site)
     channels = np.arange(len(is_constant))
     every = _im2col(op, site, channels)
@@ -118,11 +118,11 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
     """Return a kernel that gathers two windows in working memory (im2col).
 
-    It multiplies them by the weights of four output channels at a time.  Channels for which the
-    requantisation form shared by the layer is not proved bit-exact are computed one by one.
+    The kernel multiplies the windows by the weights of four output channels at a time.  It computes
+    channels one by one if the layer's shared requantisation form is not proved bit-exact for them.
 
-    `channels`: the output channels to compute.  If these are not all, their outputs are stored in
-    working memory and then copied to their places in the output pixel.
+    `channels`: indices of the output channels to compute.  If others exist, the outputs are
+    stored in working memory and then copied to their places in the output pixel.
 
     Returns None if two weights cannot be packed into 16 bits."""
     x, outputs = site.inputs[0], len(channels)
@@ -176,9 +176,11 @@ def _outside(
 ) -> tuple[tuple[str, Table], ...]:
     """Return the tables (name, table) for channels that do not use the layer's shared form.
 
-    These are the channels `layer.outside`; each has a requantisation form of its own.  The tables
-    contain their indices, their weights in the order in which the kernel multiplies them, their
-    biases and their encoded forms.  `channels`: the output channel of each channel of `layer`."""
+    These channels, listed in `layer.outside`, have requantisation forms of their own.  The tables
+    contain the channels' indices in the output, weights in the order in which the kernel multiplies
+    them, biases, and the numbers that encode the forms.
+
+    `channels`: for each channel of `layer`, its index in the output."""
     weights = layer.weights[layer.outside][:, _tap_order(op, site)]
     padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % tiles.QUAD)))
     fours = padded.reshape(-1, 2, 2).swapaxes(1, 2)  # the first of each pair, then the second
@@ -193,12 +195,15 @@ def _outside(
 def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
     """Return the indices of a window's elements in the order in which kernels multiply them.
 
-    The order results from widening int8 elements to 16 bits (`tiles.window_order`)."""
+    The complete groups of four elements of all rows come first, each with even elements before odd
+    ones, because of the instructions that widen int8 to 16 bits.  The remaining elements follow."""
     return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
 
 
 def _constant_pixel(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
-    """Return an output pixel with the values of constant channels, and placeholders for others."""
+    """Return an output pixel with the values of channels that are the same for every input.
+
+    Its other elements are placeholders."""
     return constant_outputs(op, site)[1].astype(np.int8)
 
 
@@ -265,7 +270,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
 def _packed(
     op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s, most_outside: int = 0
 ) -> tuple[CertifiedLayer, Table] | None:
-    """Return the certified layer of the output channels `channels`, and its packed weights.
+    """Return the certified layer of the given output channels (indices), and its packed weights.
 
     Packed weights are zero for channels that need a requantisation form of their own because the
     form shared by the layer is not proved bit-exact for them.  Returns None if there are more than
@@ -363,6 +368,6 @@ _NO_COLUMNS = (("inner_lower", 0), ("inner_upper", 0))
 
 
 def _padding(op: Conv2D | DepthwiseConv2D) -> int:
-    """Return the total number of padding rows and columns."""
+    """Return the number of padding rows plus the number of padding columns."""
     windows = (op.rows, op.columns)
     return sum(window.before + window.after for window in windows)

@@ -39,5 +39,5 @@ def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
 
 
 def _covers_inputs(window: Window) -> bool:
-    """Return whether taps are contiguous and every window has at least one tap inside the input."""
+    """Return whether taps are contiguous and each window on the axis has a tap inside the input."""
     return window.dilation == 1 and max(window.before, window.after) < window.size

@@ -21,7 +21,7 @@ _EVEN_THEN_ODD = [0, 2, 1, 3]
 
 
 def fours(channels: int) -> Int64s:
-    """Return the channels of each group of four, with shape (groups, 4).
+    """Return the indices of the channels of each group of four, with shape (groups, 4).
 
     If 4 does not divide `channels`, the last group overlaps the one before.
 
@@ -33,7 +33,7 @@ def fours(channels: int) -> Int64s:
 
 
 def packed_weights(weights: Int64s) -> Table:
-    """Return weights of shape (channels, taps), reordered to (groups of four, taps, channels)."""
+    """Return weights of shape (channels, taps) in the order (group of 4 channels, tap, channel)."""
     quads = weights.reshape(-1, QUAD, weights.shape[1])
     return Table.of(quads.swapaxes(1, 2).astype(np.int8).ravel())
 

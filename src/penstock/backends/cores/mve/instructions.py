@@ -30,33 +30,37 @@ outputs and tap."""
 
 
 def convolution(pixels: int, outputs: int, steps: int, gather: int, *, signed: bool) -> int:
-    """Return the instructions of a convolution with `outputs` output channels.
+    """Return the number of instructions of a convolution with `outputs` output channels.
 
     pixels: number of output pixels.
     steps: number of vectors of 16 bytes that hold a window.
-    gather: instructions that copy all windows to scratch; 0 if they are read in place.
+    gather: number of instructions that copy all windows to scratch; 0 if windows are read in place.
     signed: whether the requantisation form corrects negative accumulators."""
     tile = TILE + TILE_STEP * (steps - 1) + TILE_CORRECTIONS * signed
     return -(-pixels // 2) * (PAIR + -(-outputs // 4) * tile) + gather
 
 
 def gathered_windows(pixels: int, rows: int, steps: int) -> int:
-    """Return the instructions that gather the windows of all pixels one by one.
+    """Return the number of instructions that copy the window of each output pixel to scratch.
 
-    A window has `rows` rows and occupies `steps` vectors of 16 bytes."""
+    pixels: number of output pixels.
+    rows: number of rows of a window.
+    steps: number of vectors of 16 bytes that hold a window."""
     return pixels * (GATHERED_WINDOW + GATHERED_ROW * rows + GATHERED_VECTOR * steps)
 
 
 def gathered_strips(copies: int, channels: int) -> int:
-    """Return the instructions that gather strips, pixel by pixel, in `copies` copies.
+    """Return the number of instructions that copy input pixels to strips in scratch, one by one.
 
-    A strip is a copy, with padding, of the input that the windows of one output row read.  A pixel
-    has `channels` bytes."""
+    A strip is a copy, with padding, of the input that the windows of one output row read.
+
+    copies: number of copied pixels.
+    channels: number of bytes of a pixel."""
     return copies * (STRIP + GATHERED_VECTOR * -(-channels // 16))
 
 
 def depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
-    """Return the instructions of a depthwise convolution.
+    """Return the number of instructions of a depthwise convolution.
 
     pixels: number of output pixels, or of pairs if the kernel computes two pixels together.
     blocks: number of blocks of sixteen channels.
@@ -66,21 +70,27 @@ def depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
 
 
 def fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) -> int:
-    """Return the instructions of a fully connected layer.
+    """Return the number of instructions of a fully connected layer.
 
-    `steps`: vectors of 16 bytes that hold the inputs of an output; `signed`: whether the
-    requantisation form corrects negative accumulators."""
+    batches: number of input vectors.
+    outputs: number of outputs per input vector.
+    steps: number of vectors of 16 bytes that hold an input vector.
+    signed: whether the requantisation form corrects negative accumulators."""
     eight = EIGHT + EIGHT_STEP * (steps - 1) + EIGHT_CORRECTIONS * signed
     return batches * (ROW + -(-outputs // 8) * eight)
 
 
 def weighted_sum(elements: int, rows: int) -> int:
-    """Return the instructions of a weighted sum of two tensors."""
+    """Return the number of instructions of a weighted sum of two tensors.
+
+    elements: number of elements of each tensor.
+    rows: number of rows of each tensor."""
     return -(-elements // 4) * FOUR + rows * SUM_ROW
 
 
 def average_pool(eights: int, rows: int, columns: int) -> int:
-    """Return the instructions of average pooling with windows of `rows` by `columns` taps.
+    """Return the number of instructions of average pooling.
 
-    `eights`: number of groups of eight outputs."""
+    eights: number of groups of eight output elements.
+    rows, columns: numbers of rows and columns of a window."""
     return eights * (POOL_EIGHT + rows * (POOL_ROW + POOL_TAP * columns))

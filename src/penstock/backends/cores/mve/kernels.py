@@ -77,16 +77,16 @@ def _with_vectors(op: Op, site: Site) -> Kernel | None:
 
 
 def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int] | None:
-    """Return the weights and requantisation form of an operator, and the form's fraction bits.
+    """Return an operator's layer, and by how many bits its requantisation shifts accumulators left.
 
-    `order`: the output channels in the kernel's order.  Returns None if no number of fraction bits
-    in `FRACTION_BITS` yields a form that is proved bit-exact for all channels."""
+    `order`: indices of output channels in the kernel's order.  Returns None if no number of bits in
+    `FRACTION_BITS` yields a requantisation form that is proved bit-exact for all channels."""
     found = ((certified_layer(op, site, bits, order), bits) for bits in FRACTION_BITS)
     return next(((layer, bits) for layer, bits in found if layer is not None), None)
 
 
 def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
-    """Return the shared requantisation parameters; accumulators are shifted left by `bits`."""
+    """Return the scaling parameters (name, value); accumulators are shifted left by `bits`."""
     form = layer.form
     return (
         ("least", layer.least),
@@ -154,7 +154,7 @@ def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps:
     """Return the number of instructions that copy the inputs of all windows to scratch.
 
     If `strip_columns` is 0, each window is copied separately, to `steps` vectors of 16 bytes.  Else
-    the windows of an output row share a padded copy that is `strip_columns` columns wide."""
+    the windows of an output row share a padded copy ("strip") of `strip_columns` input columns."""
     images, height, width, _ = site.output.shape
     if strip_columns:
         copies = images * height * op.rows.size * strip_columns
@@ -179,7 +179,7 @@ def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], step
     """Return the exclusive upper bound of output columns whose windows can be read in place.
 
     Such a window is contiguous, and the `steps` vectors that contain it end inside the input row.
-    The result is 0 if there are none.  `shape` is the shape of the input."""
+    The result is 0 if there is no such column.  `shape`: that of the input."""
     if op.rows.size > 1:
         return 0
     last = shape[2] - -(-steps * VECTOR // shape[3])
@@ -187,15 +187,15 @@ def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], step
 
 
 def _inner_range(window: Window, extent: int) -> tuple[int, int]:
-    """Return the half-open range of outputs whose windows are inside `extent` input elements."""
+    """Return the half-open range of outputs whose windows are inside an axis of `extent` inputs."""
     lower = -(-window.before // window.stride)
     return lower, max(0, (extent - window.extent + window.before) // window.stride + 1)
 
 
 def _packed_weights(weights: Int64s, together: int) -> Table:
-    """Return weights of shape (channels, taps), padded with zeros and reordered.
+    """Return weights of shape (channels, taps), padded with zeros to whole groups and vectors.
 
-    Order: groups of `together` channels, vectors of 16 taps, channels of a group, taps."""
+    Axes of the result: group of `together` channels, vector of 16 taps, channel in group, tap."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // together) * together, -(-taps // VECTOR) * VECTOR), np.int8)
     padded[:channels, :taps] = weights
@@ -279,7 +279,7 @@ def _together(op: DepthwiseConv2D, site: Site) -> int:
 
 
 def _blocks(channels: int) -> Int64s:
-    """Return the channels of each block of sixteen, with shape (blocks, 16).
+    """Return the indices of the channels of each block of sixteen, with shape (blocks, 16).
 
     If 16 does not divide `channels`, the last block overlaps the one before.  If there are only
     eight channels, the only block contains each channel twice.
@@ -293,9 +293,9 @@ def _blocks(channels: int) -> Int64s:
 
 
 def _pairs_fit(weights: Int64s) -> bool:
-    """Return whether w0 * x0 + w1 * x1 fits 16 bits for all pairs of taps and int8 inputs x0, x1.
+    """Return whether w0 * x0 + w1 * x1 fits 16 bits for all weight pairs and int8 inputs x0, x1.
 
-    `weights`: of shape (channels, 9).  Taps 0 to 7 form four pairs; the last tap is alone."""
+    `weights`: of shape (channels, 9).  Weights 0 to 7 of a channel form four pairs (w0, w1)."""
     pairs = weights[:, : NINE - 1].reshape(-1, 2)
     lower, upper = reachable(pairs, np.zeros(len(pairs), np.int64), -128, 128)
     return bool(lower.min() >= -(2**15) and upper.max() <= 2**15)
@@ -304,8 +304,8 @@ def _pairs_fit(weights: Int64s) -> bool:
 def _packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
     """Return weights and requantisation constants of each block of sixteen channels.
 
-    Shape: (blocks, bytes).  A block has the weights tap by tap, then offsets, corrections (if
-    `Form.corrects`) and factors, then one base per four channels."""
+    Shape: (blocks, bytes).  A block has sixteen weights per tap, then int32 words: offsets,
+    corrections (if `Form.corrects`), factors, and one base per four channels."""
     weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
     lanes = layer.weights.reshape(-1, VECTOR, NINE)
     weights[:, :, LANES] = lanes.swapaxes(1, 2)
@@ -315,9 +315,9 @@ def _packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
 
 
 def _runs(op: DepthwiseConv2D, site: Site) -> int:
-    """Return how often the kernel computes the addresses of taps.
+    """Return the number of runs of pixels for which tap addresses are computed only once.
 
-    It does so once for all inner pixels of a row (`_inner_range`), and once per other pixel."""
+    Pixels of a row with windows inside the input are a run; any other pixel is a run of its own."""
     images, height, width, _ = site.output.shape
     _, rows, columns, _ = site.inputs[0].shape
     top, bottom = _inner_range(op.rows, rows)

@@ -40,20 +40,23 @@ POOL_ROW, POOL_TAP = 16, 4
 def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
     """Return the cycles of the dot products of two pixels with all channels, requantised.
 
-    words, blocks, groups: numbers of words, of blocks of words, and of pairs of channels that the
-        weights consist of (`PackedPairs`).
+    words: number of words of weights; a word has two taps of two channels.
+    blocks: number of blocks of words; the kernel sums the products of a block in 16 bits.
+    groups: number of pairs of channels.
     signed: whether the requantisation form corrects some accumulators."""
     outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)
     return words * WORD + blocks * BLOCK + groups * outputs
 
 
 def gathered_windows(rows: int, row_bytes: int, copied_bytes: int) -> float:
-    """Return the cycles of gathering the windows of two pixels and writing constant channels.
+    """Return the cycles of gathering the windows of two output pixels in scratch memory.
+
+    If some output channels have the same value for every input, the cycles include copying a
+    precomputed pixel with these values to both output pixels.
 
     rows: number of rows of a window.
     row_bytes: size of a window row.
-    copied_bytes: size of an output pixel if the layer has constant channels, whose values the
-        kernel writes by copying a whole pixel; otherwise 0."""
+    copied_bytes: size of the precomputed pixel; 0 if there is none."""
     pair = PIXELS + rows * (WINDOW_ROW + INPUT * row_bytes)
     return pair + (CONSTANT_PIXELS + CONSTANT_BYTE * copied_bytes) * bool(copied_bytes)
 
@@ -66,17 +69,21 @@ def gathered_lines(lines: int, columns: int, row_bytes: int) -> float:
 
 
 def depthwise(channels: int, taps: int, *, signed: bool) -> float:
-    """Return the cycles of two pixels of a depthwise convolution.
+    """Return the cycles of two output pixels of a depthwise convolution.
 
-    `signed`: whether the requantisation form corrects some accumulators."""
+    channels: number of channels of a pixel.
+    taps: number of taps of a window.
+    signed: whether the requantisation form corrects some accumulators."""
     channel = TAPS_CHANNEL if taps == 9 else OTHER_CHANNEL + OTHER_TAP * taps
     return TAPS_PIXELS + channels * (channel + OUTPUTS + CORRECTIONS * signed)
 
 
 def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> int:
-    """Return the cycles of a fully connected layer with `depth` inputs per output.
+    """Return the cycles of a fully connected layer.
 
-    `signed`: whether the requantisation form corrects some accumulators."""
+    batches: number of input vectors, of `depth` elements each.
+    outputs: number of outputs per input vector.
+    signed: whether the requantisation form corrects some accumulators."""
     fours, rest = divmod(depth, 4)
     group = FOUR_INPUTS * fours + REST_INPUT * rest + FOUR_OUTPUTS
     group += 4 * (OUTPUTS + CORRECTIONS * signed)
@@ -84,10 +91,12 @@ def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> 
 
 
 def weighted_sum(elements: int, rows: int) -> int:
-    """Return the cycles of a weighted sum of two tensors."""
+    """Return the cycles of a weighted sum of two tensors of `elements` elements in `rows` rows."""
     return round(elements * ELEMENT + rows * SUM_ROW)
 
 
 def average_pool(outputs: int, rows: int, columns: int) -> int:
-    """Return the cycles of portable average pooling with windows of `rows` by `columns` taps."""
+    """Return the cycles of portable average pooling of `outputs` output elements.
+
+    A window has `rows` by `columns` taps."""
     return outputs * rows * (POOL_ROW + POOL_TAP * columns)

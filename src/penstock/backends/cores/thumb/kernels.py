@@ -67,12 +67,12 @@ def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
     """Return constants with which a layer is requantised without 64-bit products.
 
     They are proved to yield the outputs of the reference for every accumulator that can occur.  If
-    there are none for some channel, the certificate has no form."""
+    a channel has no such constants, the `form` of the certificate is None."""
     return certify_clamped(variable_channels(op, site))
 
 
 def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
-    """Return the weights and requantisation of an operator.
+    """Return the weights and requantisation of an operator's layer.
 
     Returns None if the requantisation is not proved bit-exact for all channels, or if the sum of a
     channel's absolute weights reaches `MOST_WEIGHT_SUM`."""
@@ -202,7 +202,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
-    """Return the number of pixels for which the kernel computes the addresses of taps.
+    """Return the number of pixels for which the kernel finds (computes) the addresses of taps.
 
     These are the first pixel of each run of inner pixels, and all pixels outside such runs.  Inner
     pixels are those whose windows are entirely inside the input."""
@@ -254,10 +254,10 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _contiguous_columns(columns: Window, extent: int) -> tuple[tuple[str, int], ...]:
-    """Return the parameters `inner_lower` and `inner_upper` of a kernel.
+    """Return the kernel parameters (name, value) `inner_lower` and `inner_upper`.
 
     They are the half-open range of output columns whose window rows are contiguous and entirely
-    inside an input row of `extent` pixels."""
+    inside an input row of `extent` pixels; 0 and 0 with dilation."""
     if columns.dilation > 1:
         return ("inner_lower", 0), ("inner_upper", 0)
     return inner_columns(columns, extent)

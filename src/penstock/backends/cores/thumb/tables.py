@@ -26,7 +26,7 @@ _NO_WORD_BYTES, _WORD_BYTES = -24, -32
 class ThumbLayer:
     """A layer whose requantisation is proved bit-exact: it yields the outputs of the reference.
 
-    weights      (channels, taps)
+    weights      (channels, taps); taps are the elements of a window, row by row
     bias         (channels,), corrected for the zero point of the input
     form         requantisation form of all channels
     is_constant  for each channel, whether its output is the same for every input; its weights are 0
@@ -43,11 +43,13 @@ class ThumbLayer:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the form corrects some accumulators, so that scales contain corrections."""
+        """Whether the form corrects some accumulators; only then do scales contain corrections."""
         return self.form.corrects
 
     def scale(self, channel: int) -> bytes:
-        """Return the bias and the form's constants of a channel as little-endian 32-bit words."""
+        """Return the scale of the channel with index `channel` as little-endian int32 words.
+
+        It consists of the channel's bias and its constants of the requantisation form."""
         form = self.form
         bias = self.bias[channel] - form.origin[channel]
         correction = (form.turn[channel], form.correction[channel]) if self.is_signed else ()
@@ -74,18 +76,19 @@ class PackedPairs:
 
 
 def by_taps(layer: ThumbLayer) -> bytes:
-    """Return the weights and the scale of each channel in turn.
+    """Return, for each channel in turn, one weight byte per tap and then the channel's scale.
 
-    The weights of a channel are padded with zeros to whole words."""
+    Weights are in row-major order of the window, padded with zeros to a multiple of four bytes."""
     taps = layer.weights.shape[1]
     weights = np.pad(layer.weights, ((0, 0), (0, -taps % _WORD))).astype(np.int8)
     return b"".join(w.tobytes() + layer.scale(channel) for channel, w in enumerate(weights))
 
 
 def by_rows(layer: ThumbLayer) -> bytes:
-    """Return, for every four channels, their weights for each input in turn, then their scales.
+    """Return, for every four channels, rows of weight bytes and then the scales of the channels.
 
-    If 4 does not divide the number of channels, the last channel is repeated."""
+    There is a row for each input, with the weights of the four channels for this input.  If 4 does
+    not divide the number of channels, the last channel is repeated."""
     count = len(layer.weights)
     content = bytearray()
     for begin in range(0, count, _WORD):
@@ -96,11 +99,11 @@ def by_rows(layer: ThumbLayer) -> bytes:
 
 
 def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
-    """Return the weights and scales of all channels but constant ones, two channels at a time.
+    """Return the weights and scales of pairs of channels with similar sums of absolute weights.
 
-    Channels with similar sums of absolute weights are paired.  The kernel adds products in 16 bits
-    within a block of taps and in 32 bits across blocks.  Returns None if even the products of two
-    taps may exceed 16 bits."""
+    Channels whose output is the same for every input are omitted.  The kernel adds products in 16
+    bits within a block of taps and in 32 bits across blocks.  Returns None if even the sum of the
+    products of two taps may exceed 16 bits."""
     content, blocks, words = bytearray(), 0, 0
     pairs = list(_pairs(layer))
     for pair in pairs:
@@ -117,10 +120,10 @@ def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
 
 
 def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
-    """Sort the channels by the sum of their absolute weights, and yield neighbours as pairs.
+    """Yield the indices of two channels at a time, in the order of their sums of absolute weights.
 
-    Constant channels are omitted.  If the number of the others is odd, the last one is paired with
-    itself."""
+    Channels whose output is the same for every input are omitted.  If the number of other channels
+    is odd, the last one is paired with itself."""
     sums = np.abs(layer.weights).sum(axis=1)
     active = sorted(
         np.flatnonzero(~np.array(layer.is_constant)).tolist(), key=lambda c: int(sums[c])
@@ -130,11 +133,11 @@ def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
 
 
 def block_sizes(weights: Int64s) -> list[int] | None:
-    """Return the number of words (two taps each) in each block of a pair of channels.
+    """Divide the weights of two channels into blocks, and return the number of words of each block.
 
-    `weights`: of shape (2, taps).  Blocks are as long as possible, at most `MOST_WORDS` words, such
-    that the sum of products of each channel in a block fits 16 bits for all int8 inputs.  Returns
-    None if the sum of a single word does not fit.
+    `weights`: of shape (2, taps).  A word has two taps of both channels.  Blocks are as long as
+    possible, at most `MOST_WORDS` words, such that each channel's sum of products in a block fits
+    16 bits for all int8 inputs.  Returns None if the sum of a single word does not fit.
 
     >>> block_sizes(np.array([[127, 127, 127, 1], [0, 0, 0, 0]]))
     [1, 1]
@@ -155,11 +158,13 @@ def block_sizes(weights: Int64s) -> list[int] | None:
 
 
 def _blocks(weights: Int64s, sizes: Sequence[int]) -> bytes:
-    """Return the packed weights of a pair of channels, without scales.
+    """Return the packed weights of two channels, divided into blocks, without scales.
 
-    `weights`: of shape (2, taps); `sizes`: the number of words of each block.  The first word of a
-    block is followed by a branch offset, by which the kernel jumps into its code, unrolled for
-    `MOST_WORDS` words, so that it processes as many words as the block has."""
+    weights: of shape (2, taps).
+    sizes: the number of words of each block; a word has two taps of both channels.
+
+    A branch offset follows the first word of a block.  The kernel's code is unrolled for
+    `MOST_WORDS` words; jumping by the offset skips the code for words that the block lacks."""
     words = weights.reshape(2, -1, 2).transpose(1, 2, 0).astype(np.int8)
     content, begin = bytearray(), 0
     for size in sizes:

@@ -76,7 +76,8 @@ class NamedPattern:
     """A pattern with its name and an optional predicate that its matches must satisfy.
 
     The predicate receives a match as a composite node.  It returns True to accept the match, and
-    False or a string with the reason to refuse it.  Messages quote its docstring."""
+    False or a string with the reason to refuse it.  Messages quote the predicate's
+    docstring."""
 
     name: str
     pattern: Pattern
@@ -85,7 +86,7 @@ class NamedPattern:
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """A kernel that an accelerator provides for one composite.
+    """A kernel that an accelerator provides for one composite (matched nodes as a single node).
 
     `condition`: True if the kernel can run the composite, else False or the reason as a string."""
 
@@ -119,8 +120,8 @@ class Codegen(Brief):
     includes: C text at the beginning of the model's C file.
     replace_call_extern: returns the C text of a call, given the C texts of its arguments; None
         stands for NAME(arguments).
-    encoder: returns the command stream of a kernel call as bytes.
-    submit: the driver function that receives the command stream.
+    encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
+    submit: the driver function that receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs: the driver's header and its implementation for
         simulation."""
 
@@ -136,7 +137,7 @@ class Codegen(Brief):
 class OpenChoice:
     """An alternative to an accelerator: the same hardware with other attribute values.
 
-    Only attributes that the user did not set differ.
+    Only attributes whose choice the user left open, by setting no value, differ.
 
     text: the alternative as an argument of --accelerator.
     note: a consequence of the values, for messages; "" for none.
@@ -156,7 +157,9 @@ class Accelerator(Brief):
     strategies: functions that return kernels for matched sub-graphs.
     graph_passes, program_passes: passes, each with its phase.
     constraints: predicates that every match must satisfy.
-    merge_compiler_regions: whether adjacent composites share a region (`compiler_regions.py`).
+    codegen: how commands are generated.
+    merge_compiler_regions: whether adjacent composites that can run as one unit share a region
+        number.
     open_choices: alternatives to try if a network does not fit."""
 
     target: AcceleratorTarget
@@ -180,7 +183,9 @@ class Accelerator(Brief):
         return tuple(m for m in self.target.memories.values() if "arena" in m.holds)
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Accelerator:
-        """Return the accelerator with new sizes for the arenas that `sizes_bytes` names."""
+        """Return the accelerator with new sizes for some arenas.
+
+        sizes_bytes: the new sizes, by name of the arena."""
         arenas = {memory.name: memory for memory in resized(self.arenas, sizes_bytes)}
         target = replace(self.target, memories={**self.target.memories, **arenas})
         choices = tuple(

@@ -35,6 +35,7 @@ _HELP_COST = "return the cycles of one call that computes the given number of ou
 def broken_rule(rule: Rule, node: Node) -> str | None:
     """Return the reason why a rule refuses a composite node, or None if the rule accepts it.
 
+    A rule is a predicate or constraint of a backend; the reason begins with its docstring.
     Raises BackendError if the rule raises an exception or returns neither a Boolean nor a reason.
 
     >>> from penstock.ops.relu import SAMPLES
@@ -119,8 +120,8 @@ def cost_of(
 ) -> float:
     """Return the cycles of a call that computes `rows` output rows, according to `cost`.
 
-    `memories`: names of the memories of the inputs and the output
-    (`Offloaded.memory_assignment`).
+    `memories`: for each input and then the output, the name of the accelerator's memory that holds
+        it, or "" for any other memory; () if all are in other memories or nothing is known.
     `where`: the location that an error reports.
 
     Raises BackendError if `cost` raises an exception or returns no valid number of cycles.
@@ -167,7 +168,8 @@ def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
 def _checked_cycles(value: object, expression: str, where: str) -> float:
     """Return `value`, a number of cycles or MACs per cycle, as a float.
 
-    Raises BackendError if `value` is not a number, is negative, or is at least MOST_CYCLES.
+    Raises BackendError if `value` is not a number, is negative, or is at least MOST_CYCLES; the
+    error names the value by `expression`.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _bad_cost(f"{expression} is {_shortened(value)}, not a number", where)

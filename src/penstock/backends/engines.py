@@ -1,4 +1,4 @@
-"""Cycles of parts on their engines: the processor, or an accelerator."""
+"""Cycles of parts (nodes with their kernels) on their engines: processor or accelerator."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Engines:
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Return the cycles of computing the part's whole output, without the cost per call.
 
+        The cost per call is the cycles of a call that do not depend on its number of rows.
         `memory` None: all tensors are in the default memory region."""
         if part.kernel.cycles is None:
             return self.processor.work_cycles(part, memory)
@@ -39,7 +40,9 @@ class Engines:
         return max(0, self._cycles(part, rows, memory) - self.call_cycles(part, memory))
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the cost per call: the cycles of a call that do not depend on its rows."""
+        """Return the cost per call: the cycles of a call that do not depend on its rows.
+
+        `memory` None: all tensors are in the default memory region."""
         if part.kernel.cycles is None:
             return self.processor.call_cycles(part, memory)
         rows = row_count(part.output.type.shape)
@@ -51,7 +54,9 @@ class Engines:
     def cycles(
         self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
     ) -> int:
-        """Return the total cycles of several calls; `stripes` holds the output rows of each."""
+        """Return the total cycles of several calls; `stripes` holds the output rows of each.
+
+        `memory` None: all tensors are in the default memory region."""
         if part.kernel.cycles is None:
             return self.processor.cycles(part, stripes, memory)
         known = {rows: self._cycles(part, rows, memory) for rows in set(stripes)}
@@ -60,6 +65,7 @@ class Engines:
     def _cycles(self, part: Part, rows: int, memory: MemoryAssignment | None) -> int:
         """Return the cycles of an accelerator call that computes `rows` output rows.
 
+        `memory` None: all tensors are in the default memory region.
         Raises BackendError if the kernel's cost function fails."""
         asked = part.kernel.cycles
         assert asked is not None

@@ -43,7 +43,8 @@ def strategy_record(
 ) -> Strategy:
     """Return the strategy for the operator or pattern `op` that calls `function` of the backend.
 
-    `roofline`: cost model of implementations without a cost function; None: that of the chip."""
+    `level`: the priority of the strategy; higher levels are tried first.
+    `roofline`: cost model of implementations without a cost function; None: the chip's default."""
 
     def choose(node: Node, composite: Composite, target: AcceleratorTarget) -> list[Implementation]:
         offloaded = Offloaded(node, target)
@@ -73,8 +74,8 @@ def strategy_record(
 def strategy_attributes(main: Node, composite: Composite) -> dict[str, object]:
     """Return the attributes that a strategy function receives, by name.
 
-    These are the fields of the main operator and the attributes of the composite, which take
-    precedence."""
+    These are the fields of the main operator and the attributes of the composite.  If a field and
+    an attribute have the same name, the attribute takes precedence."""
     op = main.op
     own = {f.name: getattr(op, f.name) for f in fields(op)} if is_dataclass(op) else {}
     return {**own, **dict(composite.attributes)}
@@ -84,7 +85,9 @@ def strategy_attributes(main: Node, composite: Composite) -> dict[str, object]:
 class _BoundImplementation:
     """An implementation as the backend describes it, bound to one composite.
 
-    `cost`: the described cost function, or else that of the roofline model."""
+    `offloaded`: the composite.
+    `described`: the implementation.
+    `cost`: its cost function, or that of the roofline model if it has none."""
 
     offloaded: Offloaded
     described: DescribedImplementation
@@ -96,8 +99,8 @@ class _BoundImplementation:
     def condition(self) -> bool | str:
         """Return True if the implementation can run the composite; otherwise the reason, or False.
 
-        If the backend's condition is not True, it is the result.  Otherwise, the result depends on
-        whether the element types are supported."""
+        If the backend's condition is False or a reason, this is the result.  If the condition is
+        True, the result depends on whether the element types are supported."""
         stated = self.described.condition
         return self._type_mismatch() or True if stated is True else stated
 
@@ -132,7 +135,7 @@ class _BoundImplementation:
         )
 
     def placed(self, call: PlacedCall) -> Breakdown:
-        """Return the cost of a call whose tensors have addresses.
+        """Return the cost of a placed call, that is, one whose tensors have addresses.
 
         Raises BackendError if `placed_cost` fails or returns no valid Breakdown."""
         function = self.described.placed_cost
@@ -143,6 +146,8 @@ class _BoundImplementation:
     def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
         """Return the cost of a call that computes `rows` output rows and also copies constants.
 
+        The tensors of the call have no addresses yet.
+
         fillings: the copies, each with its size and whether this call or a later one reads it.
 
         Raises BackendError if `filled_cost` fails or returns no valid Breakdown."""
@@ -152,9 +157,9 @@ class _BoundImplementation:
         return breakdown_of(function, (self.offloaded, rows, fillings), said, self.where)
 
     def prefetch(self) -> ConstantPrefetch | None:
-        """Return the constants to prefetch; None for none.
+        """Return the part of a table to prefetch; None for none.
 
-        Raises BackendError if they are not part of one of the implementation's tables."""
+        Raises BackendError if it is not part of one of the implementation's tables."""
         if self.described.prefetch is None:
             return None
         with backend_code("prefetch function", self.where):
@@ -197,9 +202,10 @@ class _BoundImplementation:
         """Return the cost function with memoisation.
 
         Its arguments are the number of output rows and, for each input and then the output, the
-        name of the memory that holds it (`Offloaded.memory_assignment`).  The results are not
-        validated.  They are cached in plain dictionaries, because kernels are pickled for worker
-        processes."""
+        name of the accelerator's memory that holds it, or "" for any other memory; the second one
+        is () if all are in other memories.  The function returns the cycles of a call, which are
+        not validated.  Results are cached in plain dictionaries, because kernels are pickled for
+        worker processes."""
 
         asked: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
         known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
@@ -232,7 +238,7 @@ class _BoundImplementation:
         return found
 
     def scratch_bytes(self) -> int:
-        """Return the bytes of working memory.
+        """Return the bytes of working memory that a call needs.
 
         Raises BackendError if the backend's `scratch_bytes` function returns no valid number."""
         value = self.described.scratch_bytes
@@ -249,7 +255,7 @@ class _BoundImplementation:
         return found
 
     def tables(self) -> dict[str, Array]:
-        """Return the tables by name.
+        """Return the tables, which are the kernel's arrays computed at compile time, by name.
 
         Raises BackendError if the backend's `tables` function returns no mapping to integer
         arrays."""

@@ -31,7 +31,9 @@ from penstock.program.program import (
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor in memory, with the addresses that commands use for it."""
+    """A tensor in memory, with the addresses that commands use for it.
+
+    view: the type of the tensor, its buffer, its offset there, and the placement of its rows."""
 
     view: View
 
@@ -88,9 +90,9 @@ class KernelCall(Offloaded):
     operands: the inputs of the composite, in order.
     result: the output of the composite.
     rows: the largest number of rows that a call computes.
-    places: the buffer of each table of the kernel, by the table's name.
-    scratch_buffer: the buffer of the working memory; None if the kernel requests none.
-    prefetch_buffer: the buffer of prefetched constants; None if the kernel prefetches none.
+    places: the name of the buffer of each table of the kernel, by the table's name.
+    scratch_buffer: name of the buffer of the working memory; None if the kernel requests none.
+    prefetch_buffer: name of the buffer of prefetched constants; None if there are none.
     first, end: the call computes rows [first, end) of the output; both are expressions, since they
         vary from call to call."""
 
@@ -105,8 +107,9 @@ class KernelCall(Offloaded):
     end: Expr = END
 
     def operand(self, k: int) -> Operand:
-        """Return input `k` of the main node.
+        """Return input `k` of the main node, with its addresses.
 
+        The main node is by default that with the most multiply-accumulates.
         Raises IndexError if there is no such input, and ValueError if it is not an input of the
         composite but computed within it."""
         names = [value.name for value in self.main.inputs]
@@ -209,7 +212,17 @@ def offloading_kernel(
 ) -> Kernel:
     """Return the kernel `name` for a composite, with the commands that `compute` returns.
 
-    The keyword arguments become the fields of the same names in the result (`Kernel`)."""
+    cycles: cycles of a call, given its number of output rows and, for each input and then the
+        output, its memory: a name, or "" for the default one; () if all are in the default one.
+    traffic: bytes that a call for output rows [first, end) moves, by name of the data.
+    tables: arrays computed at compile time, by name.
+    by_rows: whether a call may compute any interval of rows.
+    scratch_bytes: working memory of a call.
+    folded: indices of the composite's constant inputs that no command reads.
+    alignment_bytes: alignment of the rows of inputs and output.
+    prefetch: the part of a table that is copied before the first call.
+    placed: cost of a call whose tensors have addresses.
+    filled: cost of a call that also copies constants, before addresses are known."""
 
     def body(
         inputs: tuple[View, ...],

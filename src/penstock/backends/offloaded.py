@@ -131,11 +131,14 @@ class Offloaded:
         return layer.stripe(layer.axes[row_axis(len(shape))].name, rows)
 
     def macs(self, rows: int) -> int:
-        """Return the nominal multiply-accumulates of the first `rows` rows of the output."""
+        """Return the multiply-accumulates, on padding too, of the first `rows` output rows."""
         return self.work(rows).macs
 
     def work(self, rows: int) -> Work:
-        """Return the work of computing the first `rows` rows of the output."""
+        """Return the work of computing the first `rows` rows of the output.
+
+        It consists of the numbers of multiply-accumulates, of output elements computed by other
+        arithmetic, and of executions of the innermost loop."""
         return self.node.op.work(self.node.site, self._first(rows))
 
     def bytes(self, rows: int) -> int:

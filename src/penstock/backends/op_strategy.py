@@ -58,7 +58,19 @@ StrategyFunction = Callable[
 class DescribedImplementation:
     """An implementation as a backend describes it.
 
-    The fields are the arguments of `OpStrategy.add_implementation`, which documents them."""
+    compute: returns the commands of a call.
+    cost: cycles of a call; None for the roofline model.
+    traffic: bytes that a call moves, by name of the data; None if not stated.
+    condition: True if the implementation can run the composite, else False or the reason.
+    tables: arrays computed at compile time, by name, or a function that returns them.
+    by_rows: whether a call may compute any interval of rows.
+    scratch_bytes: working memory of a call, or a function that returns its size.
+    folded: indices of the main operator's constant inputs that no command reads.
+    alignment_bytes: alignment of the rows of inputs and output.
+    prefetch: returns the constants to copy before the first call; None to copy none.
+    placed_cost: cost of a call whose tensors have addresses.
+    filled_cost: cost of a call that also copies constants, before addresses are known.
+    element_types: supported types of inputs and output; None for int8, and int32 for biases."""
 
     name: str
     compute: Compute

@@ -14,11 +14,11 @@ class OperatorFacts:
     """An operator's definition, and the names that a backend may use for it and its properties.
 
     operator: the name in penstock.
-    definition: its function, and shapes and types of its tensors, as its file states them.
+    definition: text that states its function, and the shapes and types of its tensors.
     names: names that `is_op` and strategies accept.
     attributes: attributes that `has_attr` accepts.
-    parameters: keys of `Offloaded.parameters`, for constraints, costs and kernels.
-    tables: keys of `Offloaded.tables`, likewise."""
+    parameters: names of its integer parameters, the keys of `Offloaded.parameters`.
+    tables: names of its array parameters, the keys of `Offloaded.tables`."""
 
     operator: str
     definition: str

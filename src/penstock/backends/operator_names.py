@@ -41,10 +41,10 @@ Kind = type[Op] | Fused
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """An operator that a name denotes, and the restrictions under which the name denotes it.
+    """One sense of a name: an operator, and restrictions on the nodes that the name denotes.
 
     kind: the class of the operator, or an operator that penstock fuses into layers (`Fused`).
-    attributes: values that attributes of the node's operator must have.
+    attributes: (name, value) pairs of attributes that the node's operator must have.
     condition: a predicate of operator and site that must hold; None for no condition."""
 
     kind: Kind

@@ -1,8 +1,9 @@
-"""Packing: channel-blocked tensors between the composites of an engine.
+"""Packing: tensors stored in blocks of channels between the composites of an engine.
 
-Nodes that unpack the inputs and pack the output become part of each composite.  Its nodes thus
-still define the exact arithmetic, while its kernel reads and writes channel blocks.  At the border
-to other engines, the CPU packs or unpacks each tensor once, whatever the number of its readers.
+Nodes that unpack the inputs and pack the output become part of each composite.  The nodes of
+the composite thus still define the exact arithmetic, while its kernel reads and writes blocks.  At
+the border to other engines, the CPU packs or unpacks each tensor once, whatever the number of its
+readers.
 
     CPU           x ------------> x/packed                y/packed ----> y
     composite     x/packed -> x/image -> layer -> y/image -> y/packed
@@ -46,8 +47,11 @@ def packed(
 
 @dataclass
 class _Packing:
-    """State of the rewrite.  The first five fields are the arguments of `packed`.
+    """State of the rewrite of a graph by `packed`.
 
+    pack: the number of channels in a block.
+    borders: whether tensors that other engines produce or consume are packed, too.
+    least_channels: the fewest channels of a composite's output that is packed without `borders`.
     nodes: the nodes emitted so far.
     packed_values: the packed form of a value, by the name of the value.
     """
@@ -68,7 +72,8 @@ class _Packing:
     def take(self, node: Node) -> None:
         """Append `node` to the emitted nodes.
 
-        A packable composite is first rewritten to read and write packed values."""
+        A composite of the engine is first rewritten to read and write packed values, unless an
+        input or its output has a type or shape that cannot be packed."""
         if not self._is_packable(node):
             self.nodes.append(node)
             return
@@ -136,9 +141,9 @@ def _is_image(type: TensorType) -> bool:
 
 
 def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    """Return the nodes that reshape a value to an image, pad its channels with 0, and pack it.
+    """Return the nodes that reshape a value to NHWC, pad its channels with 0, and pack it.
 
-    The names of new values differ from those in `taken`.
+    pack: the number of channels in a block.  The names of new values differ from those in `taken`.
     """
     *_, channels = value.type.shape
     steps: list[tuple[str, Op]] = []
@@ -153,7 +158,10 @@ def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
 
 
 def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    """Return the nodes that compute `value` from its packed form `packs`."""
+    """Return the nodes that compute `value` from its packed form `packs`.
+
+    pack: the number of channels in a block.  The names of new values differ from those in `taken`.
+    """
     *_, channels = value.type.shape
     image = value.type.shape if value.type.rank == 4 else (1, 1, 1, channels)
     steps: list[tuple[str, Op]] = [("whole", UnpackChannels(-(-channels // pack)))]

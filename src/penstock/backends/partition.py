@@ -62,8 +62,8 @@ def partition(
     Patterns claim nodes in order of registration, each from the outputs upwards, the largest match
     first.  A match is refused if one of its nodes is already claimed, if a node outside reads an
     intermediate value, if an operator does not support its element types, or if the predicate or a
-    constraint refuses it.  With `merge`, adjacent composites share a region number
-    (`compiler_regions.py`).  Raises BackendError if a function of the backend fails.
+    constraint refuses it.  With `merge`, adjacent composites that can run as one unit share a
+    region number.  Raises BackendError if a function of the backend fails.
     """
     search = _Search(graph, engine)
     for named in patterns:
@@ -174,8 +174,9 @@ class _Search:
     def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:
         """Make a composite of the first admissible match of a pattern that ends with `node`.
 
-        Matches that are not admissible leave a reason in `refused`, except those that overlap an
-        earlier composite."""
+        A match is admissible unless it overlaps an earlier composite, an intermediate value is used
+        outside the match, or a rule refuses it.  In the last two cases, `refused` gets the reason
+        for each node that has none of at least the same rank."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
@@ -205,12 +206,13 @@ class _Search:
         }
 
     def _outside_use(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
-        """Return a refusal (rank, reason) if an intermediate value of a match is used outside it.
+        """Return a refusal (1, reason) if an intermediate value of a match is used outside it.
 
-        Returns None if there is no such value.
+        Returns None if there is no such value.  1 is the rank of the reason: users see a reason
+        of the highest rank.
 
         names: the names of the nodes of the match.
-        last: the node that computes its output, which may be used outside."""
+        last: the node that computes the match's output, which may be used outside."""
         for name in sorted(names - {last.name}, key=self.position.__getitem__):
             if name in self.outputs:
                 return 1, f'matches, but "{name}" within it is an output of the network'
@@ -222,10 +224,11 @@ class _Search:
     def _broken_rule(
         self, names: frozenset[str], named: NamedPattern, rules: Sequence[Rule]
     ) -> tuple[int, str] | None:
-        """Return a refusal (rank, reason) if a match of the pattern `named` breaks a rule.
+        """Return a refusal (2, reason) if a match of the pattern `named` breaks a rule.
 
-        Returns None if the match is accepted.  The rules are, in this order: operators support the
-        element types of their nodes, the predicate of the pattern holds, and `rules` hold.
+        Returns None if the match is accepted.  2 is the rank of the reason: users see a
+        reason of the highest rank.  The rules are, in this order: operators support the element
+        types of their nodes, the predicate of the pattern holds, and `rules` hold.
 
         names: the names of the nodes of the match."""
         node = self._composite(names, named.name)
@@ -319,7 +322,9 @@ def _no_strategy(name: str, mains: Iterable[Node], accelerator: Accelerator) -> 
 
 
 def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
-    """Return the composite node with its kernels, or the reason why it has none."""
+    """Return the composite node with its preferred, fallback and prefetching kernels.
+
+    If the accelerator has no preferred kernel for it, return the reason."""
     composite = node.op
     assert isinstance(composite, Composite)
     strategies = _strategies(composite, accelerator)

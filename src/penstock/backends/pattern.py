@@ -133,7 +133,9 @@ class Either(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Having(Pattern):
-    """Matches whatever `pattern` matches, if its last operator has these attribute values."""
+    """Matches whatever `pattern` matches, if its last operator has these attribute values.
+
+    attributes: (name, value) pairs; nested attributes have dotted names."""
 
     pattern: Pattern
     attributes: Attributes
@@ -233,7 +235,7 @@ def _check_biased(pattern: object, where: str) -> None:
     """Raise BackendError unless `pattern`, the first argument of bias_add, can end with a layer.
 
     A layer is an operator with a bias input.  A wildcard does not suffice, since it matches only
-    values of the graph, and the sum before the bias is none."""
+    values of the graph, and a layer's sum before its bias is no such value."""
     assert isinstance(pattern, Pattern)
     biased = {name: op for name, op in operators().items() if op.BIAS_INPUT is not None}
     last = [p.name for p in last_operators(pattern) if isinstance(p, Operator)]
@@ -249,10 +251,11 @@ def _check_biased(pattern: object, where: str) -> None:
 
 
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
-    """Raise BackendError for an attribute that no operator at the end of the pattern has.
+    """Raise BackendError for an attribute that no possible last operator of a match has.
 
-    It is also an error if an attribute is an enumeration without the given member.  A pattern that
-    may end with a wildcard or a constant is not checked."""
+    There are several possible last operators if the pattern has alternatives.  It is also an error
+    if an attribute is an enumeration without the given member.  A pattern is not checked if its
+    matches may end with a wildcard or a constant."""
     last = tuple(last_operators(pattern))
     if not all(isinstance(p, Operator) for p in last):
         return

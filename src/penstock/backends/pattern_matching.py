@@ -62,6 +62,7 @@ _Bindings = frozenset[tuple[Pattern, _Term]]
 class _Stage:
     """One of the operators that a node computes in sequence.
 
+    kind: the operator's class, or the Relay operator that penstock fuses into layers.
     arguments: the permitted lists of operands, for example with and without a bias."""
 
     kind: Kind
@@ -73,7 +74,8 @@ class _Match:
     """A match of a pattern or of part of one.
 
     claimed: the names of its nodes.
-    bindings: the term that each repeated pattern has matched."""
+    bindings: pairs of a repeated pattern and the value or intermediate result (term) that it has
+        matched."""
 
     claimed: frozenset[str]
     bindings: _Bindings
@@ -84,7 +86,8 @@ class _Search:
     """Search for matches, with memoisation because nested alternatives repeat sub-searches.
 
     producers: the node that computes a value, by the value's name.
-    repeated: patterns that occur more than once and must match the same term each time.
+    repeated: patterns that occur more than once and must match the same value or intermediate
+        result (term) each time.
     known: the memoised results of `match`."""
 
     producers: Mapping[str, Node]
@@ -161,7 +164,7 @@ class _Search:
     def _argument_matches(
         self, pattern: Operator, operands: tuple[_Term, ...], found: _Match
     ) -> Iterable[_Match]:
-        """Return the extensions of the match `found` in which all operands match as well.
+        """Return the extensions of `found` in which `operands` match the arguments of `pattern`.
 
         Names that begin with "qnn." are Relay's quantised operators.  Their arguments end with
         scales and zero points, which are no operands in penstock and match as constants."""

@@ -1,4 +1,4 @@
-"""Creation of the parts of a graph, and a linear model of their cycles on a processor."""
+"""Parts of a graph (nodes with engine and kernels), and their cycles on a processor."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class Processor:
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Return the cycles of computing the part's whole output, without the cost per call.
 
-        They are `Kernel.work_cycles`, if the kernel states them; otherwise, the result is a linear
-        function of the numbers of MACs, elements and loops."""
+        The cost per call is the cycles that each call adds.  The result is `Kernel.work_cycles`, if
+        the kernel states it, else a linear function of the numbers of MACs, elements and loops.
+        `memory` is unused."""
         if not part.nodes:
             return 0
         if part.kernel.work_cycles is not None:
@@ -44,13 +45,16 @@ class Processor:
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Return the overhead of a call, in cycles in addition to its share of `work_cycles`.
 
-        It is the overhead of a call for an odd number of rows, which is at least that of others."""
+        It is the overhead of a call for an odd number of rows, which is at least that of others.
+        `memory` is unused."""
         return self._call_cycles(part) + part.kernel.odd_cycles
 
     def cycles(
         self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
     ) -> int:
-        """Return the total cycles of several calls; `stripes` holds the output rows of each."""
+        """Return the total cycles of several calls; `stripes` holds the output rows of each.
+
+        `memory` is unused."""
         odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
         return self.work_cycles(part) + len(stripes) * self._call_cycles(part) + odd
 
@@ -63,7 +67,7 @@ class Processor:
 
 
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
-    """Return a graph's parts, one per node that computes something.
+    """Return a graph's parts: each node that computes something, with its engine and kernels.
 
     A composite runs on its accelerator, every other node on the target's first engine.  With
     `stream_input`, the result begins with one additional part per graph input.  It stands for the

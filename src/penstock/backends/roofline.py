@@ -66,7 +66,7 @@ class Roofline:
 
 
 def is_figure(value: object, least: float) -> bool:
-    """Return whether `value` is a finite number, not a Boolean, and at least `least`.
+    """Return whether `value` is a valid figure: a finite number of at least `least`, not a Boolean.
 
     >>> is_figure(0.5, 0), is_figure(float("nan"), 0), is_figure("8", 0), is_figure(True, 0)
     (True, False, False, False)

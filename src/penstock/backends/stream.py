@@ -123,7 +123,7 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the bases of a step (`program/steps.py`), in order of first use."""
+        """Return the bases of a step (calls that differ only in rows), in order of first use."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -135,7 +135,7 @@ class _Bases:
         return _Bases(buffers, names, writable)
 
     def place(self, buffer: str, offset_bytes: int) -> Place:
-        """Return the address of a byte of a buffer, relative to one of the bases."""
+        """Return the address of a byte of a buffer: the index of a base and an offset in bytes."""
         found, at = self.buffers[buffer], offset_bytes
         if found.memory not in self.writable:
             return Place(self.names.index(buffer), at, found.memory)
@@ -181,17 +181,17 @@ class _Resolver:
                 return StreamTransfer(source, target, command.size_bytes)
 
     def argument(self, argument: Expr | Address) -> int | Place:
-        """Return the value of an expression, or an address as a place."""
+        """Return the value of an expression, or an address as a place (a base and an offset)."""
         if isinstance(argument, Address):
             return self.place(argument)
         return evaluate(argument, self.variables)
 
     def place(self, address: Address) -> Place:
-        """Return the address, relative to one of the bases."""
+        """Return the address as a place: the index of one of the bases, and an offset in bytes."""
         return self.bases.place(address.buffer, evaluate(address.offset, self.variables))
 
     def rows(self, tensor: TensorRows) -> StreamRows:
-        """Return the addresses of rows of a tensor, relative to one of the bases."""
+        """Return the addresses of rows of a tensor as offsets, in bytes, from one of the bases."""
         lower, upper = (
             evaluate(tensor.lower, self.variables),
             evaluate(tensor.upper, self.variables),
@@ -235,7 +235,7 @@ class _Streams:
         return _Streams(raw, tuple(begin), tuple(size), bases.names)
 
     def submission(self, submit: Driver, buffer: str) -> Invoke:
-        """Return the command that submits a stream; it replaces the body of each call of the step.
+        """Return the command that submits a stream, as the new body of each call of the step.
 
         At run time, the first row of the call selects the stream from `begin` and `size`.
 

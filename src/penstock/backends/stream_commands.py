@@ -49,7 +49,9 @@ class StreamRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamCommand:
-    """A resolved `Invoke` command: the name of a driver function, and its arguments in order.
+    """An `Invoke` command in a stream: the name of a driver function, and its arguments in order.
+
+    Expressions are replaced by integers, and addresses by places.
 
     `record`: the arguments of a command from `KernelCall.invoke_record` as a dataclass, with
     integers and places in its fields; None for commands from `KernelCall.invoke`."""
@@ -71,12 +73,14 @@ class StreamCommand:
 
 @dataclass(frozen=True, slots=True)
 class StreamOperation(Generic[Record]):
-    """A resolved `Issue` command: an operation of the accelerator, and the addresses that it uses.
+    """An `Issue` command in a stream: an operation of the accelerator, and the addresses it uses.
 
     operation: the dataclass that the kernel passed to `KernelCall.issue`, unchanged.
     first, end: the operation computes rows [first, end) of its result.
     inputs: the rows that this call reads of each input, in the order of the `Issue`.
-    tables, scratch, prefetched: constants, working memory, and prefetched constants."""
+    result: the rows that it writes.
+    tables, scratch, prefetched: addresses of constants, of working memory, and of prefetched
+        constants; () or None if it uses none."""
 
     operation: Record
     first: int
@@ -90,7 +94,7 @@ class StreamOperation(Generic[Record]):
 
 @dataclass(frozen=True, slots=True)
 class StreamTransfer:
-    """A resolved `Transfer` command: a copy of `size_bytes` bytes."""
+    """A `Transfer` command in a stream: a copy of `size_bytes` bytes."""
 
     source: Place
     target: Place

@@ -73,7 +73,7 @@ def values(
     """Return the value of every declared attribute: the given value, or else the default.
 
     A string in `given` is parsed as the type of the attribute's default.  `declared` holds the
-    defaults, and `least` the smallest valid values of some attributes.
+    defaults, and `least` the smallest valid values of some attributes, both by attribute name.
 
     >>> values("npu", {"lanes": 8, "fast": False}, {"lanes": "16"}, "--accelerator")
     {'lanes': 16, 'fast': False}

@@ -55,8 +55,8 @@ REGISTERED: dict[str, UMABackend] = {}
 class UMABackend(Registration):
     """Description of an accelerator; derived classes register its features in `__init__`.
 
-    merge_compiler_regions: whether adjacent composites share a region number (RFC 0060,
-        "Configuration").
+    merge_compiler_regions: whether adjacent composites that can run as one unit share a region
+        number (RFC 0060, "Configuration").
 
     >>> class Npu(UMABackend):
     ...     target_name = "npu"
@@ -68,10 +68,11 @@ class UMABackend(Registration):
         self._registered.merge_compiler_regions = merge_compiler_regions
 
     def register(self) -> None:
-        """Register the accelerator in this process; it hides an installed one of the same name.
+        """Register the accelerator in this process.
 
-        If a class of the same qualified name is registered already, as in a notebook, this object
-        replaces the earlier one.  Source: RFC 0060, "Using a Custom Backend".
+        It takes precedence over an accelerator of the same name from an installed package.  If the
+        same class has registered it before, or an earlier definition of the class in a notebook,
+        this object replaces the earlier one.  Source: RFC 0060, "Using a Custom Backend".
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"

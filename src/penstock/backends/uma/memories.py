@@ -23,6 +23,8 @@ def registered_memory(
 ) -> RegisteredMemory:
     """Return a memory with the given size and bandwidth; other properties come from `region`.
 
+    `size`: bytes, a string such as "32KiB", or a function of the attributes.
+    `bandwidth`: bytes per cycle, or a function of the attributes.
     `known`: the names of memories registered before; `place`: the location for errors.
 
     Raises BackendError if a value is invalid or the name is taken."""

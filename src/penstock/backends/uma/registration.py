@@ -134,7 +134,7 @@ class Registration(ABC):
     def _register_pattern(
         self, name: str, pattern: Pattern, predicate: Judge | None = None
     ) -> None:
-        """Register a pattern whose matches become composites.
+        """Register a pattern whose matches become composites, which are single nodes.
 
         If several patterns match, the one registered first takes precedence.  `predicate` is a
         constraint for this pattern only.  Source: RFC 0060, _register_pattern; TVM later added the
@@ -300,11 +300,11 @@ class Registration(ABC):
         self._registered.roofline = roofline
 
     def _register_tiler(self, op: str, tiler: Tiler) -> None:
-        """Register the tiler of an operator or pattern, for kernels that use local memories.
+        """Register the tiler of an operator or pattern.
 
-        The tiler registered last takes precedence, so users can override the tiler of an installed
-        backend.  Kernels obtain it from `offloaded.tiler(default)`.  UMA has no tilers; the idea is
-        from SMAUG.
+        A tiler divides layers into tiles that fit local memories.  The one registered last takes
+        precedence, so users can override the tiler of an installed backend.  Kernels obtain their
+        tiler from `offloaded.tiler(default)`.  UMA has no tilers; the idea is from SMAUG.
 
         >>> from penstock.tiling.least_traffic import LeastTraffic
         >>> from penstock.uma import UMABackend
@@ -333,5 +333,5 @@ class Registration(ABC):
 
 
 def _is_own(base: type) -> bool:
-    """Return whether a class is part of `penstock.backends.uma`, not of a backend."""
+    """Return whether a class is this package's own (`penstock.backends.uma`), not a backend's."""
     return base.__module__.startswith("penstock.backends.uma.")

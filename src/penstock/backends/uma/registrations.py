@@ -48,8 +48,13 @@ class RegisteredStrategy:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCodegen:
-    """The arguments of `_register_codegen`.
+    """The arguments of `_register_codegen`: how commands are generated.
 
+    fmt: "c" for C calls of driver functions, "stream" for command streams.
+    includes: C text at the beginning of the model's C file, or a function that returns it.
+    replace_call_extern: returns the C text of a call, given the C texts of its arguments.
+    encoder: converts the commands of a kernel call to a command stream.
+    submit: the driver function that receives the command stream.
     sources: (file name, contents) pairs, or the registered function that returns the files."""
 
     fmt: str = "c"
@@ -78,10 +83,15 @@ class RegisteredMemory:
 class Registrations:
     """All registrations of a backend.
 
+    merge_compiler_regions: whether adjacent composites that can run as one unit share a region
+        number.
     attributes: the default of each attribute, by name.
     choices: by name of the attribute, the values that the compiler may try, each with a note.
     least: the smallest valid values of some attributes, by name.
+    graph_passes, program_passes: passes, each with its phase.
     patterns: name, pattern and predicate of each pattern.
+    constraints: conditions on every composite.
+    roofline: cost model of implementations without a cost function; None for the chip's default.
     tilers: the name of an operator or pattern, and its tiler."""
 
     merge_compiler_regions: bool = True

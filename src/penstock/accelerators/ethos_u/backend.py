@@ -3,7 +3,8 @@
 Attributes of the target:
 
     macs          multiply-accumulates per cycle: 32, 64, 128 or 256 on Ethos-U55, 256 on Ethos-U65
-    memory_mode   shared_sram (constants in flash or DRAM), sram_only, dedicated_sram (Ethos-U65)
+    memory_mode   shared_sram: constants are in flash or DRAM; sram_only: constants are in SRAM;
+                  dedicated_sram (Ethos-U65): as shared_sram, with SRAM for the NPU alone
     layout        nhcwb16: tensors that only the NPU accesses are stored in blocks of 16 channels;
                   nhwc: all tensors are stored in NHWC
 
@@ -138,7 +139,12 @@ def concatenation() -> Pattern:
 
 
 def window_rows(op: str, attrs: Any, inputs: Any) -> int:
-    """Return the number of input rows that one output row depends on, including rows of padding."""
+    """Return the number of input rows that the window of one output row covers, including rows of
+    padding.
+
+    op: name of the operator.
+    attrs: its attributes by name.
+    inputs: types of its inputs."""
     if op in (*REDUCTIONS, DENSE):
         return row_count(inputs[0].shape)
     if op == TRANSPOSED:

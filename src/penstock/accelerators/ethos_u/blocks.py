@@ -40,7 +40,8 @@ of this number."""
 
 @cache
 def fitting_blocks(work: NpuWork) -> Blocks:
-    """Return all block sizes with which the operation fits the internal memory."""
+    """Return the candidate block sizes with which the operation fits the internal memory, as an
+    array of shape (n, 3): rows, columns and channels."""
     micro, out = work.chip.micro_block, work.output
     least = max(micro.height, work.upscale), max(micro.width, work.upscale)
     heights = np.arange(
@@ -55,7 +56,8 @@ def fitting_blocks(work: NpuWork) -> Blocks:
 
 
 def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
-    """Return whether the operation fits the internal memory, for each block size; shape (n,)."""
+    """Return, for each of n block sizes, whether the operation fits the internal memory if it is
+    computed in blocks of this size; shape (n,)."""
     chip, needed = work.chip, input_blocks(work, blocks)
     bytes = needed[:, 0] * needed[:, 1] * _round_up(needed[:, 2], GRANULE)
     input_banks = _round_up(2 * -(-bytes // BANK_BYTES), chip.input_granule)
@@ -71,7 +73,7 @@ def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
 
 def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
     """Return the size of the input that the NPU loads at a time, for each size of an output block;
-    shape (n, 3).
+    shape (n, 3): rows, columns and channels.
 
     This input covers at most `WINDOW_PART` rows and columns of a window. In a convolution, it
     has at most 32 input channels, or 16 if weights are ordered part kernel first."""

@@ -33,7 +33,7 @@ NOWHERE: MapPlace = (0, MapTiles(0, 0, 0, 0))
 class ChannelPart(NamedTuple):
     """The output channels that one operation computes, and the encoded constants of these channels.
 
-    segment: index of the segment of constants.
+    segment: index of the segment, the encoded constants of consecutive output channels.
     first, channels: the first output channel, and the number of output channels.
     place: address of the segment (biases followed by weights); None if the operation has no
         weights.
@@ -51,16 +51,21 @@ class ChannelPart(NamedTuple):
 
 
 class ConcatPiece(NamedTuple):
-    """An input of a concatenation: the number of its channels, and whether its layout is
-    NHCWB16."""
+    """An input of a concatenation, which becomes a piece of the output.
+
+    channels: number of channels of the input.
+    packed: whether its layout is NHCWB16."""
 
     channels: int
     packed: bool
 
 
 class ComputeTiming(NamedTuple):
-    """The block size of an operation, its cycles on each unit of the NPU, and the job that
-    represents it on the timeline."""
+    """The timing of an operation.
+
+    block: rows, columns and channels of the blocks in which the output is computed.
+    cycles: cycles on each unit of the NPU.
+    job: the job that represents the operation on the timeline."""
 
     block: Block
     cycles: Cycles
@@ -71,12 +76,13 @@ class ComputeTiming(NamedTuple):
 def _compute_timing(
     op: Operation, rows: int, read: int, segment: int, constants: int
 ) -> ComputeTiming:
-    """Return the block size and timing of an operation that computes `rows` output rows of a
-    segment.
+    """Return the timing, with the fastest block size, of an operation that computes `rows` output
+    rows for one segment, a range of output channels whose constants are stored together.
 
     read: number of input rows.
-    segment: index of the segment of constants.
-    constants: size of the encoded weights and biases of the segment in bytes."""
+    segment: index of the segment.
+    constants: size of the encoded weights and biases of the segment in bytes; ignored if `op`
+        has no weights."""
     given = constants if op.weighted else None
     work = op.work(rows, segment, read=read, constant_bytes=given)
     found = op.fastest_block_and_cycles(work)
@@ -86,8 +92,8 @@ def _compute_timing(
 
 
 class Maps(NamedTuple):
-    """The places of an operation's feature maps: first input, second input and output. `second` is
-    None unless there is a second input that is a tensor."""
+    """The places (region number and tiles) of an operation's feature maps: first input, second
+    input and output. `second` is None unless there is a second input that is a tensor."""
 
     source: MapPlace
     second: MapPlace | None
@@ -96,7 +102,8 @@ class Maps(NamedTuple):
 
 class RowInterval(NamedTuple):
     """Output rows [first, end) that one operation computes. `maps` is None for a single row whose
-    input rows form more than two tiles and are first copied to scratch."""
+    input rows form more than two tiles (sequences of rows at a constant pitch) and are first copied
+    to scratch."""
 
     first: int
     end: int
@@ -139,7 +146,8 @@ Action = Compute | StreamTransfer | TableCopy
 class EncodedOperation:
     """An operation with the sizes that result from its encoding.
 
-    segments: sizes of the segments of constants; empty before encoding and without weights.
+    segments: sizes of the segments, each of which holds the constants of consecutive output
+        channels; empty before encoding and without weights.
     pieces: the inputs of a concatenation; empty for other operations."""
 
     operation: Operation
@@ -154,9 +162,9 @@ class NpuCall:
     inputs: the rows of the first input and of the second if that is a tensor; or of all inputs of a
         concatenation.
     result: the rows of the output.
-    constants: address of the encoded weights or of the look-up table.
-    scratch: address of the working memory.
-    prefetched: address of constants that an earlier call has copied for this one.
+    constants: address of the encoded weights or of the look-up table, if there is one.
+    scratch: address of the working memory, if the call uses any.
+    prefetched: address of constants that an earlier call has copied for this one, if there are any.
     transfers: copies of constants for this call and for later ones, issued before the operation."""
 
     encoded: EncodedOperation
@@ -173,8 +181,8 @@ class NpuCall:
         return self.encoded.operation
 
     def actions(self, first: int, end: int) -> Iterator[Action]:
-        """Yield the actions of a call that computes output rows [first, end): first `transfers`,
-        then the operations, with the copies on which they depend."""
+        """Yield the actions of a call that computes output rows [first, end). The `transfers`
+        precede the operations and the other copies on which these depend."""
         yield from self.transfers
         if self.encoded.pieces:
             for one, part in self._copies_of_pieces():
@@ -206,8 +214,8 @@ class NpuCall:
         )
 
     def _copies_of_pieces(self) -> Iterator[tuple[NpuCall, ChannelPart]]:
-        """Yield, for each input of a concatenation, the call that copies it and the output channels
-        that receive the copy."""
+        """Yield, for each input (piece) of a concatenation, the call that copies it and the output
+        channels that receive the copy."""
         channel = 0
         for (channels, packed), rows in zip(self.encoded.pieces, self.inputs, strict=True):
             op = replace(self.op, in_c=channels, slice_channels=channels, packed_in=packed)
@@ -219,7 +227,7 @@ class NpuCall:
 
     def _stored_parts(self) -> list[ChannelPart]:
         """Return the output channels of each segment, with the addresses at which their constants
-        are stored."""
+        are stored. Without segments, return a single part: all output channels."""
         if not self.encoded.segments:
             return [ChannelPart(0, 0, self.op.out_c, None, 0, 0)]
         found: list[ChannelPart] = []
@@ -232,16 +240,17 @@ class NpuCall:
         return found
 
     def _copy_to_buffer(self, part: ChannelPart) -> StreamTransfer:
-        """Return the copy of a part's constants from where they are stored into a buffer in
-        scratch."""
+        """Return the transfer that copies the constants of `part` into a buffer in scratch. The
+        addresses in `part` are those at which the constants are stored."""
         target = self._with_read_addresses(part).place
         assert part.place is not None
         assert target is not None
         return StreamTransfer(part.place, target, part.bias_bytes + part.weight_bytes)
 
     def _with_read_addresses(self, part: ChannelPart) -> ChannelPart:
-        """Return the part with the addresses from which the operation reads its constants. They are
-        in a prefetched copy, in a buffer in scratch, or where the constants are stored."""
+        """Return `part`, whose constants have the addresses at which they are stored, with the
+        addresses from which the operation reads them: in a prefetched copy, in a buffer in
+        scratch, or where they are stored."""
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)
@@ -270,7 +279,8 @@ class NpuCall:
 
     def row_intervals(self, first: int, end: int) -> tuple[RowInterval, ...]:
         """Split output rows [first, end) into intervals that a single operation can compute. From
-        the first interval on, each is as long as possible."""
+        the first interval on, each is as long as possible. A row whose input rows must first be
+        copied to scratch is an interval of its own, with `maps` None."""
         found: list[RowInterval] = []
         while first < end:
             until, maps = end, self._feature_maps(first, end)
@@ -284,8 +294,8 @@ class NpuCall:
         return tuple(found)
 
     def _feature_maps(self, first: int, end: int) -> Maps | None:
-        """Return the feature maps of the operation that computes output rows [first, end), or None
-        if one of them needs more than two tiles."""
+        """Return the places of the feature maps of the operation that computes output rows
+        [first, end), or None if one of these maps needs more than two tiles."""
         op = self.op
         # An interval of several rows can be split instead, so only a single row may be read
         # backwards.
@@ -304,8 +314,8 @@ class NpuCall:
         return None if result is None else Maps(source, second, result)
 
     def _gathering_operations(self, row: int, part: ChannelPart) -> Iterator[Compute]:
-        """Yield the operations that copy the input rows of one output row to scratch, one operation
-        for each input row, and then the operation that computes the output row."""
+        """Yield the operations that gather the input rows of one output row in scratch, each of
+        which copies one row, and then the operation that computes the output row."""
         lower, upper = self.op.reads(row, row + 1)
         size, source, scratch = self.op.in_row_bytes, self.inputs[0], self.scratch
         assert scratch is not None
@@ -327,8 +337,12 @@ class NpuCall:
 def _feature_map(
     rows: StreamRows, interval: tuple[int, int], row_bytes: int, *, backwards: bool = False
 ) -> MapPlace | None:
-    """Return the feature map of rows [lower, upper) of a tensor, where `interval` is (lower,
-    upper), or None if it needs more than two tiles. `backwards` permits a negative pitch."""
+    """Return the feature map of rows of a tensor, or None if they form more than two tiles.
+
+    rows: addresses of consecutive rows of the tensor.
+    interval: (lower, upper), if the feature map consists of rows [lower, upper).
+    row_bytes: size of a row.
+    backwards: permits a negative pitch (distance between rows)."""
     found = tiles_of(rows.between(*interval), row_bytes, backwards=backwards)
     return None if found is None else (rows.base, found)
 
@@ -342,8 +356,8 @@ def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, in
 
 
 def row_copy(op: Operation) -> Operation:
-    """Return the operation that copies one row of the input of `op`: a maximum over windows of one
-    element."""
+    """Return the operation that copies one row of the input of `op`. The NPU computes it as a
+    maximum over windows of one element."""
     return Operation(
         op.configuration, NpuFunction.COPY, 1, op.in_w, op.in_c, 1, op.in_w, op.in_c,
         packed_in=op.packed_in, packed_out=op.packed_in,

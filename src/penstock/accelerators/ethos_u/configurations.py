@@ -43,7 +43,7 @@ class OutputRates(NamedTuple):
     """Cycles per output element in the output unit, by operation.
 
     other: operations without a rate of their own, such as convolutions.
-    clamp: minimum for operations that clamp their output."""
+    clamp: lower limit on the rate of operations that clamp their output."""
 
     multiply: float
     add: float
@@ -57,10 +57,11 @@ class OutputRates(NamedTuple):
 class EthosUPort:
     """The port of a memory.
 
+    name: name of the memory.
     bytes_per_cycle: bandwidth.
     read_latency, write_latency: cycles until the first byte is read, and until the last byte is
         written.
-    burst_bytes: length of the longest burst."""
+    burst_bytes: length of the longest burst in bytes."""
 
     name: str
     bytes_per_cycle: float
@@ -75,7 +76,8 @@ class EthosUConfiguration:
 
     macs: multiply-accumulates per cycle.
     micro_block: output elements that the multipliers compute at a time.
-    banks: banks of the internal memory, which holds inputs and accumulators of blocks.
+    banks: number of banks, of 1 KiB each, of the internal memory, which holds inputs and
+        accumulators of blocks.
     input_granule, sum_granule: inputs and accumulators are allocated in multiples of this number of
         banks.
     features: port of the memory that holds tensors.
@@ -98,8 +100,8 @@ class EthosUConfiguration:
 
     @property
     def end_banks(self) -> int:
-        """Banks at the end of the internal memory that are reserved for a look-up table even if an
-        operation has none."""
+        """Number of banks at the end of the internal memory that are reserved for a look-up
+        table even if an operation has none."""
         return LOOKUP_BANKS if self.banks > 16 else 0
 
     @property
@@ -158,8 +160,8 @@ def check_layout(layout: object) -> None:
 
 
 def memory_modes(name: str) -> tuple[str, ...]:
-    """Return the memory modes of a family, such as "ethos-u55", or of one of its configurations.
-    The first one is the default."""
+    """Return the names of the memory modes (which memories hold constants and tensors) of a family,
+    such as "ethos-u55", or of one of its configurations. The first one is the default."""
     return MEMORY_MODES if name.startswith("ethos-u65") else MEMORY_MODES[:2]
 
 

@@ -14,7 +14,8 @@ ChannelScaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> EncodedConstants:
-    """Return weights and biases, encoded in the order that `op` selects.
+    """Return weights and biases in the compressed form that the NPU reads, with weights in the
+    order that `op` selects: depth first or part kernel first.
 
     weights: array of shape (output channels, rows, columns, input channels)."""
     bias, multipliers, shifts = channel_scaling(offloaded)
@@ -25,8 +26,8 @@ def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> Enco
 
 
 def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
-    """Return the biases, multipliers and shifts of TFLite's arithmetic. The biases of means and
-    sums are 0."""
+    """Return the biases, and the multipliers and shifts of TFLite's requantisation, one of each per
+    output channel. The biases of means and sums are 0."""
     if offloaded.main.kind in REDUCTIONS:
         p, channels = offloaded.parameters, offloaded.parameters["in_c"]
         return (0,) * channels, (p["multiplier"],) * channels, (p["shift"],) * channels
@@ -36,14 +37,16 @@ def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
 
 
 def lookup_table(offloaded: Offloaded, op: Operation) -> bytes:
-    """Return the look-up table of an activation as int8 bytes; empty if the operation has none."""
+    """Return the look-up table of an activation: the int8 output elements for input elements -128
+    to 127, in this order; empty if the operation has none."""
     if op.function is not NpuFunction.LOOKUP:
         return b""
     return offloaded.tables["table"].astype(np.int8).tobytes()
 
 
 def ohwi_weights(offloaded: Offloaded) -> Array:
-    """Return the weights as an array of shape (output channels, rows, columns, input channels).
+    """Return the weights in the order OHWI: an array of shape (output channels, rows, columns,
+    input channels).
 
     They are all 1 for means and sums, and mirrored for transposed convolutions."""
     p, kind = offloaded.parameters, offloaded.main.kind

@@ -30,8 +30,8 @@ region for each tensor."""
 
 
 def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
-    """Return the cycles of a call that executes `actions`: elapsed cycles, and busy cycles of each
-    unit of the NPU."""
+    """Return the cycles of a call of `op` that executes `actions`, its operations and copies:
+    elapsed cycles, and busy cycles of each unit of the NPU."""
     chip, done = op.configuration, tuple(actions)
     every = [action.timing.cycles for action in done if isinstance(action, Compute)]
     copied = sum(_copied_bytes(action) for action in done)
@@ -48,7 +48,7 @@ def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
 
 
 def _copied_bytes(action: Action) -> int:
-    """Return the number of bytes that an action copies, which is 0 for an operation."""
+    """Return the number of bytes that an action copies; 0 if it is an operation, not a copy."""
     if isinstance(action, StreamTransfer):
         return action.size_bytes
     return TABLE_BYTES if isinstance(action, TableCopy) else 0
@@ -90,8 +90,8 @@ def contiguous_cost(
 
 
 def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
-    """Return the rows of each input, under the assumption that each input is stored contiguously in
-    a region of its own."""
+    """Return the addresses of the rows of each input, under the assumption that each input is
+    stored contiguously in a region of its own."""
     op, second = encoded.operation, encoded.operation.second_tensor
     sizes = [(op.in_h, row_bytes(op.in_w, *piece)) for piece in encoded.pieces]
     sizes = sizes or [(op.in_h, op.in_row_bytes)]
@@ -101,6 +101,6 @@ def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
 
 
 def _contiguous(base: int, count: int, size_bytes: int) -> StreamRows:
-    """Return `count` consecutive rows of `size_bytes` bytes each, from the start of region
-    `base`."""
+    """Return the addresses of `count` contiguous rows of `size_bytes` bytes each, from the start of
+    the region with number `base`."""
     return StreamRows(base, 0, range(0, count * size_bytes, size_bytes))

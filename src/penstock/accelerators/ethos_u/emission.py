@@ -106,7 +106,7 @@ def _map(
     """Return Vela's feature map of int8 elements.
 
     shape: rows, columns and channels that the operation accesses.
-    placed: region and tiles.
+    placed: region number and tiles.
     packed: whether the layout is NHCWB16.
     zero: zero point.
     inside: the first channel and the total number of channels of the tensor, if the operation
@@ -134,7 +134,8 @@ def _map(
 
 def _activation(api: Any, op: Operation) -> Any:
     """Return Vela's activation: a table look-up, or clamping to the limits of the output. Vela
-    expects limits as real numbers; they are given for an output with scale 1."""
+    expects limits as real numbers; they are given relative to the zero point, for an output with
+    scale 1."""
     kinds = api.NpuActivationOp
     if op.function is NpuFunction.LOOKUP:
         return api.NpuActivation(kinds.TABLE_LOOKUP)

@@ -48,9 +48,10 @@ class WeightOrder:
     """The properties of an operation that determine how its weights are encoded.
 
     configuration: name of the hardware configuration.
-    part_kernel: whether the order is part kernel first, instead of depth first.
-    block_depth: output channels of a block.
-    slice_channels: output channels of a segment."""
+    part_kernel: whether the order is part kernel first (by parts of the window with few channels)
+        instead of depth first (by taps with many channels).
+    block_depth: output channels of a block, the output that the NPU computes at a time.
+    slice_channels: output channels of a segment, whose constants are stored together."""
 
     configuration: str
     depthwise: bool
@@ -81,7 +82,8 @@ def encoded(
     multipliers: tuple[int, ...],
     shifts: tuple[int, ...],
 ) -> EncodedConstants:
-    """Return the encoded weights and biases of an operation, in the segments that `order` defines.
+    """Return the encoded weights and biases of an operation, in segments of `order.slice_channels`
+    output channels.
 
     weights: int16 elements of an array of shape `shape` (output channels, rows, columns, input
         channels).
@@ -103,7 +105,7 @@ def encoded(
 def _biases(
     bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]
 ) -> tuple[bytes, ...]:
-    """Return the encoded bias, multiplier and shift of each output channel."""
+    """Return the bias, multiplier and shift of each output channel, encoded in 10 bytes."""
     encode = vela().npu_encode_bias
     return tuple(
         bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
@@ -134,6 +136,7 @@ def _padded(raw: bytes) -> bytes:
 
 
 def traversal(api: Any, *, part_kernel: bool) -> Any:
-    """Return Vela's constant for an order of weights: part kernel first, or depth first."""
+    """Return Vela's constant for the order in which the NPU traverses weights: part kernel first
+    (by parts of the window with few channels) or depth first (by taps with many channels)."""
     orders = api.NpuBlockTraversal
     return orders.PART_KERNEL_FIRST if part_kernel else orders.DEPTH_FIRST

@@ -35,7 +35,8 @@ def sum_is_exact(op: Operation) -> bool | str:
 @lru_cache(maxsize=1024)
 def _sum_differences(op: Operation) -> bool | str:
     """Compute the sum or difference of all pairs of elements with the NPU's and with TFLite's
-    arithmetic. Return True if all results are equal, or else how many differ, as a phrase."""
+    arithmetic. Return True if all results are equal, or else the reason why they are not, as a
+    phrase: for example, how many differ."""
     second = op.second or SecondInput(MapShape(1, 1, 1))
     left = (ELEMENTS - op.in_zero)[:, None]
     others = ELEMENTS if second.scalar is None else np.array([second.scalar])
@@ -62,15 +63,15 @@ def _sum_differences(op: Operation) -> bool | str:
 
 def terms_are_shifted_equally(op: Operation) -> bool:
     """Return whether Vela shifts both terms of a sum left by 15 bits (`EQUAL_BITS - 1`) instead of
-    19 (`BITS - 1`). It does so if the scales of the two terms are equal and the low `LOW_BITS` bits
-    of the multiplier that scales the sum are zero."""
+    19 (`BITS - 1`). It does so if the scales of the two terms are equal and the low 12 bits
+    (`LOW_BITS`) of the multiplier that scales the sum are zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 
 
 def _scaled_term(x: Array, bits: int, multiplier: int, shift: int) -> Array:
-    """Return the term `x` of a sum as the NPU scales it: multiplied by the scale and by 2 ** `bits`
-    in a single step."""
+    """Return the term `x` of a sum as the NPU scales it: multiplied by its scale and by 2 ** `bits`
+    in a single step. The scale is `multiplier` * 2 ** (`shift` - 31), as TFLite defines it."""
     if (multiplier, shift) == HALF:
         return x << (bits - 1)
     return multiply(x, multiplier, shift + bits)
@@ -98,9 +99,9 @@ def _window_extents(op: Operation, axis: int) -> set[int]:
 
 @lru_cache(maxsize=4096)
 def _reciprocal_is_exact(count: int) -> bool:
-    """Return whether the product with the reciprocal of `count` equals the rounded quotient, for
-    all sums of `count` int8 elements. Both are monotonic, so it suffices to compare them where the
-    quotient changes."""
+    """Return whether the NPU's product of a sum and the reciprocal of `count` equals the rounded
+    quotient, for all sums of `count` int8 elements; False if `count` is not positive. Product and
+    quotient are monotonic, so it suffices to compare them where the quotient changes."""
     if count < 1:
         return False
     halves = np.arange(-128, 128, dtype=np.int64) * count + count // 2

@@ -37,11 +37,11 @@ from penstock.uma import (
 class Variant:
     """A kernel of the NPU. The variants differ in how a call obtains its weights and biases.
 
-    buffered: the call copies segments of constants into buffers before use if this is faster;
-        otherwise, it reads them where they are stored.
+    buffered: the call copies segments (constants of consecutive output channels) into buffers
+        before use if this is faster; otherwise, it reads them where they are stored.
     prefetch_choice: 0 if no segments are prefetched. Otherwise, an earlier call has copied the
         first n segments, where n is candidate number `prefetch_choice`, counted from 1, among the
-        `prefetch_choices` of the operation; none if there are fewer candidates.
+        `prefetch_choices` of the operation; no segments if there are fewer candidates.
     biases: an earlier call has copied all biases."""
 
     buffered: bool
@@ -91,17 +91,17 @@ class Variant:
         return ConstantPrefetch("constants", size, copying_cycles(op.configuration, size), commands)
 
     def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
-        """Return the encoded constants or the look-up table under the name "constants"; empty if
-        the operation has neither."""
+        """Return the bytes of the encoded constants or of the look-up table under the name
+        "constants"; empty if the operation has neither."""
         _, constants = self.operation(offloaded)
         return {"constants": np.frombuffer(constants.raw, np.uint8)} if constants.raw else {}
 
     def scratch_bytes(self, offloaded: Offloaded) -> int:
-        """Return the size of the working memory of a call."""
+        """Return the size of the working memory (scratch) of a call in bytes."""
         return self.operation(offloaded)[0].scratch_bytes
 
     def compute(self, call: KernelCall) -> Sequence[Command]:
-        """Return the commands of a call, which issue a single operation."""
+        """Return the commands of a call: a single one, which issues the operation."""
         op, constants = self.operation(call)
         return [
             call.issue(
@@ -114,19 +114,19 @@ class Variant:
         ]
 
     def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
-        """Return the cost of a call that computes `rows` rows of contiguous tensors."""
+        """Return the cost of a call that computes `rows` output rows of contiguous tensors."""
         return self.filled_cost(offloaded, rows, ())
 
     def filled_cost(
         self, offloaded: Offloaded, rows: int, fillings: tuple[Filling, ...]
     ) -> Breakdown:
-        """Return the cost of a call that computes `rows` rows of contiguous tensors and makes the
-        copies of constants in `fillings`."""
+        """Return the cost of a call that computes `rows` output rows of contiguous tensors and
+        makes the copies of constants in `fillings`."""
         op, constants = self.operation(offloaded)
         return contiguous_cost(_encoded(offloaded, op, constants), rows, fillings)
 
     def placed_cost(self, offloaded: Offloaded, call: PlacedCall) -> Breakdown:
-        """Return the cost of a call whose tensors have addresses."""
+        """Return the cost of a call, given the addresses of the rows of its tensors."""
         key = self, "placed"
         if key not in offloaded.cache:
             op, constants = self.operation(offloaded)
@@ -143,8 +143,8 @@ def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -
 
 
 def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
-    """Return, for each input of the operation, the index of the composite's input that provides
-    it."""
+    """Return, for each input of the operation, the index of the input of the composite (the main
+    operator and those fused with it) that provides the data."""
     if op.function is NpuFunction.COPY:
         return tuple(map(offloaded.input_index, range(len(offloaded.main.inputs))))
     first, second = operands(offloaded)

@@ -84,11 +84,13 @@ class Operation:
     least, most: limits to which output elements are clamped.
     packed_in, packed_out: whether the layout is NHCWB16 instead of NHWC.
     second: the second input of an element-wise operation.
-    multiplier0, shift0, multiplier1, shift1, out_multiplier, out_shift: TFLite's scales of the
-        first input, the second input and the output of an element-wise operation.
-    part_kernel: whether weights are encoded part kernel first instead of depth first.
-    block_depth: output channels of a block; 0 if they are not fixed.
-    slice_channels: output channels of a segment of constants; 0 for a single segment.
+    multiplier0, shift0, multiplier1, shift1, out_multiplier, out_shift: TFLite's multipliers and
+        shifts of the first input, the second input and the output of an element-wise operation.
+    part_kernel: whether weights are encoded part kernel first (by parts of the window with few
+        channels) instead of depth first (by taps with many channels).
+    block_depth: output channels of a block, the output computed at a time; 0 if not fixed.
+    slice_channels: output channels of a segment, whose constants are stored together; 0 for a
+        single segment.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
     buffer_bytes: size of a buffer in scratch. Segments that are not prefetched are copied into a
         buffer before use; if the size is 0, they are read where they are stored.
@@ -185,8 +187,8 @@ class Operation:
 
     @property
     def gather_bytes(self) -> int:
-        """Bytes of scratch that hold a copy of the input rows of one window; 0 if every window can
-        be read in place."""
+        """Bytes of scratch in which the input rows of one window are gathered (copied); 0 if every
+        window can be read in place."""
         rows = -(-self.reach_h // self.upscale)
         return rows * self.in_row_bytes if rows > MOST_SCATTERED_ROWS and self.out_h > 1 else 0
 
@@ -234,7 +236,7 @@ class Operation:
 
     def second_rows(self, first: int, end: int) -> tuple[int, int]:
         """Return the rows [lower, upper) of the second input that output rows [first, end) depend
-        on."""
+        on: these rows, or (0, 1) if the second input has a single row."""
         second = self.second_tensor
         return (first, end) if second is None or second.shape.height == self.out_h else (0, 1)
 
@@ -242,16 +244,17 @@ class Operation:
         """Return a key of the position of output rows [first, end). Two intervals of equal length
         and equal key read the same number of input rows and have equal padding.
 
-        If the windows cover no padding, the key is the first row of the upscaled input that they
-        cover, modulo `upscale`. Otherwise, the key is the interval itself."""
+        If the windows cover no padding, the key is the first row that they cover of the upscaled
+        input (with `upscale - 1` zeros after each row), modulo `upscale`. Otherwise, the key
+        is the interval itself."""
         lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
         return first, end
 
     def _upscaled_rows(self, first: int, end: int) -> tuple[int, int]:
-        """Return the rows [lower, upper) of the upscaled input that the windows of output rows
-        [first, end) cover. They may be outside the input, in the padding."""
+        """Return the rows [lower, upper) of the upscaled input (with `upscale - 1` zeros after each
+        row) that the windows of output rows [first, end) cover, including rows of padding."""
         upper = (end - 1) * self.stride_h + self.reach_h
         return first * self.stride_h - self.pad_top, upper - self.pad_top
 

@@ -49,7 +49,8 @@ def hardware(offloaded: Offloaded) -> EthosUConfiguration:
 
 def plain_operation(offloaded: Offloaded) -> Operation:
     """Return the operation that computes the main operator, before its segments and its order of
-    weights are selected: with a single segment of constants, and weights ordered depth first."""
+    weights are selected: all constants are stored together, and weights are ordered depth first
+    (by taps with many channels)."""
     kind = offloaded.main.kind
     if kind in LOOKUPS:
         found = _same_shape(offloaded, NpuFunction.LOOKUP)
@@ -71,7 +72,8 @@ def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
 
 
 def _window(offloaded: Offloaded) -> Operation:
-    """Return the operation of a convolution, dense layer, pool or reduction.
+    """Return the operation of an operator with a window: a convolution, dense layer, pool or
+    reduction.
 
     A depthwise convolution with one input channel becomes a convolution, and a dense layer becomes
     a convolution whose window is the whole input."""
@@ -115,8 +117,8 @@ def _window(offloaded: Offloaded) -> Operation:
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:
-    """Return the parameters that change when a transposed convolution with parameters `p` is
-    computed as a convolution of the upscaled input."""
+    """Return the parameters, by name, that change when a transposed convolution with parameters `p`
+    is computed as a convolution of the input with zeros inserted after each row and column."""
     return {
         "upscale": max(transposed_strides(p), default=1),
         "stride_h": 1,
@@ -127,8 +129,8 @@ def _transposed(p: Mapping[str, int]) -> dict[str, int]:
 
 
 def transposed_strides(p: Mapping[str, int]) -> set[int]:
-    """Return the strides of a transposed convolution, given its parameters by name. An axis along
-    which input, window and output have one element each is ignored."""
+    """Return the strides of a transposed convolution, given its parameters by name, such as
+    "stride_h". An axis along which input, window and output have one element each is ignored."""
     sides = ("in", "kernel", "out")
     return {p[f"stride_{axis}"] for axis in "hw" if any(p[f"{side}_{axis}"] > 1 for side in sides)}
 
@@ -186,7 +188,7 @@ def operands(offloaded: Offloaded) -> tuple[int, int]:
 
 
 def _image(offloaded: Offloaded) -> MapShape:
-    """Return rows, columns and channels of the output."""
+    """Return rows, columns and channels of the main operator's output."""
     return extents(offloaded.main.output.type.shape)
 
 
@@ -208,7 +210,7 @@ def is_packed(offloaded: Offloaded, k: int) -> bool:
 
 
 def pieces(offloaded: Offloaded) -> tuple[ConcatPiece, ...]:
-    """Return the number of channels and the layout of each input of a concatenation."""
+    """Return the number of channels and the layout of each input (piece) of a concatenation."""
     return tuple(
         ConcatPiece(value.type.shape[-1], is_packed(offloaded, k))
         for k, value in enumerate(offloaded.main.inputs)

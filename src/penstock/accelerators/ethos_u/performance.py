@@ -55,7 +55,8 @@ class Cycles:
 
     multipliers, output, commands: multipliers, output unit and command issue, each by itself.
     npu: multipliers, output unit and command issue together.
-    features, constants: ports of the memories that hold tensors and constants."""
+    features, constants: ports of the memories that hold tensors and constants; the sum in both
+        if they share one port."""
 
     multipliers: Floats
     output: Floats
@@ -76,7 +77,7 @@ class Cycles:
 
 
 def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
-    """Return the cycles of an operation for each of the block sizes."""
+    """Return the cycles of an operation for each of the block sizes in `blocks`, shape (n, 3)."""
     if work.kind is ComputeKind.ELEMENTWISE:
         multipliers, output, commands, npu = _elementwise_cycles(work, blocks)
     else:
@@ -94,8 +95,8 @@ def fastest_block_and_cycles(
     work: NpuWork, depth: int | None = None
 ) -> tuple[Block, Cycles] | None:
     """Return the block size with the fewest cycles, and these cycles, or None if no block size
-    fits. Among equally fast block sizes, the largest is selected. `depth` fixes the number of
-    channels."""
+    fits. Among equally fast block sizes, the largest is selected. `depth` is the number of
+    channels of a block; None permits any."""
     blocks, taken, ranks = _ranked(work)
     if depth is not None:
         ranks = ranks[blocks[ranks, 2] == depth]
@@ -107,8 +108,8 @@ def fastest_block_and_cycles(
 
 
 def best_block(work: NpuWork, depth: int | None = None) -> Block | None:
-    """Return the block size with the fewest cycles, or None if no block size fits. `depth` fixes
-    the number of channels."""
+    """Return the block size with the fewest cycles, or None if no block size fits. `depth` is
+    the number of channels of a block; None permits any."""
     found = fastest_block_and_cycles(work, depth)
     return None if found is None else found[0]
 
@@ -130,8 +131,9 @@ def copying_cycles(chip: EthosUConfiguration, size_bytes: int) -> float:
 
 
 def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return the bytes of tensors that are read and written, for each block size. They include the
-    bandwidth that is lost because bursts are shorter than the longest burst of the memory."""
+    """Return the bytes of feature maps that are read and written, for each block size. They include
+    what the port could have transferred in the time that is lost because bursts are shorter than
+    the longest burst of the memory."""
     out = _stored_shape(work.output, work.packed_output)
     written = _transfer_bytes(work, blocks, out.elements, read=False)
     if work.kind is ComputeKind.ELEMENTWISE:
@@ -241,8 +243,9 @@ def _window_parts(work: NpuWork) -> int:
 
 
 def _micro_block(work: NpuWork) -> MapShape:
-    """Return the micro block. If output and window have one row each, a micro block of two rows is
-    rearranged into one row."""
+    """Return the micro block (outputs that the multipliers compute at a time). A micro
+    block of two rows is rearranged into one row for a convolution whose output and window have one
+    row each, if the output has an even number of columns."""
     micro, out = work.chip.micro_block, work.output
     flat = work.kind is ComputeKind.CONVOLUTION and (out.height, work.window.height) == (1, 1)
     return (
@@ -269,7 +272,8 @@ def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
 
 def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
     """Return, for each block size, the bytes that the port of the tensors' memory could transfer in
-    bursts of maximum length while it transfers `elements` bytes in the bursts of that block size.
+    bursts of maximum length in the time in which it transfers `elements` bytes in the bursts of
+    that block size.
 
     read: whether the transfer reads input; otherwise, it writes output."""
     port: EthosUPort = work.chip.features
@@ -282,7 +286,7 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
 
 def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
     """Return the length in bytes of the contiguous runs in memory that an input block consists of,
-    for each block size. `shape` is the shape of the tensor."""
+    for each block size. `packed`: whether the layout is NHCWB16; `shape`: shape of the tensor."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = blocks[:, 2] == shape.depth
@@ -291,7 +295,8 @@ def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
     """Return the length in bytes of the contiguous runs in memory that the NPU writes for an output
-    block, for each block size. `shape` is the shape of the tensor."""
+    block, for each block size. `packed`: whether the layout is NHCWB16; `shape`: shape of the
+    tensor."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = (blocks[:, 2] == shape.depth) & (blocks[:, 2] <= BLOCK_CHANNELS)
@@ -316,7 +321,7 @@ def _stored_shape(shape: MapShape, packed: bool) -> MapShape:
 
 
 def _clipped(blocks: Blocks, shape: MapShape) -> Blocks:
-    """Return block sizes limited to the given shape."""
+    """Return block sizes with rows, columns and channels limited to those of `shape`."""
     return np.minimum(blocks, np.array(shape))
 
 

@@ -53,8 +53,8 @@ def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
-    """Execute a payload of `size` bytes, with `bases` as regions: the functional model of
-    `ethosu_submit`.
+    """Execute a payload of `size` bytes, with `bases` as memory regions: the functional
+    model of `ethosu_submit`. `device` is ignored.
 
     Raises BackendError if a copy may be outstanding at the end, because later calls may read its
     target."""

@@ -33,10 +33,12 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
     """Return the operation with the order of weights, block depth (output channels of a block) and
     division of its constants into segments that take the fewest cycles.
 
+    plain: the operation without these choices.
     weights: size of the weights in bytes before encoding.
     buffered: permits copying segments into buffers before use. If this is not faster than reading
         them in place by more than a factor of `TOLERANCE`, the result has no buffers. Otherwise,
-        it needs the least scratch among candidates within this factor of the fewest cycles."""
+        the result needs the least scratch among candidates within this factor of the fewest
+        cycles."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
@@ -54,9 +56,11 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
 @lru_cache(maxsize=4096)
 def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
-    """Return the operation with the order of weights and the segments that minimise the average
-    cycles of two cases: no segment is prefetched, and all segments are.
+    """Return the operation with the order of weights and the segments (ranges of output channels
+    whose constants are stored together) that minimise the average cycles of two cases: no segment
+    is prefetched, and all segments are.
 
+    plain: the operation without these choices.
     weights: size of the weights in bytes before encoding."""
     tried = (
         op
@@ -70,11 +74,13 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
     """Yield the operation with each order of weights, and with the depth of the fastest block for
-    that order. Orders for which no block fits the NPU's internal memory are omitted. Operations
-    other than convolutions, and depthwise convolutions, have only the order depth first.
+    that order. Orders for which no block fits the NPU's internal memory are omitted.
+
+    The orders are depth first (by taps with many channels) and, only for convolutions that are not
+    depthwise, part kernel first (by parts of the window with few channels).
 
     weights: size of the weights in bytes.
-    step: output channels of a segment.
+    step: output channels of a segment, whose constants are stored together.
     buffer: size of a buffer for segments in bytes; 0 for no buffers."""
     for order in (False, True) if plain.function is NpuFunction.CONVOLUTION else (False,):
         tried = replace(
@@ -91,9 +97,10 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
 
 
 def _segment_channels(plain: Operation, count: int) -> int:
-    """Return the number of output channels of a segment if there are about `count` segments: a
-    multiple of `BLOCK_CHANNELS`, or all channels. It is all channels for depthwise convolutions and
-    for operations other than convolutions, which have a single segment."""
+    """Return the number of output channels of a segment (channels whose constants are stored
+    together) if a convolution is divided into about `count` segments: a multiple of
+    `BLOCK_CHANNELS`, or all channels. Operations other than convolutions, and depthwise ones, have
+    a single segment with all channels."""
     if plain.function is not NpuFunction.CONVOLUTION:
         return plain.out_c
     return min(plain.out_c, -(-plain.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)

@@ -17,9 +17,9 @@ MOST_SCATTERED_ROWS = 3
 
 
 class MapTiles(NamedTuple):
-    """The two tiles of a feature map: `height` rows from offset `first` on, and the remaining rows
-    from offset `second` on; `second` is 0 if no rows remain. The pitch is the distance between rows
-    in bytes."""
+    """The two tiles of a feature map: `height` rows from byte offset `first` on, and the remaining
+    rows from byte offset `second` on; `second` is 0 if no rows remain. The pitch is the distance
+    between rows of a tile in bytes."""
 
     pitch: int
     height: int
@@ -31,8 +31,8 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
     """Return the feature map of the rows at the given byte offsets, or None if it needs more than
     two tiles.
 
-    The first tile has as many rows as possible. `row_bytes` is the pitch if no tile has two rows.
-    `backwards` permits a negative pitch.
+    The pitch is positive if possible, and the first tile has as many rows as this permits.
+    `row_bytes` is the pitch if no tile has two rows. `backwards` permits a negative pitch.
 
     >>> tiles_of([64, 96, 0, 32], 32)
     MapTiles(pitch=32, height=2, first=64, second=0)
@@ -69,6 +69,7 @@ def _steps(offsets: Sequence[int]) -> set[int]:
 
 
 def _constant_pitch_rows(offsets: Sequence[int]) -> int:
-    """Return the number of rows, from the first on, that are at a constant pitch."""
+    """Return the number of rows, from the first on, that are at a constant pitch
+    (distance in bytes)."""
     steps = [b - a for a, b in pairwise(offsets)]
     return 1 + next((k for k, step in enumerate(steps) if step != steps[0]), len(steps))

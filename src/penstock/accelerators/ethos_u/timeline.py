@@ -69,7 +69,8 @@ def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
 
 
 def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
-    """Return the job of a copy of constants to the memory that holds tensors, or into the NPU."""
+    """Return the job that copies `size_bytes` bytes of constants to the memory that holds
+    tensors, or into the NPU."""
     moved = size_bytes / chip.constants.bytes_per_cycle
     taken = chip.constants.read_latency + moved
     if chip.constants is chip.features:
@@ -78,7 +79,7 @@ def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
 
 
 def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
-    """Return the cycles from the first command until all jobs are complete."""
+    """Return the cycles from the first of the issued `steps` until all jobs are complete."""
     most = {Queue.OPERATIONS: MOST_OPERATIONS, Queue.COPIES: chip.most_copies}
     clock = _Clock()
     for step in steps:

@@ -35,7 +35,8 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """The bytes that an action reads and writes."""
+    """The bytes that an action reads and writes, as spans (region number, lower, upper) of bytes
+    [lower, upper)."""
 
     reads: tuple[Span, ...]
     writes: tuple[Span, ...]
@@ -51,8 +52,8 @@ class Accesses:
 
 
 def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iterator[Step]:
-    """Yield the actions of a call as steps of the timeline, each preceded by the wait that it
-    needs."""
+    """Yield the actions of a call as steps of the timeline, each preceded by a wait command if
+    it conflicts with an action of the other engine that may be incomplete."""
     if all(isinstance(action, Compute) for action in actions):  # operations run in order
         yield from (_job(action, chip) for action in actions)
         return
@@ -120,7 +121,9 @@ def _row_span(
     """Return the first and the last byte (inclusive) that an action accesses in a row, relative to
     the start of the row.
 
+    width: columns of the row.
     channels: number of channels that the action accesses, beginning with channel `first`.
+    packed: whether the layout is NHCWB16.
     tensor_channels: number of channels of the tensor; by default, `channels`."""
     if not packed:
         return first, first + (width - 1) * (tensor_channels or channels) + channels - 1
@@ -131,9 +134,10 @@ def _row_span(
 
 
 def _spans(placed: MapPlace, rows: int, row: tuple[int, int]) -> Iterator[Span]:
-    """Yield the bytes of each tile of a feature map with `rows` rows.
+    """Yield the bytes from the first to the last of each tile of a feature map with `rows` rows, as
+    (region number, lower, upper) for bytes [lower, upper).
 
-    row: the first and the last byte in each row, as returned by `_row_span`."""
+    row: the first and the last byte (inclusive) that are accessed in each row."""
     region, tiles = placed
     above = min(tiles.height, rows)
     for at, count in ((tiles.first, above), (tiles.second, rows - above)):
@@ -143,5 +147,5 @@ def _spans(placed: MapPlace, rows: int, row: tuple[int, int]) -> Iterator[Span]:
 
 
 def _overlap(one: Span, other: Span) -> bool:
-    """Return whether two spans have a byte in common."""
+    """Return whether two spans, (region number, lower, upper), have a byte in common."""
     return one[0] == other[0] and max(one[1], other[1]) < min(one[2], other[2])

@@ -40,8 +40,8 @@ Sums = NDArray[np.int64]
 
 
 class SmvEngine:
-    """The state of the engine: the contents of the three scratchpads, of `sizes` bytes, and the
-    current settings."""
+    """The state of the engine: the contents of the scratchpads of inputs, weights and outputs,
+    whose sizes in bytes are `sizes`, and the current settings."""
 
     def __init__(self, sizes: tuple[int, int, int]) -> None:
         self.memories = [np.full(size, POISON, np.uint8) for size in sizes]
@@ -64,32 +64,34 @@ class SmvEngine:
         return as_strided(content[at:], shape, pitches)
 
     def sums(self, at: int, shape: tuple[int, int, int]) -> Array:
-        """Return the bytes of the int32 sums of an output tile of shape `shape` (rows, columns,
-        channels); the result has one more dimension, of size 4."""
+        """Return a view of the int32 sums of an output tile of shape `shape` (rows, columns,
+        channels) at byte `at` of the output scratchpad.  A last dimension of size 4 indexes the
+        bytes of each sum."""
         pitches = (self.pitches.y_row, self.pitches.y_column, 4, 1)
         return self.tile(ScratchpadNumber.OUTPUT, at, (*shape, 4), pitches)
 
     def outputs(self, at: int, shape: tuple[int, int, int]) -> Array:
-        """Return the elements of an output tile of shape `shape` (rows, columns, channels)."""
+        """Return a view of the elements of an output tile of shape `shape` (rows, columns,
+        channels) at byte `at` of the output scratchpad."""
         return self.tile(
             ScratchpadNumber.OUTPUT, at, shape, (self.pitches.y_row, self.pitches.y_column, 1)
         )
 
     def scales(self, at: int, count: int, dtype: DTypeLike) -> Array:
-        """Return `count` values of type `dtype` from byte `at` of the scratchpad of weights: the
-        biases, multipliers or shifts of consecutive output channels."""
+        """Return, as int64, `count` values of type `dtype` from byte `at` of the scratchpad of
+        weights: the biases, multipliers or shifts of consecutive output channels."""
         raw = self.tile(ScratchpadNumber.WEIGHTS, at, (count * np.dtype(dtype).itemsize,), (1,))
         return np.ascontiguousarray(raw).view(dtype).astype(np.int64)
 
 
 def load(engine: SmvEngine, op: LoadTile[int, Array]) -> None:
-    """Functional model of `smv_load`."""
+    """Functional model of `smv_load`: copy runs of bytes from memory to a scratchpad."""
     tile = engine.tile(op.memory, op.to, (op.runs, op.run_bytes), (op.pitch, 1))
     tile[:] = _strided(op.source, op.runs, op.run_bytes, op.source_pitch).view(np.int8)
 
 
 def store(engine: SmvEngine, op: StoreTile[int, Array]) -> None:
-    """Functional model of `smv_store`."""
+    """Functional model of `smv_store`: copy runs of bytes from the output scratchpad to memory."""
     tile = engine.tile(ScratchpadNumber.OUTPUT, op.at, (op.runs, op.run_bytes), (op.pitch, 1))
     _strided(op.target, op.runs, op.run_bytes, op.target_pitch)[:] = tile.view(np.uint8)
 
@@ -103,7 +105,7 @@ def _strided(content: Array, runs: int, run_bytes: int, pitch: int) -> Array:
 
 
 def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
-    """Functional model of `smv_conv2d`."""
+    """Functional model of `smv_conv2d`: convolve a tile."""
     pitches, window = engine.pitches, engine.window
     image = engine.tile(
         ScratchpadNumber.INPUT,
@@ -135,7 +137,7 @@ def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
 
 
 def fully_connected(engine: SmvEngine, op: ConnectTile[int]) -> None:
-    """Functional model of `smv_fully_connected`."""
+    """Functional model of `smv_fully_connected`: multiply a tile of inputs by a tile of weights."""
     pitches = engine.pitches
     vectors = engine.tile(ScratchpadNumber.INPUT, op.x, (op.rows, op.depth), (pitches.x_row, 1))
     weights = engine.tile(
@@ -147,7 +149,7 @@ def fully_connected(engine: SmvEngine, op: ConnectTile[int]) -> None:
 
 
 def pool(engine: SmvEngine, op: PoolTile[int]) -> None:
-    """Functional model of `smv_pool`."""
+    """Functional model of `smv_pool`: compute the maximum or the mean of each window of a tile."""
     pitches, window, limits = engine.pitches, engine.window, engine.range
     shape = (op.in_h, op.in_w, op.channels)
     image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
@@ -163,7 +165,7 @@ def pool(engine: SmvEngine, op: PoolTile[int]) -> None:
 
 
 def add(engine: SmvEngine, op: AddTiles[int]) -> None:
-    """Functional model of `smv_add`."""
+    """Functional model of `smv_add`: add two tiles, or subtract the second."""
     terms = engine.terms
     left, right = _centred_inputs(engine, op)
     sums = multiply(left << 20, terms.multiplier0, terms.shift0) + terms.sign1 * multiply(
@@ -173,7 +175,7 @@ def add(engine: SmvEngine, op: AddTiles[int]) -> None:
 
 
 def mul(engine: SmvEngine, op: MultiplyTiles[int]) -> None:
-    """Functional model of `smv_mul`."""
+    """Functional model of `smv_mul`: multiply two tiles element by element."""
     left, right = _centred_inputs(engine, op)
     _store_result(engine, op, left * right)
 
@@ -187,44 +189,49 @@ def _store_result(engine: SmvEngine, op: AddTiles[int], values: Sums) -> None:
 
 
 def set_window(engine: SmvEngine, window: WindowSteps) -> None:
-    """Functional model of `smv_window`."""
+    """Functional model of `smv_window`: set the strides and dilations of windows."""
     engine.window = window
 
 
 def set_range(engine: SmvEngine, limits: ElementRange) -> None:
-    """Functional model of `smv_numbers`."""
+    """Functional model of `smv_numbers`: set zero points and the range of output elements."""
     engine.range = limits
 
 
 def set_pitches(engine: SmvEngine, pitches: TilePitches) -> None:
-    """Functional model of `smv_pitches`."""
+    """Functional model of `smv_pitches`: set the pitches of tiles."""
     engine.pitches = pitches
 
 
 def set_terms(engine: SmvEngine, terms: TermScales) -> None:
-    """Functional model of `smv_terms`."""
+    """Functional model of `smv_terms`: set the parameters of sums and products of two tensors."""
     engine.terms = terms
 
 
 def _tap_indices(
     count: int, stride: int, offset: int, extent: int
 ) -> tuple[Sums, NDArray[np.bool_]]:
-    """Return, for each of `count` output positions, the index of the input element at a tap, and
-    whether it is inside the input rather than padding.  `offset` is the index of the element for
-    position 0, `extent` the size of the input."""
+    """Return (indices, inside): for each of `count` output positions along one dimension, the index
+    of the input element at a tap, and whether that element is inside the input rather than padding.
+    Indices of padding are replaced by the nearest valid index.
+
+    offset: index of the element for position 0; negative in the padding.
+    extent: size of the input."""
     at = np.arange(count) * stride + offset
     return at.clip(0, extent - 1), (at >= 0) & (at < extent)
 
 
 def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) -> slice:
     """Return the slice of the input that a window of `size` elements covers at output position
-    `index`, without the padding; `extent` is the size of the input."""
+    `index` along one dimension, without padding.  `pad` is the number of padding elements before
+    the input, `extent` the size of the input."""
     lower = index * stride - pad
     return slice(max(lower, 0), max(0, min(lower + size, extent)))
 
 
 def _mean(under: Sums) -> Sums:
-    """Return the mean over the first axis, with ties rounded away from zero."""
+    """Return the mean over the first axis, rounded to nearest with ties away from zero.  `under`
+    contains the elements under a window."""
     count, total = len(under), under.sum(0)
     half = count // 2
     return np.where(total > 0, (total + half) // count, -((half - total) // count))
@@ -275,8 +282,9 @@ def _store_cycles(op: StoreTile[int, Array]) -> float:
 
 
 def _copy_cycles(runs: int, run_bytes: int, pitch: int, *, chained: bool) -> float:
-    """Return the cycles of a copy; contiguous runs count as one.  A chained copy has no set-up
-    cycles."""
+    """Return the cycles of a copy of `runs` runs of `run_bytes` bytes that are `pitch` bytes apart
+    in memory; adjacent runs count as one.  A chained copy, which continues the DMA transfer of the
+    previous one, has no set-up cycles."""
     apart = 1 if pitch == run_bytes else runs
     set_up = 0 if chained else COPIES.per_copy
     return set_up + COPIES.per_run * apart + runs * run_bytes / COPIES.bytes_per_cycle
@@ -312,8 +320,9 @@ def _elementwise_cycles(op: AddTiles[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class DriverModel:
-    """A driver function: its name without the prefix smv_, its functional model, and its cycles as
-    a function of its record.  `cycles` is None if it takes no time."""
+    """A driver function: its name without the prefix smv_, its functional model, and a function
+    that returns the cycles of a call, given the record of its arguments.  `cycles` is None if the
+    call takes no time."""
 
     name: str
     model: Callable[[SmvEngine, Any], None]
@@ -338,8 +347,9 @@ MODELS: Mapping[type, DriverModel] = {
 
 @lru_cache(maxsize=16)
 def drivers(engine: str, sizes: tuple[int, int, int]) -> Mapping[type, Driver]:
-    """Return the driver functions by the class of their record, for an accelerator named `engine`
-    with scratchpads of `sizes` bytes."""
+    """Return the driver functions by the class of the record of their arguments, for an
+    accelerator named `engine`.  `sizes` are the bytes of the scratchpads of inputs, weights and
+    outputs."""
     device = partial(SmvEngine, sizes)
     return {
         record: Driver(f"smv_{each.name}", engine, each.model, device, each.cycles)

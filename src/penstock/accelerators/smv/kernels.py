@@ -51,8 +51,8 @@ from penstock.uma import (
 
 def by_row_intervals(kernel: Callable[[KernelCall], Sequence[Command]]) -> Compute:
     """Return a kernel for calls of any number of rows.  `kernel` requires that the tiler finds a
-    tiling for all rows of its call; if it finds none, the returned kernel loops over intervals of
-    rows and applies `kernel` to each."""
+    tiling for all rows of a call; if the tiler finds none, the returned kernel loops over intervals
+    of rows and applies `kernel` to each."""
 
     @wraps(kernel)
     def compute(call: KernelCall) -> Sequence[Command]:
@@ -220,15 +220,15 @@ def _elementwise(call: KernelCall, record: type[AddTiles[Expr]]) -> Sequence[Com
 
 
 def _reduction_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Sequence[Command]:
-    """Return the loops over all tiles of a layer with weights: load inputs, weights and scales, run
-    `compute`, store."""
+    """Return the loops over all tiles of a layer that sums over input channels (a reduction): load
+    inputs, weights and scales, run `compute`, store."""
     x, w, scale, y = tiles.operand_tiles
     loads = [_load(call, 0, x), _load_weights(call, w), _load_scales(call, scale)]
     return tiles.nest(loads, [compute], _store(call, y))
 
 
 def _load(call: KernelCall, k: int, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of input k of the main node, row by row."""
+    """Return the commands that load a tile of the main node's input with index `k`, row by row."""
     rows, columns, channels = _spans(tile.region)
     row = Var("r")
     load = LoadTile(
@@ -261,8 +261,8 @@ def _store(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 
 def _load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of weights: a run of input channels for each output
-    channel and tap."""
+    """Return the commands that load a tile of weights: for each output channel and tap, one run of
+    contiguous input channels."""
     outputs, channels = tile.region[0], tile.region[-1]
     _, *taps, depth = tile.operand.shape
     count = math.prod(taps)
@@ -303,8 +303,8 @@ def _load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 
 def _scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr]:
-    """Return the offsets, in the scratchpad of weights, of the biases, multipliers and shifts of
-    the output channels `outputs`.  The tile holds them as three consecutive arrays."""
+    """Return the byte offsets, in the scratchpad of weights, of the biases, multipliers and shifts
+    of the output channels `outputs`.  The tile holds them as three consecutive arrays."""
     room, at = tile.room[0], _difference(outputs[0], tile.region[0][0])
     pairs = ((0, at * 4), (4 * room, at * 4), (8 * room, at))
     first, second, third = (added(tile.base + start, offset) for start, offset in pairs)
@@ -312,9 +312,9 @@ def _scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Exp
 
 
 def _accumulation_flags(tiles: CallTiles, depth: Span, channels: int) -> tuple[Expr, Expr]:
-    """Return two expressions with value 0 or 1: whether a tile adds to partial sums, and whether it
-    completes the sums.  `depth` is the interval of input channels that the tile sums, of `channels`
-    in total."""
+    """Return (accumulate, finish), expressions with value 0 or 1: whether a tile adds to partial
+    sums, and whether it completes the sums.  `depth` is the interval of input channels that the
+    tile sums, of `channels` in total."""
     if not tiles.has_partial_sums:
         return 0, 1
     return minimum(1, depth[0]), depth[1] // channels
@@ -329,8 +329,8 @@ def _spans(region: Sequence[Span]) -> tuple[Span, Span, Span]:
 
 
 def _row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
-    """Return the pitches of rows and columns of a tile in bytes; 0 for columns if the tile has two
-    dimensions."""
+    """Return the (row pitch, column pitch) of a tile in bytes; the column pitch is 0 if the tile
+    has two dimensions."""
     if len(tile.pitches) == 2:
         return tile.pitches[0], 0
     *_, row, column, _ = tile.pitches
@@ -338,7 +338,7 @@ def _row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
 
 
 def _row_offset(tile: ScratchpadTile, row: Expr) -> Expr:
-    """Return the offset of row `row` of the tensor in the tile's scratchpad."""
+    """Return the byte offset, in the scratchpad, of row `row` of the tensor, which is in `tile`."""
     first = _spans(tile.region)[0][0]
     return added(tile.base, _difference(row, first) * _row_and_column(tile)[0])
 
@@ -346,8 +346,8 @@ def _row_offset(tile: ScratchpadTile, row: Expr) -> Expr:
 def _memory_address(
     tensor: Operand, tile: ScratchpadTile, row: Expr, columns: Span, channels: Span
 ) -> Address:
-    """Return the address in memory of the first element in row `row` of a tile; the tile covers
-    `columns` and `channels` of the tensor.
+    """Return the address in memory of the first element of a tile in row `row` of the tensor; the
+    tile covers `columns` and `channels` of the tensor.
 
     The input of a fully connected layer may be divided into rows that differ from the tensor's own;
     this works because that input is contiguous."""
@@ -358,7 +358,7 @@ def _memory_address(
 
 
 def _offset(address: Address, offset_bytes: Expr) -> Address:
-    """Return the address `offset_bytes` after another address."""
+    """Return the address `offset_bytes` bytes after `address`."""
     return Address(address.buffer, added(address.offset, offset_bytes))
 
 

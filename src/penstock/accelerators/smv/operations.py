@@ -57,10 +57,11 @@ class ElementRange:
 
 @dataclass(frozen=True, slots=True)
 class TilePitches:
-    """The arguments of `smv_pitches`, which sets the pitches of tiles: of the input by row and
-    column, of weights by output channel and tap, and of the output by row and column.
+    """The arguments of `smv_pitches`, which sets the pitches of tiles: the distances in bytes
+    between consecutive rows and columns of the input (`x`), between output channels and taps of the
+    weights (`w`), and between rows and columns of the output (`y`).
 
-    For a sum or product of two tensors, the pitches of weights are the row and column pitch of the
+    For a sum or product of two tensors, `w_output` and `w_tap` are the row and column pitch of the
     second input."""
 
     x_row: int = 0
@@ -75,7 +76,8 @@ class TilePitches:
 class TermScales:
     """The arguments of `smv_terms`, which sets the parameters of sums and products of two tensors:
     the zero points of both operands, and the multipliers and shifts of both operands and of the
-    result.  The second operand of a sum is multiplied by `sign1`, 1 or -1."""
+    result.  Names end in 0 for the first operand, in 1 for the second.  The second operand of a sum
+    is multiplied by `sign1`, 1 or -1."""
 
     zero0: int = 0
     zero1: int = 0
@@ -92,8 +94,9 @@ Setting = TypeVar("Setting", WindowSteps, ElementRange, TermScales)
 
 
 def setting(kind: type[Setting], parameters: Mapping[str, int]) -> Setting:
-    """Return a record of class `kind`, whose fields have the values of the kernel's parameters of
-    the same names; a field without such a parameter is 0."""
+    """Return a record of class `kind`, the arguments of a driver function that changes settings.
+    Its fields have the values of the kernel's parameters of the same names; a field without such a
+    parameter is 0."""
     return kind(**{field.name: parameters.get(field.name, 0) for field in fields(kind)})
 
 
@@ -135,11 +138,13 @@ class ConvolveTile(Generic[Number]):
     """The arguments of `smv_conv2d`, which sums the products of a tile of inputs and a tile of
     weights.
 
-    The tiles have `depth` input channels and `outputs` output channels.  `bias`, `multiplier` and
-    `shift` are offsets in the scratchpad of weights.  The sums start from the partial sums at `y`
-    if `accumulate` is 1, otherwise from the biases.  They are requantised if `finish` is 1,
-    otherwise stored as partial sums.  `y_first` is the first output channel within each pixel of
-    the output tile."""
+    The tiles of inputs, weights and outputs begin at the scratchpad offsets `x`, `w` and `y`.  They
+    have `depth` input channels and `outputs` output channels.  `in_h` and `in_w` do not include
+    padding; `pad_top` and `pad_left` are the padding before the input tile.  `bias`, `multiplier`
+    and `shift` are offsets in the scratchpad of weights.  The sums start from the partial sums at
+    `y` if `accumulate` is 1, otherwise from the biases.  The sums are requantised if `finish` is 1,
+    otherwise stored as partial sums.  `y_first` is the index, within each pixel of the output tile,
+    of the first output channel that is computed."""
 
     x: Number
     in_h: Number
@@ -167,10 +172,12 @@ class ConnectTile(Generic[Number]):
     """The arguments of `smv_fully_connected`, which sums the products of `rows` rows of inputs and
     the weights of a fully connected layer.
 
-    The tiles have `depth` inputs and `outputs` outputs per row.  `bias`, `multiplier` and `shift`
-    are offsets in the scratchpad of weights.  The sums start from the partial sums at `y` if
-    `accumulate` is 1, otherwise from the biases.  They are requantised if `finish` is 1, otherwise
-    stored as partial sums.  `y_first` is the first output within each row of the output tile."""
+    The tiles of inputs, weights and outputs begin at the scratchpad offsets `x`, `w` and `y`.  They
+    have `depth` inputs and `outputs` outputs per row.  `bias`, `multiplier` and `shift` are offsets
+    in the scratchpad of weights.  The sums start from the partial sums at `y` if `accumulate` is 1,
+    otherwise from the biases.  The sums are requantised if `finish` is 1, otherwise stored as
+    partial sums.  `y_first` is the index, within each row of the output tile, of the first output
+    that is computed."""
 
     x: Number
     rows: Number
@@ -189,7 +196,10 @@ class ConnectTile(Generic[Number]):
 @dataclass(frozen=True, slots=True)
 class PoolTile(Generic[Number]):
     """The arguments of `smv_pool`, which computes the maximum or the mean of the elements of each
-    window that are not padding."""
+    window that are not padding.
+
+    The tiles of inputs and outputs begin at the scratchpad offsets `x` and `y`.  `in_h` and `in_w`
+    do not include padding; `pad_top` and `pad_left` are the padding before the input tile."""
 
     function: PoolFunction
     x: Number
@@ -208,7 +218,8 @@ class PoolTile(Generic[Number]):
 @dataclass(frozen=True, slots=True)
 class AddTiles(Generic[Number]):
     """The arguments of `smv_add`, which adds two tiles element by element, or subtracts `b` from
-    `a` if the setting `TermScales.sign1` is -1."""
+    `a` if the setting `TermScales.sign1` is -1.  `a`, `b` and `y` are the offsets of the operands
+    and of the result in their scratchpads."""
 
     a: Number
     b: Number

@@ -1,9 +1,9 @@
 """tiles: the tiling of a call for the scratchpads, the offsets of its tiles, and the loops over
 them.
 
-The number of rows [first, end) may differ from call to call of a kernel; all calls use the tiling
-of the largest number.  The loop over tiles of rows runs from `first` to `end`, so the last tile may
-be smaller.
+A call of a kernel computes the output rows [first, end).  Their number may differ from call to
+call; all calls use the tiling of the largest number.  The loop over tiles of rows runs from `first`
+to `end`, so the last tile may be smaller.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def scratchpads(target: AcceleratorTarget) -> Scratchpads:
 
 def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
     """Return the tiling of a call that computes `rows` output rows at any position, or all rows if
-    `rows` is None.  Raises PenstockError if there is none."""
+    `rows` is None.  Raises PenstockError if the tiler finds no tiling."""
     name = str(offloaded.target.attrs["tiler"])
     if offloaded.main.kind in ELEMENTWISE:
         # SMAUG's rule flattens tensors, but the rows of a schedule may have arbitrary addresses.
@@ -83,8 +83,8 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
 
 
 def rows_at_once(offloaded: Offloaded, rows: int) -> int:
-    """Return the largest number of rows, up to `rows`, for which the tiler finds a tiling; a call
-    loops over intervals of that length.
+    """Return the largest number of rows, up to `rows`, for which the tiler finds a tiling; if it
+    finds none for two rows or more, 1.  A call loops over intervals of that many rows.
 
     A tiler that can split rows finds a tiling for any number.  SMAUG's tiler may find none for some
     number of rows although it finds tilings for fewer and for more."""
@@ -150,11 +150,11 @@ def added(a: Expr, b: Expr) -> Expr:
 class ScratchpadTile:
     """The tile of a tensor in a scratchpad.
 
-    The tile begins at byte `base` and covers `region` of the tensor.  `pitches` are the distances
-    in bytes between consecutive elements along each dimension, and `room` is the maximum number of
-    elements along each.  `level` is the number of loops around the commands that load or store the
-    tile.  With double buffering, consecutive tiles alternate between two offsets, so that one can
-    be copied while the other is used."""
+    The tile begins at byte `base` and covers `region` of the tensor: an interval of indices per
+    dimension.  `pitches` are the distances in bytes between consecutive elements along each
+    dimension, and `room` is the maximum number of elements along each.  `level` is the number of
+    loops around the commands that load or store the tile.  With double buffering, consecutive
+    tiles alternate between two offsets, so that one can be copied while the other is used."""
 
     operand: LayerOperand
     base: Expr
@@ -278,9 +278,9 @@ class CallTiles:
         return ends, Loop(name, 0, len(lengths), 1, ())
 
     def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
-        """Return the region of a tensor that part of the loop nest reads or writes: the current
-        tile along the axes named in `followed`, and all points that the call computes along the
-        other axes."""
+        """Return the region of a tensor, an interval per dimension, that is read or written for
+        the current tile along the loop axes named in `followed` and for all points that the call
+        computes along the other axes."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
@@ -321,8 +321,9 @@ class CallTiles:
         return lower, upper
 
     def _level(self, k: int) -> int:
-        """Return the number of loops around the commands that load or store operand k: all loops
-        from the outermost to the innermost one that changes the operand's tile."""
+        """Return the number of loops around the commands that load or store the operand with
+        index `k` (inputs, then output): all loops from the outermost to the innermost one that
+        changes the operand's tile; 0 if none does."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -332,8 +333,8 @@ class CallTiles:
         return max(changing, default=0)
 
     def _tile_number(self, k: int) -> Expr:
-        """Return the number of tiles of operand k that precede the current one, in terms of loop
-        variables."""
+        """Return the number of tiles of the operand with index `k` that precede the current one,
+        as an expression of loop variables."""
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
             loop = self._axis_loop(name)[1]
@@ -344,8 +345,8 @@ class CallTiles:
         return number
 
     def _room(self, k: int) -> tuple[int, ...]:
-        """Return the maximum size of a tile of operand k in elements along each dimension; along
-        the last dimension, it is rounded up to a multiple of `ALIGNMENT`."""
+        """Return the maximum size of a tile of the operand with index `k` in elements along each
+        dimension; along the last dimension, the size is rounded up to a multiple of `ALIGNMENT`."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)

@@ -41,7 +41,8 @@ def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
 
 def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
     """Yield the registers of a copy that must be aligned, as (name, value). If the hardware
-    supports unaligned copies (U65), only addresses and sizes in shared memory must be."""
+    supports unaligned copies (U65), these are only the addresses in shared memory and, if the
+    target is in shared memory, the size."""
     source, target = operation.source, operation.target
     anywhere = hardware.any_copy
     for span in (source, target):

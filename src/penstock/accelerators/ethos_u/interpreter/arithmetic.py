@@ -47,7 +47,7 @@ def depthwise(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
 
 
 def largest(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the maximum of each window, relative to the zero point."""
+    """Return the maximum of each window minus the zero point of the input. Padding is ignored."""
     filled = _padded_input(operation, ifm - operation.ifm.zero_point, LEAST)
     found = np.full(operation.ofm.shape, LEAST)
     for _, window in _windows(operation, filled):
@@ -56,25 +56,29 @@ def largest(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def window_sum(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the sum of each window, relative to the zero point."""
+    """Return the sum over each window of the elements minus the zero point of the input. Padding
+    counts as 0."""
     filled = _padded_input(operation, ifm - operation.ifm.zero_point, 0)
     return sum((window for _, window in _windows(operation, filled)), np.zeros(1, np.int64))
 
 
 def window_counts(operation: BlockOperation) -> Any:
-    """Return the number of elements of each window that are not padding."""
+    """Return the number of elements of each window that are not padding, as an array of shape
+    (output height, output width, 1)."""
     ones = _padded_input(operation, np.ones((*operation.ifm.shape[:2], 1), np.int64), 0)
     return sum((window for _, window in _windows(operation, ones)), np.zeros(1, np.int64))
 
 
 def depth_sum(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the sum over the channels of each pixel, relative to the zero point."""
+    """Return, for each pixel, the sum over all channels of the elements minus the zero point of
+    the input."""
     return (ifm - operation.ifm.zero_point).sum(axis=2, keepdims=True)
 
 
 def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
-    """Return the result of an element-wise operation before scaling. `other` is the second input:
-    an array, a scalar, or None if there is no second input."""
+    """Return the result of an element-wise operation before the scaling of the result. `other` is
+    the second input, from which the zero point has not been subtracted: an array, a scalar, or None
+    if there is no second input."""
     one = ifm - operation.ifm.zero_point
     second = operation.second
     if second is None:
@@ -86,7 +90,8 @@ def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
 
 
 def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
-    """Return both operands of a sum or difference, scaled and shifted."""
+    """Return both operands of a sum or difference, scaled and shifted as the `operand_scaling` of
+    the operation requires."""
     of = operation.operand_scaling
     if of.scaled == "both":
         return left * of.a.scale, right * of.b.scale
@@ -110,18 +115,18 @@ def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
 
 
 def _shifted_right(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Return `left` shifted right by `right` bits and rounded."""
+    """Return `left` shifted right by `right` bits, rounded in the operation's rounding mode."""
     return scaled(left, 1, right, operation.rounding)
 
 
 def _leaky(operation: BlockOperation, one: Any) -> Any:
-    """Return the leaky ReLU of each element: negative elements are multiplied by the scale of the
-    operation, others are unchanged."""
+    """Return the leaky ReLU of each element of `one`: negative elements are multiplied by the
+    scale of the operation, others are unchanged."""
     return np.where(one < 0, _scaled(one, operation.scale, operation.rounding), one)
 
 
 def _leading_zeros(operation: BlockOperation, one: Any) -> Any:
-    """Return the number of leading zeros of each element, as a 32-bit value."""
+    """Return the number of leading zeros of each element of `one` in 32-bit two's complement."""
     bits = one & 0xFFFFFFFF
     return 32 - sum((bits >> k != 0).astype(np.int64) for k in range(32))
 
@@ -164,8 +169,8 @@ def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
 
 
 def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Yield each tap (row, column) of the kernel, with an array in the shape of the output: the
-    input element that the tap contributes to each output element."""
+    """Yield, for each tap of the kernel, its (row, column) and an array in the shape of the
+    output: for each output element, the element of the window at that tap."""
     kernel = operation.kernel
     height, width, _ = operation.ofm.shape
     for y in range(kernel.height):

@@ -72,9 +72,9 @@ def _words(text: str) -> Iterator[bytes]:
 
 
 def _value(format: CommandFormat, settings: list[str]) -> int:
-    """Return the value of a command, composed of the fields in `settings`, each of the form
-    `name=value` or `value`. Raises KeyError if a field does not exist, ValueError if a number is
-    invalid."""
+    """Return the value of a command as in `RegisterCommand.value`, composed of the fields in
+    `settings`, each of the form `name=value` or, for the field named value, `value`. Raises
+    KeyError if a field does not exist, ValueError if a number is invalid."""
     by_name = {field.name: field for field in format.fields}
     found = 0
     for setting in settings:
@@ -88,7 +88,7 @@ def _value(format: CommandFormat, settings: list[str]) -> int:
 
 
 def _packed(format: CommandFormat, value: int) -> bytes:
-    """Return the bytes of a command with the given value."""
+    """Return the bytes of a command with the value `value`, as in `RegisterCommand.value`."""
     if format.code & KIND:
         return struct.pack("<HHI", format.code, value >> 32, value & 0xFFFFFFFF)
     return struct.pack("<HH", format.code, value)

@@ -30,7 +30,8 @@ def block_count(operation: BlockOperation) -> int:
 
 
 def block(operation: BlockOperation, index: int) -> ElementBox:
-    """Return the output region of the block with index `index`."""
+    """Return the elements of the output that the block with index `index` computes. The index
+    increases fastest along channels, then along columns, then along rows."""
     _, columns, channels = _counts(operation)
     at = (index // channels // columns, index // channels % columns, index % channels)
     sides = zip(at, operation.block, operation.ofm.shape, strict=True)
@@ -44,8 +45,8 @@ def job_count(operation: BlockOperation) -> int:
 
 
 def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield the inputs of the job with index `index`, each with the region that the job reads. A
-    job computes one slice of input channels of a block, or the whole block."""
+    """Yield each input of the job with index `index`, with the box of elements that the job reads.
+    A job computes one slice of input channels of a block, or the whole block."""
     number, piece = divmod(index, _slices(operation))
     size = _slice_channels(operation)
     depth = operation.ifm.shape[2]
@@ -56,7 +57,7 @@ def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMa
 
 
 def block_reads(operation: BlockOperation, number: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield the inputs of the block with index `number`, each with the region that the block
+    """Yield each input of the block with index `number`, with the box of elements that the block
     reads."""
     output, kernel, pad = block(operation, number), operation.kernel, operation.padding
     rows = _reach(output.rows, kernel.stride_y, kernel.reach_y, pad.top, operation.height)
@@ -97,9 +98,10 @@ def _slice_channels(operation: BlockOperation) -> int:
 def _reach(
     output: tuple[int, int], stride: int, reach: int, before: int, most: int
 ) -> tuple[int, int]:
-    """Return the half-open interval of input rows that output rows `output` read; likewise for
-    columns. The input rows are counted after upscaling.
+    """Return the half-open interval of input rows that the windows of the output rows `output`
+    (half-open) reach; likewise for columns. Input rows are counted after upscaling.
 
+    stride: input rows between the windows of consecutive output rows.
     reach: rows that a window spans.
     before: rows of padding before the input.
     most: rows of the upscaled input, to which the interval is limited."""

@@ -27,8 +27,8 @@ STOP = "NPU_OP_STOP"
 
 @dataclass(frozen=True, slots=True)
 class BitField:
-    """A field: bits `low` to `high`, inclusive, of a command's value, in two's complement if
-    `signed`."""
+    """A field of a command: bits `low` to `high`, inclusive, of the command's value
+    (`RegisterCommand.value`), in two's complement if `signed`."""
 
     name: str
     low: int
@@ -48,8 +48,8 @@ class BitField:
 
 @dataclass(frozen=True, slots=True)
 class CommandFormat:
-    """The format of a command. `code` contains the command code and the bits that give the number
-    of words."""
+    """The format of a command. `code` consists of bits 15:0 of the first word: the command code
+    (9:0) and the number of words (15:14; `ONE_WORD` or `TWO_WORDS`)."""
 
     name: str
     code: int
@@ -66,7 +66,7 @@ class RegisterCommand:
     """A command of a stream.
 
     word: index of its first word in the stream.
-    value: the 16-bit parameter; with a payload, 48 bits, of which the payload is the low 32.
+    value: the 16-bit parameter; if the command has a 32-bit payload, parameter << 32 | payload.
     """
 
     word: int
@@ -98,8 +98,9 @@ def formats() -> Mapping[int, CommandFormat]:
 
 
 def choice(what: str, number: int) -> Any:
-    """Return the meaning of a field's value, or None if the value is undefined. `what` is the name
-    of a list in section `choices` of `registers.toml`."""
+    """Return the meaning of the value `number` of a field, or None if that value is undefined.
+    `what` is the name of a list in section `choices` of `registers.toml`, which contains the
+    meanings by value."""
     found = tables()["choices"][what]
     return found[number] if number < len(found) else None
 

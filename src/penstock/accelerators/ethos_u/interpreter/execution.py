@@ -61,11 +61,11 @@ class Execution:
     """A summary of an executed stream.
 
     operations: number of executed operations, by kind.
-    bytes_read, bytes_written: bytes that operations accessed, by region number; each byte is
-        counted once per operation.
+    bytes_read, bytes_written: number of bytes that operations accessed, by region number, without
+        shared memory; each byte is counted once per operation.
     ordered: descriptions of pairs of operations of which the later one overwrites bytes that the
-        earlier one may still access. They are correct only because the hardware completes blocks in
-        order.
+        earlier one may still access. Such pairs are correct only because the hardware completes
+        blocks in order.
     unfinished: positions of the copies that may be outstanding when the stream ends.
     """
 
@@ -115,9 +115,10 @@ class _Run:
     observe: called with each operation after its execution.
     waited: whether the stream must wait for all copies before it ends.
     flight: the operations that may be outstanding.
-    copied: for each byte of shared memory, whether it holds data that a copy wrote.
-    counts: executed operations, by kind.
-    read, written: bytes accessed, by region number."""
+    copied: array of bool: for each byte of shared memory, whether it holds data that a copy wrote
+        and that accumulators have not overwritten.
+    counts: number of executed operations, by kind.
+    read, written: number of bytes accessed, by region number, without shared memory."""
 
     hardware: NpuHardware
     regions: Mapping[int, Any]
@@ -137,7 +138,7 @@ class _Run:
         self.flight = Flight(self.hardware)
 
     def run(self, stream: bytes) -> Execution:
-        """Execute the whole stream."""
+        """Execute the whole stream and return the summary."""
         registers = Registers()
         for command in decode_commands(stream):
             name = command.format.name
@@ -165,7 +166,8 @@ class _Run:
         self.observe(operation)
 
     def _check(self, operation: Operation) -> None:
-        """Raise BackendError or CapacityError if an address of the operation is invalid."""
+        """Raise BackendError if an address of the operation is misaligned, CapacityError if a
+        feature map is outside its region or is written in a read-only region."""
         check_alignment(operation, self.hardware)
         if isinstance(operation, BlockOperation):
             for map in operation.inputs:
@@ -202,7 +204,8 @@ class _Run:
         self.memory.write(operation.ofm, found)
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
-        """Return the scaled result of a convolution, including biases."""
+        """Return the scaled result of an operation with weights (a convolution, possibly
+        depthwise), including biases."""
         assert operation.weights is not None
         assert operation.scales is not None
         stream = self.memory.bytes_of(operation.weights, operation.where).tobytes()
@@ -289,7 +292,8 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def _reciprocal(count: int) -> tuple[int, int]:
-    """Return 1 / `count`, rounded up, as (scale, shift) with `POOLING_BITS` bits of precision.
+    """Return (scale, shift): `scale` / 2 ** `shift` is 1 / `count`, rounded up to `POOLING_BITS`
+    bits of precision.
 
     Source: the global scale that Vela emits for average pools without padding. With padding, the
     hardware computes the scale of each window itself; it is assumed to use the same formula.

@@ -46,8 +46,9 @@ class FeatureMap:
     """A feature map in a memory region.
 
     name: ifm, ifm2 or ofm.
+    region: number of the memory region.
     shape: height, width and depth.
-    bases: byte address of each tile in the region.
+    bases: byte address in the region of each tile: top left, top right, lower left, lower right.
     height_0, height_1: first row of the lower left and of the lower right tile.
     width_0: first column of the right tiles.
     stride_y, stride_x, stride_c: distances in bytes between rows, columns and channel blocks.
@@ -89,8 +90,8 @@ class FeatureMap:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The lowest byte address, and one past the highest. Both belong to elements at corners of
-        tiles and channel blocks."""
+        """The half-open interval of byte addresses that contains all elements. It suffices to
+        consider the elements at the corners of tiles and channel blocks."""
         height, width, depth = self.shape
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)
@@ -111,7 +112,8 @@ class FeatureMap:
         return runs(pixels + self._within(starts), (ends - starts) * self.element_bytes)
 
     def _within(self, channels: Any) -> Any:
-        """Return the byte offsets of channels relative to channel 0 of their pixel."""
+        """Return the byte offsets, within a pixel, of the channels with indices `channels` relative
+        to channel 0."""
         if not self.nhcwb16:
             return channels * self.element_bytes
         return (
@@ -120,8 +122,8 @@ class FeatureMap:
         )
 
     def _pixels(self, rows: Any, columns: Any) -> Any:
-        """Return the byte addresses of channel 0 of the pixels at the given rows and columns; shape
-        (rows, columns)."""
+        """Return the byte addresses of channel 0 of the pixels at all combinations of the indices
+        `rows` and `columns`, as an array of shape (len(rows), len(columns))."""
         rows, columns = rows[:, None], columns[None, :]
         right = columns >= self.width_0
         height = np.where(right, self.height_1, self.height_0)
@@ -133,7 +135,7 @@ class FeatureMap:
 
 
 def _corners(size: int, *cuts: int) -> Any:
-    """Return the first and last index of each section of an axis of `size` elements that is divided
-    at `cuts`."""
+    """Return, sorted, the first and last index of each section of an axis of `size` elements that
+    is divided before each index in `cuts`. Cuts outside the axis have no effect."""
     ends = {0, size - 1, *cuts, *(cut - 1 for cut in cuts)}
     return np.array(sorted(end for end in ends if 0 <= end < size), np.int64)

@@ -22,9 +22,11 @@ Bytes = Mapping[int, Ranges]
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes that an operation reads and writes. Block operations write their accumulators
-    to shared memory (region `SHARED`) and are assumed to write all of it, except the part reserved
-    for look-up tables, which they write only where `NpuHardware.overwrites_tables` says so."""
+    """The bytes that an operation reads and writes.
+
+    Block operations are assumed to write accumulators to all bytes of shared memory (region
+    `SHARED`) that are not reserved for look-up tables. Operations without a table also write the
+    reserved bytes if `NpuHardware.overwrites_tables` is True."""
 
     reads: Bytes
     writes: Bytes
@@ -75,7 +77,7 @@ def first_common_range(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
 
 
 def _spans(spans: Iterable[ByteSpan]) -> Bytes:
-    """Return the bytes of spans, by region number."""
+    """Return the union of spans as byte ranges by region number."""
     return _joined((s.region, span(s.lower, s.upper)) for s in spans)
 
 

@@ -21,8 +21,10 @@ MOST_KERNELS = 2
 class NpuHardware:
     """A hardware configuration.
 
-    ofm_channels, ifm_channels: output and input channels of a micro block.
-    banks: banks of shared memory, the internal memory for accumulators and look-up tables.
+    ofm_channels, ifm_channels: output and input channels of a micro block, the smallest unit of
+        computation.
+    banks: number of banks of shared memory, the internal memory for accumulators and look-up
+        tables.
     dmas: maximum number of outstanding copies.
     any_copy: whether the addresses of copies in external memory may be unaligned."""
 

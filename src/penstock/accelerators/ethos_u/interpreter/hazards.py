@@ -6,17 +6,17 @@ Operations run concurrently. The checks rely on these guarantees of completion:
 - When a block operation starts: all block operations except the previous one, because at most two
   are outstanding.
 - When a copy starts while the maximum number of copies is outstanding: the oldest copy.
-- With BLOCKDEP d: a job of a block operation starts when at most d earlier jobs are unfinished. Job
-  i therefore starts when at most d - i jobs of the previous operation are unfinished. A block of
-  the previous operation counts as one job, as in Vela; if it counted as more, fewer blocks would be
-  unfinished.
+- With BLOCKDEP d: a job of a block operation (one slice of input channels of a block; see
+  `blocks.py`) starts when at most d earlier jobs are unfinished. Job i therefore starts when at
+  most d - i jobs of the previous operation are unfinished. A block of the previous operation counts
+  as one job, as in Vela; if it counted as more, fewer blocks would be unfinished.
 
 All blocks pass through one pipeline. They complete in order, and a block is read before that block
 or a later one is written. Between block operations, the only error is therefore a read before the
 preceding write. If an operation overwrites bytes that the previous one may still access, this is
-reported in `ordered`. Vela relies on this order too: it derives BLOCKDEP from reads only. Copies
-and block operations are not ordered, so every conflict between them is an error. So is a conflict
-between accumulators and look-up tables in shared memory.
+reported in `Flight.ordered`. Vela relies on this order too: it derives BLOCKDEP from reads only.
+Copies and block operations are not ordered, so every conflict between them is an error. So is a
+conflict between accumulators and look-up tables in shared memory.
 
 A stream may end while a copy is outstanding. Streams of Vela's older core, which is written in
 Python, do so if an output of a network is a copy of another tensor; they are correct only if
@@ -67,8 +67,8 @@ WRITTEN_TWICE = "writes what the earlier operation writes"
 
 @dataclass(frozen=True, slots=True)
 class AccessConflict:
-    """A conflict: bytes [lower, upper) of a region that two operations access, at least one of them
-    by writing. `how` describes the accesses."""
+    """A conflict: two accesses to bytes [lower, upper) of a memory region, at least one of them a
+    write. `how` describes the accesses, for example "reads what the earlier operation writes"."""
 
     how: str
     region: int
@@ -88,9 +88,9 @@ InFlight = tuple[Operation, Footprint]
 
 @dataclass(slots=True)
 class Flight:
-    """The operations that may be outstanding, oldest first.
+    """The operations that may be outstanding: started or queued, but not known to be complete.
 
-    kernels, copies: block operations, and copies.
+    kernels, copies: outstanding block operations, and outstanding copies, oldest first.
     ordered: descriptions of the conflicts between block operations that are harmless only because
         the hardware completes blocks in order."""
 
@@ -100,7 +100,8 @@ class Flight:
     ordered: list[str] = field(default_factory=list[str])
 
     def wait(self, command: str, outstanding: int) -> None:
-        """Execute NPU_OP_KERNEL_WAIT or NPU_OP_DMA_WAIT."""
+        """Execute `command`: NPU_OP_KERNEL_WAIT waits for block operations, NPU_OP_DMA_WAIT for
+        copies, in both cases for all except the last `outstanding`."""
         _keep_last(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
 
     def end(self, *, waited: bool) -> tuple[str, ...]:
@@ -141,7 +142,8 @@ class Flight:
         used: Footprint,
     ) -> None:
         """Raise BackendError if BLOCKDEP permits a block operation to read bytes before the
-        previous one, `earlier`, has written them. `used` is the footprint of `earlier`."""
+        previous one, `earlier`, has written them, or to overwrite a look-up table that `earlier`
+        still uses. `used` is the footprint of `earlier`."""
         _check_table(operation, footprint, earlier, used)
         if _first_conflict(_without_shared(footprint), _without_shared(used)) is None:
             return
@@ -153,9 +155,16 @@ class Flight:
     def _check_block(
         self, operation: BlockOperation, job: int, earlier: BlockOperation, number: int
     ) -> None:
-        """Raise BackendError if the job with index `job` reads bytes that the block with index
-        `number` of the previous operation writes. Conflicts that are correct because blocks
-        complete in order are added to `ordered`."""
+        """Check one job of `operation` against one block of the previous operation, `earlier`,
+        that may be unfinished when the job starts. A job computes one slice of input channels of a
+        block of the output, or the whole block.
+
+        job: index of the job in `operation`.
+        number: index of the block in `earlier`.
+
+        Raises BackendError if the job reads bytes that the block of `earlier` writes. If instead
+        the job's block overwrites bytes that the block of `earlier` reads or writes, a description
+        is added to `self.ordered`; this is no error because blocks complete in order."""
         written = block_output(earlier, number)
         found = first_common_range(job_input(operation, job), written)
         if found:
@@ -173,12 +182,13 @@ class Flight:
 
 
 def _keep_last(flight: list[InFlight], most: int) -> None:
-    """Remove all operations except the last `most`, because the earlier ones are complete."""
+    """Remove all operations from `flight` except the last `most`; the removed ones are complete."""
     del flight[: max(0, len(flight) - most)]
 
 
 def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -> None:
-    """Raise BackendError if an operation conflicts with one of `others`."""
+    """Raise BackendError if an operation conflicts with one of `others`, the operations that may
+    be outstanding. `footprint` contains the bytes that `operation` accesses."""
     for earlier, used in others:
         conflict = _first_conflict(footprint, used)
         if conflict:
@@ -190,8 +200,9 @@ def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -
 def _check_table(
     operation: BlockOperation, footprint: Footprint, earlier: Operation, used: Footprint
 ) -> None:
-    """Raise BackendError if the accumulators of a block operation overwrite the look-up table of an
-    earlier one. `used` is the footprint of `earlier`."""
+    """Raise BackendError if the accumulators of a block operation overwrite the look-up table of
+    the operation `earlier`. `footprint` and `used` are the bytes that `operation` and `earlier`
+    access."""
     found = first_common_range(
         {SHARED: footprint.writes[SHARED]}, {SHARED: used.reads.get(SHARED, NONE)}
     )
@@ -204,7 +215,8 @@ def _check_table(
 
 
 def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | None:
-    """Return the first conflict between two concurrent operations, or None."""
+    """Return the first conflict between two concurrent operations, or None if they access no
+    common bytes or only read them."""
     ways: tuple[tuple[str, Bytes, Bytes], ...] = (
         (READ_EARLY, later.reads, earlier.writes),
         (WRITTEN_EARLY, later.writes, earlier.reads),
@@ -246,11 +258,10 @@ def _check_order(
     written: tuple[Any, Any],
     read: tuple[Any, Any],
 ) -> None:
-    """Raise BackendError if a byte is written by a block that precedes the last block that reads
-    it.
+    """Raise BackendError if a byte of the input `map` is written by a block of the same operation
+    that precedes the last block that reads the byte.
 
-    written, read: byte addresses and, for each, the number of the last block that writes or reads
-        it, as returned by `_by_byte`."""
+    written, read: (byte addresses, index of the last block that writes or reads each byte)."""
     both, at, of = np.intersect1d(read[0], written[0], return_indices=True)
     reader, writer = read[1][at], written[1][of]
     early = np.flatnonzero(reader > writer)
@@ -270,8 +281,10 @@ def _check_order(
 
 
 def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
-    """Return the sorted distinct byte addresses of a feature map and, for each, the greatest of the
-    `values` of its elements. `values` has the shape of the map."""
+    """Return (addresses, greatest): the sorted byte addresses that a feature map occupies and, for
+    each byte, the greatest value of the elements that contain the byte.
+
+    values: one value per element, in the shape of the map."""
     size = map.element_bytes
     every = (map.addresses()[..., None] + np.arange(size)).ravel()
     value = np.repeat(values.ravel(), size)

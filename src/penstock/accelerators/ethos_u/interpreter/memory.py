@@ -17,8 +17,8 @@ SHARED = -1
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Bytes [lower, upper) of a region. `name` is the name of the register that holds the
-    address."""
+    """Bytes [lower, upper) of the memory region with number `region`. `name` identifies its
+    contents in messages: DMA0_SRC, DMA0_DST, WEIGHT, SCALE or table."""
 
     name: str
     region: int
@@ -44,11 +44,13 @@ class RegionMemory:
             raise _misplaced(map, where)
 
     def read(self, map: FeatureMap) -> Any:
-        """Return the elements of a checked feature map as an int64 array in its shape."""
+        """Return the elements of a feature map that `check` has accepted, as an int64 array in the
+        map's shape."""
         return self._elements(map)[self._indices(map)].astype(np.int64)
 
     def write(self, map: FeatureMap, values: Any) -> None:
-        """Write elements to a checked feature map."""
+        """Write `values`, an array in the map's shape, to a feature map that `check` has
+        accepted."""
         self._elements(map)[self._indices(map)] = values.astype(map.dtype)
 
     def bytes_of(self, span: ByteSpan, where: str, written: bool = False) -> Any:
@@ -69,7 +71,8 @@ class RegionMemory:
 
     def _region(self, number: int, name: str, where: str, written: bool) -> Any:
         """Return the array of region `number`. Raises CapacityError if it does not exist, or if
-        `written` is True and the region is read-only."""
+        `written` is True and the region is read-only. `name` (of the access) and `where` (position
+        of the operation) are for messages."""
         if number not in self.regions:
             known = ", ".join(str(n) for n in sorted(self.regions) if n != SHARED) or "none"
             raise _outside(
@@ -84,7 +87,8 @@ class RegionMemory:
         return found
 
     def _within(self, name: str, number: int, lower: int, upper: int, where: str) -> None:
-        """Raise CapacityError if bytes [lower, upper) are not inside region `number`."""
+        """Raise CapacityError if bytes [lower, upper) are not inside region `number`. `name` (of
+        the access) and `where` (position of the operation) are for messages."""
         size = len(self.regions[number])
         if lower < 0 or upper > size:
             raise _outside(
@@ -100,7 +104,11 @@ def _named(region: int) -> str:
 
 
 def _outside(what: str, where: str, why: str) -> CapacityError:
-    """Return the error for an invalid access `what` of operation `where`."""
+    """Return the error for an access that is outside the regions or writes to a read-only one.
+
+    what: description of the access.
+    where: position of the operation in the stream.
+    why: the limits that the access violates."""
     return CapacityError(
         "ethosu-103",
         what,

@@ -17,7 +17,8 @@ class KernelWindow:
     """The window of an operation.
 
     height, width: number of taps.
-    part_kernel_first: whether weights are ordered part kernel first instead of depth first.
+    part_kernel_first: whether taps vary faster than micro blocks of input channels in the weight
+        stream (order "part kernel first"), or slower ("depth first").
     decomposition: maximum rows and columns, including dilation, of the parts into which the window
         is divided.
     """
@@ -108,12 +109,17 @@ class BlockOperation:
     number: index of the operation in the stream.
     word: index of the first word of its command.
     kind: conv, depthwise, or the name of a pooling or element-wise mode in `registers.toml`.
+    ifm, second, ofm: the input, the second input (None if there is none) and the output.
     height, width: rows and columns of the input, counted after upscaling, which doubles them
         unless `upscale` is "none".
-    block: rows, columns and channels of a block.
-    global_scale: whether `scale` applies to all channels.
+    weights, scales: bytes of the weight stream, and of the biases and scales of the channels; None
+        for operations without weights.
+    block: rows, columns and channels of a block of the output.
+    global_scale: whether `scale` applies to all channels; if not, convolutions use `scales`.
     rounding: rounding mode of `scale`: "tfl", "truncate" or "natural" (defined in `scaling.py`).
+    accumulator_bits: width of accumulators; 0 if the register has an undefined value.
     blockdep: number of jobs of the previous operation that may be unfinished when this one starts.
+        A job computes one slice of input channels of a block, or the whole block.
     """
 
     number: int
@@ -152,8 +158,8 @@ class BlockOperation:
 
 @dataclass(frozen=True, slots=True)
 class DmaOperation:
-    """A copy of bytes. `number` is the index of the operation in the stream, `word` that of the
-    first word of its command."""
+    """A copy of bytes. `number` is the index of the operation in the stream, `word` the index of
+    the first word of its command."""
 
     number: int
     word: int

@@ -25,9 +25,10 @@ other codes, the type of the output determines this."""
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
-    """Return `values` plus the zero point of the output, clamped to the limits of the activation.
+    """Return scaled values after zero point and clamping.
 
-    32-bit outputs without a look-up table saturate instead; zero point and limits do not apply.
+    For 32-bit outputs without a look-up table, `values` are only saturated to 32 bits. For all
+    others, the zero point of the output is added and the sum is clamped to the activation's limits.
     Source: the streams that Vela's older core, written in Python, generates for softmax. They set
     zero points that must have no effect.
     """
@@ -38,17 +39,18 @@ def limited(operation: BlockOperation, values: Any) -> Any:
 
 
 def table_bytes(operation: BlockOperation) -> int:
-    """Return the size of an operation's look-up table, which depends on the output type."""
+    """Return the size in bytes of an operation's look-up table, which depends on the output
+    type."""
     return {1: TABLE_ENTRIES, 2: 4 * WIDE_ENTRIES, 4: 4 * TABLE_ENTRIES}[
         operation.ofm.element_bytes
     ]
 
 
 def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
-    """Return the entries of a look-up table for `values`.
+    """Return the results of looking `values` up in a table, given as an array of bytes.
 
-    Entry 0 belongs to the least value. 16-bit outputs are interpolated linearly: each entry
-    consists of a base and a slope."""
+    Entry 0 belongs to the least value. 8-bit and 32-bit outputs are the entries themselves. 16-bit
+    outputs are interpolated linearly: each entry consists of a base and a slope."""
     ofm = operation.ofm
     if ofm.element_bytes == 2:
         return _interpolated(values, table, ofm.signed)
@@ -58,8 +60,8 @@ def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
 
 
 def scaled_output(operation: BlockOperation, values: Any, scale: Any, shift: Any) -> Any:
-    """Return accumulators multiplied by `scale` / 2 ** `shift`, each a scalar or one value per
-    channel."""
+    """Return the accumulators `values` multiplied by `scale` / 2 ** `shift`. `scale` and `shift`
+    are scalars or arrays that broadcast to the output, such as one value per channel."""
     return scaled(values, scale, shift, operation.rounding)
 
 
@@ -88,8 +90,9 @@ def check_accumulators(operation: BlockOperation, values: Any) -> None:
 
 
 def _interpolated(values: Any, table: Any, signed: bool) -> Any:
-    """Return values interpolated between the entries of a table. An entry consists of a 16-bit base
-    and a 16-bit slope, which is the difference to the next entry."""
+    """Return 16-bit results interpolated between the entries of a table, given as an array of
+    bytes. An entry consists of a 16-bit base (low half) and a 16-bit slope, the difference between
+    the next base and this one. `signed` is whether `values` are signed."""
     entries = table.view("<u4").astype(np.int64)
     base, slope = ((part & 0xFFFF ^ 0x8000) - 0x8000 for part in (entries, entries >> 16))
     places = values + (1 << 15 if signed else 0)

@@ -44,7 +44,8 @@ def _stream(payload: bytes, action: int, at: int) -> bytes:
 
 
 def _wrong(word: int, what: str) -> BackendError:
-    """Return the error for an invalid payload. `what` describes the fault at word `word`."""
+    """Return the error for an invalid payload. `what` describes the fault at the word with
+    index `word`."""
     return BackendError(
         "ethosu-102",
         what,

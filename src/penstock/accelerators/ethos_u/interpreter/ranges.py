@@ -19,8 +19,8 @@ def span(lower: int, upper: int) -> Ranges:
 
 
 def runs(starts: Any, sizes: Any) -> Ranges:
-    """Return the union of the ranges [start, start + size). The shapes of `starts` and `sizes` are
-    broadcast.
+    """Return the union of the runs of bytes [start, start + size), for all pairs of `starts` and
+    `sizes`, whose shapes are broadcast.
 
     >>> runs(np.array([8, 0, 4]), 4).tolist()
     [[0, 12]]
@@ -36,7 +36,7 @@ def runs(starts: Any, sizes: Any) -> Ranges:
 
 
 def union(*sets: Ranges) -> Ranges:
-    """Return the union of sets."""
+    """Return the union of sets of bytes."""
     joined = np.concatenate([NONE, *sets])
     return runs(joined[:, 0], joined[:, 1] - joined[:, 0])
 
@@ -61,5 +61,5 @@ def first_overlap(one: Ranges, other: Ranges) -> tuple[int, int] | None:
 
 
 def size_bytes(ranges: Ranges) -> int:
-    """Return the number of bytes in a set."""
+    """Return the number of bytes in a set of ranges."""
     return int((ranges[:, 1] - ranges[:, 0]).sum())

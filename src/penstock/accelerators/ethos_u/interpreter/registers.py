@@ -92,8 +92,8 @@ class _Reader:
         )  # fmt: skip
 
     def _copy_span(self, name: str, length: int) -> ByteSpan:
-        """Return the source or target of a copy of `length` bytes. `name` is the name of its
-        address register."""
+        """Return the source or target of a copy of `length` bytes. `name` is the name of the
+        address register: DMA0_SRC or DMA0_DST."""
         if self._get(f"{name}_REGION", "stride_mode"):
             raise self._not_modelled(f"strided copies ({name}_REGION)")
         inside = self._get(f"{name}_REGION", "internal")
@@ -187,8 +187,8 @@ class _Reader:
         )  # fmt: skip
 
     def _second(self, kind: str, shape: tuple[int, int, int]) -> SecondOperand | None:
-        """Return the second input, or None for a unary operation. `shape` is the shape of the
-        output, to which the second input is broadcast."""
+        """Return the second input of an element-wise operation, or None if the operation is unary.
+        `shape` is the shape of the output, to which the second input is broadcast."""
         if kind in UNARY:
             return None
         broadcast = self._fields("IFM2_BROADCAST")
@@ -202,7 +202,8 @@ class _Reader:
         return SecondOperand(self._map("IFM2", (height, width, depth)), 0, zero, first)
 
     def _span(self, name: str) -> ByteSpan:
-        """Return the bytes of the weights or of the biases; `name` is WEIGHT or SCALE."""
+        """Return the span of bytes that contains the weights (`name` is WEIGHT) or the biases
+        and scales (`name` is SCALE)."""
         at = self._get(f"{name}_BASE")
         length = self._get(f"{name}_LENGTH")
         return ByteSpan(name, self._get(f"{name}_REGION"), at, at + length)
@@ -234,8 +235,8 @@ class _Reader:
         return ActivationRange(lower, upper, table, self._get("ACTIVATION", "clip_range"))
 
     def _meaning(self, what: str, register: str, field: str) -> str:
-        """Return the meaning of a register field, from the list `what` of section `choices` in
-        `registers.toml`. Raises UnsupportedError if it is undefined."""
+        """Return the meaning of the value of a register field, from the list `what` of section
+        `choices` in `registers.toml`. Raises UnsupportedError if the value is undefined."""
         value = self._get(register, field)
         found = choice(what, value)
         if found is None:
@@ -243,7 +244,8 @@ class _Reader:
         return found
 
     def _get(self, register: str, field: str = "value") -> int:
-        """Return the value of a register field."""
+        """Return the value of a register field. Raises BackendError if the register was not
+        set."""
         return self._fields(register)[field]
 
     def _fields(self, register: str) -> dict[str, Any]:

@@ -21,8 +21,8 @@ SAFE = 1 << 62
 
 
 def scaled(values: Any, scale: Any, shift: Any, rounding: str) -> Any:
-    """Return `values` * `scale` / 2 ** `shift` as int64, rounded in the mode `rounding`. The shapes
-    are broadcast."""
+    """Return `values` * `scale` / 2 ** `shift` as int64. The shapes are broadcast. `rounding` is
+    "tfl", "truncate" or "natural"."""
     values, scale, shift = (np.asarray(x, np.int64) for x in (values, scale, shift))
     if _greatest(values) * _greatest(scale) >= SAFE:
         values, scale, shift = (x.astype(object) for x in (values, scale, shift))

@@ -51,8 +51,11 @@ def decoded(stream: bytes) -> Any:
 
 @dataclass(slots=True)
 class _Bits:
-    """A reader of bits, least significant first. `at` is the position of the next bit; `one_by_one`
-    is an array with one element per bit."""
+    """A reader of bits, least significant first.
+
+    at: position of the next bit.
+    size: number of bits in `data`.
+    one_by_one: array with one element, 0 or 1, per bit."""
 
     data: bytes
     at: int = 0
@@ -70,8 +73,8 @@ class _Bits:
         return int.from_bytes(raw, "little") >> (at & 7) & (1 << count) - 1
 
     def skip(self, count: int) -> int:
-        """Skip `count` bits and return the position of the first one. Raises DamagedError at the
-        end of the data."""
+        """Skip `count` bits and return the position of the first one. Raises DamagedError if
+        fewer bits are left."""
         begin = self.at
         self.at += count
         if self.at > self.size:
@@ -79,7 +82,7 @@ class _Bits:
         return begin
 
     def numbers(self, places: Any, width: int) -> Any:
-        """Return the numbers of `width` bits that begin at the given bit positions."""
+        """Return the numbers of `width` bits that begin at the bit positions `places`."""
         found = np.zeros(len(places), np.int64)
         for k in range(width):
             found |= self.one_by_one[places + k].astype(np.int64) << k
@@ -90,11 +93,11 @@ class _Bits:
 class _Palette:
     """The palette of a slice, which maps indices to weights.
 
-    numbers: encoded weights by index; the lowest bit of each is the sign, the others are the
-        magnitude.
-    offset: an index beyond the palette represents the encoded weight `index - len(numbers) +
-        offset`.
-    width: bits of an encoded weight."""
+    numbers: array of encoded weights by index. The lowest bit of an encoded weight is the sign,
+        the others are the magnitude.
+    offset: an index of at least len(numbers) represents the encoded weight
+        index - len(numbers) + offset.
+    width: bits of an encoded weight in the stream."""
 
     numbers: Any
     offset: int
@@ -102,7 +105,7 @@ class _Palette:
 
     @staticmethod
     def read(bits: _Bits) -> _Palette:
-        """Read a palette."""
+        """Read a palette from a stream."""
         offset, size = bits.take(5), bits.take(5)
         width = bits.take(3) + 2
         numbers = [bits.take(width) for _ in range(size + 1 if size else 0)]
@@ -115,7 +118,8 @@ class _Palette:
         return (size - 1).bit_length() if size else self.width
 
     def signed(self, indices: Any) -> Any:
-        """Return the weights that indices represent."""
+        """Return the signed weights that palette indices represent. Raises DamagedError if an
+        index has more than 9 bits."""
         if (indices >= 512).any():
             raise DamagedError(f"weight {int(indices.max())} has more than 9 bits")
         size = len(self.numbers)
@@ -129,13 +133,13 @@ class _Coded:
     """The state of decoding one kind of number in a slice: weight indices, or lengths of zero runs.
 
     count: number of values in the slice.
-    divider: bits of a remainder.
+    divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
     read: number of values whose remainders have been read.
     waiting: number of values of the previous chunk, whose remainders have not been read.
-    unary: the bits of each chunk of quotients: for each symbol, whether it is above 0; and, for
-        weight indices, for each symbol above 0, whether it is 2.
-    places: bit position and number of the remainders of each chunk."""
+    unary: two bit masks for each chunk of quotients: for each symbol, whether it is above 0; and,
+        for weight indices, for each symbol above 0, whether it is 2. The second is 0 for runs.
+    places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int
     divider: int
@@ -153,8 +157,8 @@ class _Coded:
     def remainders(self, bits: _Bits, has_chunk: bool) -> None:
         """Read the remainders of the values whose quotients are in the previous chunk.
 
-        has_chunk: whether another chunk of quotients has been read since. The next call reads its
-            remainders; if there is no such chunk, the next call reads nothing."""
+        has_chunk: whether a further chunk of quotients has been read after the previous one. If
+            not, the next call has no remainders to read."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:
@@ -163,7 +167,8 @@ class _Coded:
             self.waiting = 0
 
     def values(self, bits: _Bits, quotients: Any) -> Any:
-        """Return the values: quotients combined with their remainders."""
+        """Return the values: quotients << divider, plus their remainders. Raises DamagedError if
+        the slice contains fewer than `count` values."""
         begins, counts = np.array(self.places or [(0, 0)], np.int64).T
         before = np.repeat(counts.cumsum() - counts, counts)
         within = np.arange(int(counts.sum())) - before
@@ -176,7 +181,9 @@ class _Coded:
 class _Slice:
     """A slice of the stream.
 
-    run_divider: the divider of zero runs, which precedes the header of the slice in the stream.
+    bits: the stream, at the header of the slice.
+    run_divider: the 3 bits before the header: number of bits of the remainders of the lengths of
+        zero runs, or `NO_RUNS` if the slice contains no runs.
     palette: the palette of the previous slice, which remains in use unless this slice contains a
         new palette; None for the first slice."""
 
@@ -213,8 +220,8 @@ class _Slice:
         """Read the next chunk of weights and the next chunk of runs, and then the remainders of the
         previous chunks. Return False if there was no chunk left to read.
 
-        A chunk of weights is skipped while `MOST_AHEAD` more weights than runs have been read; a
-        chunk of runs is skipped while more runs than weights have been read."""
+        The chunk of weights is omitted if at least `MOST_AHEAD` more weights than runs have been
+        read; the chunk of runs is omitted if more runs than weights have been read."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count
@@ -234,8 +241,8 @@ class _Slice:
 
     def _quotients(self) -> Any:
         """Return the quotients of weight indices. A symbol is 0, 1 or 2, and a quotient is a sum of
-        symbols of which the last is below 2; if quotients are truncated, each is a single
-        symbol."""
+        symbols of which the last is below 2; if the header of the slice defines quotients as
+        truncated, each is a single symbol."""
         first, second = np.array(self.coded.unary, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones
@@ -243,14 +250,15 @@ class _Slice:
         return _sums(symbols, (symbols < 2) | self.truncated)
 
     def _run_quotients(self) -> Any:
-        """Return the quotients of runs, each in unary code that ends with a zero."""
+        """Return the quotients of the lengths of zero runs. A quotient is encoded in unary: as
+        that number of ones, followed by a zero."""
         chunks = np.array(self.runs.unary, np.int64)[:, 0]
         ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
         return _sums(ones, ones == 0)
 
     def _with_runs(self, weights: Any, runs: Any) -> Any:
-        """Return the weights with the runs of zeros inserted: one after each weight and, if the
-        palette is new, one before the first."""
+        """Return the weights with the runs of zeros inserted: one run after each weight and, if
+        the slice has a new palette, one before the first weight. `runs` contains the lengths."""
         if len(weights) + runs.sum() > MOST_WEIGHTS:
             raise DamagedError("it has more zeros than the maximum number of weights")
         before = (

@@ -34,10 +34,11 @@ WIDE_PARALLEL_TAPS = 2
 class WeightLayout:
     """The parameters that determine the order of weights in a stream.
 
-    outputs, inputs: output and input channels.
+    outputs, inputs: number of output and input channels.
     block: output channels of a block.
-    micro, input_micro: output and input channels of a micro block.
-    bits: width of an input element."""
+    micro, input_micro: output and input channels of a micro block, the smallest unit of
+        computation.
+    bits: bits of an element of the input feature map."""
 
     outputs: int
     inputs: int
@@ -112,8 +113,8 @@ def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardwa
 
 
 def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
-    """Return biases, scales and shifts of the output channels, as int64 arrays. Raises BackendError
-    if `data` has too few bytes."""
+    """Return (biases, scales, shifts): int64 arrays with one value per output channel. `data` is
+    a uint8 array. Raises BackendError if it has too few bytes."""
     channels = operation.ofm.shape[2]
     if len(data) < channels * BIAS_BYTES:
         raise BackendError(
@@ -140,8 +141,9 @@ def _weights(stream: bytes) -> Any:
 
 @lru_cache(maxsize=256)
 def _places(order: WeightLayout) -> Any:
-    """Return the place of each weight of the stream: its flat index in an array of shape (height,
-    width, inputs, outputs), or the number of elements of that array for padding."""
+    """Return the place of each weight of the stream, in the order of the stream: the flat index in
+    an array of shape (height, width, inputs, outputs). The place of a zero that pads the stream is
+    the number of elements of that array."""
     parts = [
         _part_places(order, first_output, first_input, part)
         for first_output in range(0, order.outputs, order.block)
@@ -152,16 +154,17 @@ def _places(order: WeightLayout) -> Any:
 
 
 def _input_block(order: WeightLayout) -> int:
-    """Return the number of input channels in a block. For each block, the hardware processes one
-    part of the kernel after another, each for all channels of the block."""
+    """Return the maximum number of input channels in a block of input channels. For each such
+    block, the hardware processes one part of the kernel after another, each for all channels of the
+    block."""
     if order.depthwise:
         return 1
     return 16 if order.kernel.part_kernel_first or order.bits == 16 else 32
 
 
 def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
-    """Yield the rows and columns of each part of a kernel. The hardware divides kernels into parts
-    that span, including dilation, at most `kernel.decomposition` rows and columns."""
+    """Yield the (rows, columns) of taps of each part of a kernel. The hardware divides kernels into
+    parts that span, including dilation, at most `kernel.decomposition` rows and columns."""
     tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
     for top in range(0, kernel.height, tall):
         for left in range(0, kernel.width, wide):
@@ -181,8 +184,9 @@ def _part_places(
         input channels.
     part: rows and columns of the part.
 
-    Axes: micro blocks of inputs (part kernel first), micro blocks of outputs, taps, micro blocks of
-    inputs (depth first), outputs of a micro block, inputs of a micro block.
+    The result has six axes: micro blocks of inputs (in the order "part kernel first", otherwise 1),
+    micro blocks of outputs, taps, micro blocks of inputs (in the order "depth first", otherwise 1),
+    outputs of a micro block, inputs of a micro block.
     """
     rows, columns = part
     kernel, part_first = order.kernel, order.kernel.part_kernel_first
@@ -206,8 +210,8 @@ def _part_places(
 
 
 def _taps(order: WeightLayout, taps: int) -> int:
-    """Return the number of taps that the stream contains for a part of a kernel with `taps` taps.
-    It includes taps that pad the part with zeros."""
+    """Return the number of taps that the stream contains for a part of a kernel with `taps` taps,
+    including the taps that pad the part with zeros."""
     if order.depthwise:
         step = PARALLEL_TAPS
     elif order.kernel.part_kernel_first:

@@ -36,8 +36,8 @@ OPTION = "--accelerator"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The place that defines an accelerator.  `origin` names the place in messages; `load` creates
-    the backend, and raises BackendError if that fails."""
+    """The place that defines an accelerator.  `origin` describes the place in messages; `load`
+    creates the backend, and raises BackendError if that fails."""
 
     name: str
     origin: str
@@ -46,9 +46,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ListedAccelerator:
-    """An accelerator as `backend list` shows it: the names of its patterns and of the operators
-    that have a strategy, and the default values of its attributes.  `problem` is the error message
-    if the accelerator cannot be loaded, otherwise empty."""
+    """An accelerator as `backend list` shows it.  `origin` describes the places that define it.
+    `attributes` maps the names of its attributes to their default values; `patterns` are the names
+    of its patterns, and `operators` those of the operators that have a strategy.  If the
+    accelerator cannot be loaded, these three are empty and `problem` is the error message;
+    otherwise `problem` is empty."""
 
     name: str
     origin: str
@@ -59,10 +61,11 @@ class ListedAccelerator:
 
 
 def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, ...]:
-    """Return the accelerators that `texts`, of the form "NAME[:attr=value,...]", name, for a chip.
+    """Return the accelerators that `texts` name, each for the processor `chip`.  A text has the
+    form "NAME[:attr=value,...]".
 
-    Raises UsageError if there is no such accelerator, attribute or value, and BackendError if the
-    definition of an accelerator is invalid."""
+    Raises UsageError if there is no such accelerator, attribute or value, or if an accelerator is
+    named twice, and BackendError if the definition of an accelerator is invalid."""
     found: dict[str, Accelerator] = {}
     for text in texts:
         accelerator = _open(text, chip)
@@ -100,7 +103,8 @@ def names() -> tuple[str, ...]:
 
 
 def _open(text: str, chip: Target) -> Accelerator:
-    """Return the accelerator that `text`, "NAME[:attr=value,...]", names, for a chip."""
+    """Return the accelerator that `text`, "NAME[:attr=value,...]", names, for the processor
+    `chip`."""
     name, _, settings = text.partition(":")
     where = f"{OPTION} {text}"
     backend = _backend_named(name, where)
@@ -110,8 +114,8 @@ def _open(text: str, chip: Target) -> Accelerator:
 
 
 def _backend_named(name: str, where: str) -> UMABackend:
-    """Return the backend of an accelerator.  Raises UsageError if there is none of that name;
-    `where` appears in the message."""
+    """Return the backend of accelerator `name`.  Raises UsageError, located at `where`, if there is
+    no such accelerator."""
     every = _sources()
     if name not in every:
         raise _unknown(name, sorted(every), where)
@@ -119,7 +123,7 @@ def _backend_named(name: str, where: str) -> UMABackend:
 
 
 def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
-    """Return the error for an unknown accelerator name."""
+    """Return the error for an accelerator name that is none of the names `known`."""
     near = difflib.get_close_matches(name, known, 1)
     return UsageError(
         "usage-014",
@@ -233,15 +237,15 @@ def _package(point: EntryPoint) -> str:
 
 
 def _checked_source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
-    """Return a source that creates and checks the backend.  `load` maps the module's name to the
-    backend class."""
+    """Return a source whose `load` instantiates and checks the backend.  The argument `load` maps
+    the name `module` to the backend class."""
     return Source(
         name, origin, lambda: _instantiate(name, f"{origin}, module {module}", module, load)
     )
 
 
 def _instantiate(name: str, place: str, module: str, load: Callable[[str], object]) -> UMABackend:
-    """Return the backend of class `load(module)`.
+    """Return an instance of the backend class `load(module)`.
 
     Raises BackendError, with `place` as its location, if the class cannot be imported or
     instantiated, or if its target_name is not `name`."""
@@ -281,7 +285,7 @@ def _instantiate(name: str, place: str, module: str, load: Callable[[str], objec
 
 
 def _broken(place: str, why: str, help: str) -> BackendError:
-    """Return the error for an accelerator that cannot be loaded."""
+    """Return the error for an accelerator that cannot be loaded, with location `place`."""
     return BackendError(
         "backend-049", "the accelerator cannot be loaded", where=place, why=why, help=help
     )

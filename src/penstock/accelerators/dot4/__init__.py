@@ -52,8 +52,8 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class BeginSums(Generic[Number, Memory]):
-    """The arguments of `dot4_begin_sums`, which sets the sums of `columns` output columns to
-    `start`, one int32 value per output channel."""
+    """The arguments of `dot4_begin_sums`, which sets `sums`, one int32 for each of `columns` output
+    columns and `out_c` output channels, to `start`, one int32 per output channel."""
 
     sums: Memory
     start: Memory
@@ -63,11 +63,12 @@ class BeginSums(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class AddRow(Generic[Number, Memory]):
-    """The arguments of `dot4_add_row`, which adds the products of one row of the window to the sums
-    of output columns [`first`, `end`).
+    """The arguments of `dot4_add_row`, which adds the products of one row of the window to `sums`,
+    one int32 for each output column in [`first`, `end`) and each output channel.
 
-    `x` is row `at` of the image; if `at` is outside the image, the row is padding.  `step` is the
-    distance in bytes between the weights of consecutive output channels."""
+    `x` is row `at` of the image; if `at` is outside [0, `in_h`), the row is padding, and `x` is not
+    read.  Padding has the value `in_zero`.  `weights` are those of the window's row in output
+    channel 0; those of each further channel begin `step` bytes later."""
 
     sums: Memory
     x: Memory
@@ -89,8 +90,9 @@ class AddRow(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class FinishSums(Generic[Number, Memory]):
-    """The arguments of `dot4_finish_sums`, which requantises the sums of `columns` output columns
-    to int8 elements at `y`."""
+    """The arguments of `dot4_finish_sums`, which requantises `sums`, one int32 for each of
+    `columns` output columns and `out_c` output channels, with one multiplier and shift per channel,
+    clamps the results to [`least`, `most`] and writes them to `y` as int8."""
 
     sums: Memory
     multiplier: Memory
@@ -147,7 +149,7 @@ def conv2d_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
     """Return the strategy of convolutions: one kernel, which computes row by row and, within a row,
-    blocks of columns whose sums fit into `sum_bytes` bytes of scratch."""
+    `columns_at_once` columns at a time, whose sums are held in scratch."""
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d,
@@ -184,7 +186,8 @@ def columns_at_once(out_type: TensorType, target: AcceleratorTarget) -> int:
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Return the cycles of a call that computes `rows` output rows."""
+    """Return the cycles of a kernel call that computes `rows` output rows: constant numbers per
+    four MACs, per output element and per call of a driver function."""
     work, calls, y = offloaded.work(rows), 4, offloaded.output
     if y.rank == 4:
         blocks = -(-y.shape[2] // columns_at_once(y, offloaded.target))
@@ -204,8 +207,9 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def conv2d(call: KernelCall) -> Sequence[Command]:
-    """Return the commands of a convolution.  For each output row and block of columns: initialise
-    the sums, add each row of the window, requantise.
+    """Return the commands of a convolution.  For each output row and, within it, for each block of
+    `columns_at_once` columns: initialise the sums, add the products of each row of the window,
+    requantise.
 
     If a row of the window is outside the image, the address passed is that of the nearest row of
     the image; `dot4_add_row` does not read it."""
@@ -264,13 +268,14 @@ def dense(call: KernelCall) -> Sequence[Command]:
 
 
 def begin(call: KernelCall, columns: Expr) -> Command:
-    """Return the command that initialises the sums of `columns` columns."""
+    """Return the command that initialises the sums of `columns` columns in scratch."""
     record = BeginSums(call.scratch, call.table("start"), columns, call.parameters["out_c"])
     return call.invoke_record(BEGIN, record)
 
 
 def finish(call: KernelCall, y: Address, columns: Expr) -> Command:
-    """Return the command that requantises the sums of `columns` columns and writes them to `y`."""
+    """Return the command that requantises the sums of `columns` columns in scratch and writes the
+    results to address `y`."""
     p = call.parameters
     record = FinishSums(
         call.scratch,
@@ -302,8 +307,8 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
 
 
 def words(runs: Array) -> Array:
-    """Return int8 elements as uint32 words of four elements each.  Words run along the last axis,
-    which is padded with zeros to whole words."""
+    """Return an array of int8 elements as uint32 words, each of four consecutive elements of the
+    last axis.  This axis is first padded with zeros to a multiple of four elements."""
     short = -runs.shape[-1] % LANES
     filled = np.pad(runs, (*((0, 0) for _ in runs.shape[1:]), (0, short)))
     return np.ascontiguousarray(filled).view(np.uint32)

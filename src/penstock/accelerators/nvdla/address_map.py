@@ -60,8 +60,8 @@ class Register:
     fields: tuple[Field, ...]
 
     def word(self, values: Mapping[str, int]) -> int:
-        """Return the register word in which the fields named in `values` have these values, and all
-        other fields are 0.
+        """Return the register word whose fields have the given values, by field name; all other
+        fields are 0.
 
         Raises UnsupportedError if a value does not fit its field."""
         found = 0
@@ -80,8 +80,8 @@ class Register:
         return found
 
     def values(self, word: int) -> dict[str, int]:
-        """Return the values of all fields in a register word, by name.  Raises UnsupportedError if
-        bits outside the fields are set."""
+        """Return the values of all fields in a register word, by field name.  Raises
+        UnsupportedError if bits outside the fields are set."""
         found = {field.name: field.value(word) for field in self.fields}
         if self.word(found) != word:
             raise UnsupportedError(
@@ -103,12 +103,12 @@ def registers() -> Mapping[str, Register]:
 
 @lru_cache(maxsize=1)
 def registers_by_address() -> Mapping[int, Register]:
-    """Return all registers by address, in increasing order."""
+    """Return all registers by address in bytes, in increasing order."""
     return {register.address: register for register in registers().values()}
 
 
 def _read() -> Iterator[Register]:
-    """Yield the registers of both files."""
+    """Yield the registers that nvdla_map.toml and extension_map.toml list."""
     for file in FILES:
         units = tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
         for unit, rows in units.items():

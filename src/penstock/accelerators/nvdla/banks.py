@@ -1,8 +1,9 @@
 """banks: the allocation of the convolution buffer's banks to data (input features) and weights.
 
-Data and weights each occupy a ring of whole banks.  Data consist of slices, one per input row.
-Weights consist of groups of kernels; the core computes one group at a time.  The allocation is the
-first that fits in the order of preference of NVDLA's open-source compiler (`PREFERENCE`).
+Data and weights each occupy a circular buffer of whole banks.  Data consist of slices, one per
+input row.  Weights consist of groups of kernels; the core computes one group at a time.  The
+allocation is the first that fits in the order of preference of NVDLA's open-source compiler
+(`PREFERENCE`).
 
 Source: nvdla/sw, the open-source compiler; the space after weights: NVDLA hardware manual,
 programming guide.
@@ -38,9 +39,10 @@ PREFERENCE = (ResidentWeights.ALL, ResidentWeights.TWO_GROUPS, ResidentWeights.O
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The parameters of a direct convolution that determine its use of the convolution buffer: size
-    of the input, number of kernels, number of taps per kernel, number of rows that a kernel spans
-    (dilation included), and vertical stride."""
+    """The parameters of a direct convolution that determine its use of the convolution buffer.
+    `width`, `height` and `channels` are the size of the input; `taps` is the number of taps per
+    kernel, `reach_rows` the number of rows that a kernel spans (dilation included), and
+    `stride_rows` the vertical stride."""
 
     hardware: NvdlaConfiguration
     width: int
@@ -53,7 +55,7 @@ class Demand:
 
     @property
     def slice_entries(self) -> int:
-        """Buffer entries that one input row occupies."""
+        """The number of buffer entries that one input row (slice) occupies."""
         return entries_per_slice(self.width, self.channels, self.hardware)
 
     def data_banks(self, rows: int) -> int:
@@ -81,8 +83,9 @@ class BankSplit:
     """An allocation of banks to data and weights.
 
     `weights` states whether the buffer holds all weights at a time or only some groups of kernels.
-    `rows` is the number of input rows that it holds at a time.  `overlap` is the number of input
-    rows that two consecutive pieces of the convolution share."""
+    `data_banks` and `weight_banks` are numbers of banks.  `rows` is the number of input rows that
+    the buffer holds at a time.  `overlap` is the number of input rows that two consecutive pieces
+    of the convolution, which is split between rows, both read."""
 
     weights: ResidentWeights
     data_banks: int
@@ -99,8 +102,8 @@ class BankSplit:
 
 
 def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -> int:
-    """Return the number of buffer entries that one row of int8 features occupies; `width` is in
-    points.
+    """Return the number of buffer entries that one row (slice) of int8 features occupies; `width`
+    is in points.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL_256
     >>> entries_per_slice(35, 54, SMALL_256)
@@ -145,8 +148,8 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
 
 
 def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) -> None:
-    """Raise CapacityError unless the banks suffice for a layer and are no more than the buffer has.
-    `where` appears in the message."""
+    """Raise CapacityError, with location `where`, unless the numbers of banks for data and weights
+    suffice for a layer, and their sum is at most the number of banks of the buffer."""
     hardware = demand.hardware
     rows = min(demand.height, demand.reach_rows)
     needed = (demand.data_banks(rows), demand.weight_banks(ResidentWeights.ONE_GROUP))

@@ -28,14 +28,15 @@ WORD = 1 << 32
 
 @dataclass(frozen=True)
 class Bindings(Generic[Record]):
-    """The encoding of records of class `kind` as register words of some units.
+    """The encoding of records of class `kind` as register words of the units named in `units`.
 
-    chosen      (register field, path of the attribute, offset): the field holds attribute - offset
+    chosen      (UNIT.REGISTER.field, path of the attribute, offset): field holds attribute - offset
     implied     as `chosen`, for attributes that are derived from the chosen ones
-    addresses   (register, field, path) of 64-bit addresses; {} in both names is replaced by HIGH
-                and LOW, or high and low
-    constant    values of fields that are the same for all records, by field
-    absent      values of fields whose register is absent, by path of the attribute; 0 by default
+    addresses   (register, field, path of the attribute) of 64-bit addresses, each in two registers;
+                {} is replaced by HIGH and LOW in the register, by high and low in the field
+    constant    values of fields that are the same for all records, by UNIT.REGISTER.field
+    absent      by path, the value that decoding gives a chosen attribute whose register is absent
+                from the words; 0 for other paths
     """
 
     kind: type[Record]
@@ -47,7 +48,8 @@ class Bindings(Generic[Record]):
     absent: Words
 
     def encode(self, record: Record) -> dict[str, int]:
-        """Return the words of all registers of the units, except those that start units, by name.
+        """Return the words of all registers of the units, by register name, except those that start
+        units.
 
         Raises UnsupportedError if a value does not fit its field."""
         found: dict[str, dict[str, int]] = {}
@@ -67,7 +69,7 @@ class Bindings(Generic[Record]):
 
     def decode(self, words: Words, **more: object) -> Record:
         """Return the record that register words encode; words of other units are ignored.  `more`
-        holds attributes that no register stores.
+        contains attributes that no register stores, by name.
 
         Raises UnsupportedError if the words contradict each other, and any error of the record's
         constructor."""
@@ -89,12 +91,14 @@ class Bindings(Generic[Record]):
         return record
 
     def _owns(self, name: str) -> bool:
-        """Return whether the register `name` belongs to one of the units and does not start it."""
+        """Return whether `name` is a parameter register (prefix D_) of one of the units, other than
+        the register that starts the unit."""
         unit, _, register = name.partition(".")
         return unit in self.units and register.startswith("D_") and register != ENABLE
 
     def _compare(self, record: Record, found: Words) -> None:
-        """Raise UnsupportedError if one of the words differs from the encoding of the record."""
+        """Raise UnsupportedError if a register word in `found` differs from the encoding of
+        `record`."""
         expected = self.encode(record)
         for name, word in found.items():
             if word != expected[name]:
@@ -109,8 +113,8 @@ class Bindings(Generic[Record]):
 
 
 def _build(kind: type[Record], tree: Mapping[str, Any]) -> Record:
-    """Build a record of class `kind` from values by attribute; the value of a nested record is
-    again a mapping, and that of an enumeration a number."""
+    """Build a record of class `kind` from `tree`, its values by attribute; the value of a nested
+    record is again a mapping, and that of an enumeration a number."""
     made: dict[str, Any] = {}
     for name, type in _attribute_types(kind).items():
         if name in tree:
@@ -125,7 +129,7 @@ def _build(kind: type[Record], tree: Mapping[str, Any]) -> Record:
 
 @cache
 def _attribute_types(kind: type[Any]) -> Mapping[str, type[Any]]:
-    """Return the types of the attributes of a record, by name."""
+    """Return the types of the attributes of the record class `kind`, by attribute name."""
     types = get_type_hints(kind)
     return {field.name: types[field.name] for field in fields(kind)}
 

@@ -69,8 +69,10 @@ class NvdlaConfiguration:
     bytes.  In memory, channels are stored in packs of `memory_atom_bytes` bytes.  Products of int8
     elements are accumulated in `accumulator_bits` bits and delivered in `delivered_bits` bits, with
     saturation.  `memory` and `sram` are the first and the second memory port; `sram` is None if
-    NVDLA has only one.  `extension` describes the units that penstock adds, such as requantisation
-    as in TFLite, pooling and a feature buffer; None for NVDLA without them."""
+    NVDLA has only one.  `batches` is the largest batch size; `winograd`, `compression` (of weights)
+    and `lookup_table` state whether the hardware has these functions.  `extension` describes the
+    units that penstock adds, such as requantisation as in TFLite, pooling and a feature buffer;
+    None for NVDLA without them."""
 
     name: str
     atomic_c: int
@@ -122,7 +124,7 @@ class NvdlaConfiguration:
 
     def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:
         """Return the configuration with the units that penstock adds to NVDLA, and a feature buffer
-        of the given size."""
+        of `feature_banks` banks of `feature_bank_bytes` bytes."""
         return replace(self, extension=Extension(feature_banks, feature_bank_bytes))
 
 

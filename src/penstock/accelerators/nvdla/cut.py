@@ -31,8 +31,9 @@ from penstock.accelerators.nvdla.layer import (
 @dataclass(frozen=True, slots=True)
 class Convolution(Reach):
     """A convolution of int8 features as the network defines it, before it is split into hardware
-    layers.  The last rows or columns of the input may be outside every window; the hardware does
-    not support this, so a `ConvolutionLayer` omits them."""
+    layers.  `source` and `output` are the memory layouts of its input and output.  The last input
+    rows or columns may be outside every window; the hardware does not support such rows and
+    columns, so a `ConvolutionLayer` omits them."""
 
     hardware: NvdlaConfiguration
     width: int
@@ -55,13 +56,13 @@ class Convolution(Reach):
 
     @property
     def used_columns(self) -> tuple[int, int]:
-        """The number of columns of the input, and of the right padding, that windows cover."""
+        """The numbers of input columns and of columns of right padding that windows cover."""
         pad = self.padding
         return trimmed(self.width, self.reach_x, self.stride_x, pad.left, pad.right)
 
     @property
     def used_rows(self) -> tuple[int, int]:
-        """The number of rows of the input, and of the bottom padding, that windows cover."""
+        """The numbers of input rows and of rows of bottom padding that windows cover."""
         pad = self.padding
         return trimmed(self.height, self.reach_y, self.stride_y, pad.top, pad.bottom)
 
@@ -73,7 +74,7 @@ class Convolution(Reach):
 
     @property
     def demand(self) -> Demand:
-        """The convolution's demand on the convolution buffer."""
+        """The parameters that determine the convolution's use of the convolution buffer."""
         return Demand(
             self.hardware,
             self.used_columns[0],
@@ -88,8 +89,8 @@ class Convolution(Reach):
 
 @dataclass(frozen=True, slots=True)
 class RowPiece:
-    """A part of a convolution: the output rows [first, end) that it computes, and the input rows
-    [lower, upper) that it reads."""
+    """A part of a convolution between rows: the output rows [first, end) that it computes, and the
+    input rows [lower, upper) that it reads."""
 
     first: int
     end: int
@@ -123,8 +124,8 @@ def hardware_layers(
 
 
 def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
-    """Yield consecutive pieces that cover the output, each the longest that reads at most `rows`
-    input rows."""
+    """Yield consecutive pieces (ranges of rows) that together compute the output, each the longest
+    that reads at most `rows` input rows, but of at least one output row."""
     first = 0
     while first < convolution.out_height:
         end = first + 1
@@ -143,7 +144,7 @@ def _piece(convolution: Convolution, first: int, end: int) -> RowPiece:
 
 
 def _size(piece: RowPiece) -> int:
-    """Return the number of input rows of a piece."""
+    """Return the number of input rows that a piece reads."""
     return piece.upper - piece.lower
 
 
@@ -156,8 +157,8 @@ def _kept(before: RowPiece, piece: RowPiece) -> int:
 def _layer(
     convolution: Convolution, split: BankSplit, piece: RowPiece, kept: int
 ) -> ConvolutionLayer:
-    """Return the layer of a piece, for which `kept` input rows are already in the buffer.  The
-    layer discards all of its rows afterwards."""
+    """Return the hardware layer of a piece, for which `kept` input rows are already in the buffer.
+    The layer discards all of its input rows afterwards."""
     source, output = convolution.source, convolution.output
     width, right = convolution.used_columns
     top = convolution.padding.top - piece.first * convolution.stride_y

@@ -53,8 +53,9 @@ def mac_cycles(
 def convolution_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> dict[str, float]:
-    """Return the busy cycles of the "multipliers" and of "post-processing" in a convolution; these
-    names are the keys.  Arguments are those of `mac_cycles`."""
+    """Return the busy cycles of the "multipliers" and of "post-processing", by these names, in a
+    convolution that computes `points` output points of `kernels` kernels with `taps` taps and
+    `channels` channels each."""
     return {
         "multipliers": mac_cycles(chip, points, taps, channels, kernels),
         "post-processing": points * kernels / chip.rates.single_point,
@@ -105,8 +106,8 @@ def layer_cycles(
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
-    """Return the cycles of a call that computes `rows` output rows: the sum over its tasks, with
-    the busy cycles of each resource."""
+    """Return the cycles of a kernel call that computes `rows` output rows: the sum over its tasks,
+    with the busy cycles of each resource."""
     every = tasks(offloaded)
     return reduce(
         add,

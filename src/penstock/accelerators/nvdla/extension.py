@@ -29,8 +29,8 @@ TABLE_ROW_BYTES = 12
 
 
 class ElementwiseMode(IntEnum):
-    """The element-wise operation that post-processing applies to its input and a second tensor;
-    values are those of the register field."""
+    """The element-wise operation that post-processing applies to its first operand and a second
+    tensor; values are those of the register field."""
 
     NONE = 0
     ADD = 1
@@ -39,8 +39,8 @@ class ElementwiseMode(IntEnum):
 
 
 class WindowKind(IntEnum):
-    """The function computed over a window of each channel; values are those of the register
-    field."""
+    """The function that unit WINDOW computes over each window of each channel: maximum, mean or
+    depthwise convolution; values are those of the register field."""
 
     LARGEST = 0
     MEAN = 1
@@ -72,10 +72,10 @@ class Post:
     the channel's multiplier and shift, and adds `zero`.  The table at `table_address` in the main
     memory holds bias, multiplier and shift of each channel.  The value is then clamped to `limits`.
 
-    `elementwise` combines this first operand with the tensor at `second`, which has the shape of
-    the output.  For a sum or difference, both operands are shifted left by 20 bits and scaled, the
-    first by `first`, the second by `other`.  The combination is scaled by `result` and clamped to
-    `result_limits`."""
+    `elementwise` is the operation that combines the clamped value, as the first operand, with the
+    tensor at `second`, which has the shape of the output.  For a sum or difference, both operands
+    are shifted left by 20 bits and scaled, the first by `first`, the second by `other`.  The
+    combination is scaled by `result` and clamped to `result_limits`."""
 
     requantise: bool = False
     table_address: int = 0

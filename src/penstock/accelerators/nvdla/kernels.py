@@ -57,15 +57,16 @@ def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class TaskInputs:
-    """A task, and the indices of the main node's inputs that are its first tensor and, if it has
-    one, its second tensor."""
+    """A task, and the tensors that it reads: the indices, among the main node's inputs, of its
+    first tensor and, if it has one, its second tensor."""
 
     task: Task
     inputs: tuple[int, ...]
 
 
 def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
-    """Return the tasks that compute the main operator, in order."""
+    """Return the tasks that compute the main node, in order of execution: one per input of a
+    concatenation, otherwise one."""
     if offloaded.main.kind == "Concatenation":
         chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)
@@ -134,8 +135,8 @@ def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
 
 
 def constant_factor(offloaded: Offloaded) -> int | None:
-    """Return the index of the constant input of a product, if it is a scalar or has one value per
-    channel; None otherwise."""
+    """Return the index of the constant input of a product if this input is a scalar or has one
+    value per channel; None if there is no such input or the operator is not a product."""
     if offloaded.main.kind != "Mul":
         return None
     channels = offloaded.main.output.type.shape[-1]
@@ -219,8 +220,9 @@ def compute(call: KernelCall) -> Sequence[Command]:
 
 
 def gathered_bytes(reach: int, packs: TensorType) -> int:
-    """Return the bytes of scratch into which the rows of one window are copied if they have no
-    constant pitch.  A window has `reach` rows; `packs` is the type of the packed input."""
+    """Return the bytes of scratch into which the rows of one window are copied (gathered) if they
+    have no constant pitch; 0 if a window has one row.  A window has `reach` rows, dilation
+    included; `packs` is the type of the packed input."""
     return reach * math.prod(packs.shape[2:]) if reach > 1 else 0
 
 
@@ -239,8 +241,9 @@ def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) 
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the tables of an operator: "weights" in the hardware's order, and "post", the int32
-    bias, multiplier and shift of each channel, of shape (channels, 3)."""
+    """Return the tables of an operator: "weights" in NVDLA's memory order, and "post", the int32
+    bias, multiplier and shift of each channel, of shape (channels, 3).  A product of two tensors
+    has none."""
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
         scale = quantise_multiplier(x.scale / y.scale)
@@ -267,8 +270,9 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the tables of a mean, which is a depthwise convolution: weights of 1, and biases that
-    subtract the zero point from each element."""
+    """Return the tables of a mean, which is computed as a depthwise convolution: "weights", all 1,
+    and "post", the bias, multiplier and shift of each channel.  The biases subtract the input's
+    zero point from each element."""
     p, (_, h, w, c) = offloaded.parameters, offloaded.main.inputs[0].type.shape
     post = (-p["in_zero"] * h * w, p["multiplier"], p["shift"])
     return {
@@ -278,9 +282,9 @@ def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:
-    """Return the tables of a product with a constant: its value in each channel, minus its zero
-    point, is the weight of that channel in a depthwise convolution.  `constant` is the index of the
-    constant input."""
+    """Return the tables of a product with a constant, computed as a depthwise convolution:
+    "weights", the constant's value in each channel minus its zero point, and "post", the bias,
+    multiplier and shift of each channel.  `constant` is the index of the constant input."""
     p, weights = offloaded.parameters, factors(offloaded, constant)
     bias = -p[f"zero{1 - constant}"] * weights
     scale = np.broadcast_to([p["out_multiplier"], p["out_shift"]], (len(weights), 2))

@@ -40,9 +40,9 @@ class NvdlaMemory(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """The memory layout of features: packs of channels, each pack one memory atom per point.
-    `line_stride` and `surface_stride` are the distances in bytes between consecutive rows (lines)
-    and between consecutive packs (surfaces)."""
+    """The memory layout of features: packs of channels, in each of which a point takes one memory
+    atom.  `line_stride` and `surface_stride` are the distances in bytes between consecutive rows
+    (lines) and between consecutive packs (surfaces)."""
 
     line_stride: int
     surface_stride: int
@@ -57,7 +57,8 @@ class Surface:
         address: int = 0,
         memory: NvdlaMemory = NvdlaMemory.MAIN,
     ) -> Surface:
-        """Return a surface without gaps; `width` and `height` are in points."""
+        """Return a surface without gaps between rows or packs.  `width` and `height` are in points;
+        a point takes `atom_bytes` bytes in each pack."""
         line = width * atom_bytes
         return Surface(line, line * height, address, memory)
 
@@ -90,9 +91,10 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """The format in which the core delivers sums.  They are shifted right by `truncate` bits, with
-    rounding.  Strides of output rows (lines) and packs of channels (surfaces) are in bytes;
-    `line_packed` and `surface_packed` state that there are no gaps between them."""
+    """The format in which the core delivers sums: shifted right by `truncate` bits, with rounding.
+    `line_stride` is the distance in bytes between output rows (lines), `surface_stride` that
+    between packs of channels (surfaces); `line_packed` and `surface_packed` state that there are no
+    gaps between lines or between surfaces."""
 
     line_stride: int
     surface_stride: int
@@ -104,7 +106,8 @@ class Accumulators:
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """The conversion of sums to elements that NVDLA provides, in contrast to the requantisation
-    that penstock adds: (sum - offset) * scale >> shift, rounded and saturated."""
+    that penstock adds: (sum - offset) * scale >> shift, rounded and saturated.  `nan_to_zero` is a
+    register bit for floating point and has no effect on int8."""
 
     offset: int = 0
     scale: int = 1
@@ -117,8 +120,8 @@ UNCHANGED = Conversion()
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """Parameters of image input.  Direct convolutions ignore them; encoding and decoding preserve
-    them."""
+    """Values of the register fields for the pixel format, mapping and sign override of image input.
+    Direct convolutions ignore them; encoding and decoding preserve them."""
 
     format: int = 0
     mapping: int = 0
@@ -150,10 +153,13 @@ class Reach:
 class ConvolutionLayer(Reach):
     """A direct convolution of int8 features.
 
+    `source` and `output` are the memory layouts of the input and the output; `source_line_packed`
+    and `source_surface_packed` state that the input has no gaps between rows or between packs of
+    channels.  `data_banks` and `weight_banks` are numbers of banks of the convolution buffer.
     `kept_rows` is the number of input rows, from the top, that are in the buffer since the previous
     layer.  `release` is the number of input rows, from the top, that the layer discards afterwards.
     `fetch_grain` is the number of rows that are loaded before the core starts.  `pad_value` is the
-    value of padding; the field has 16 bits, of which int8 uses 8.
+    value of padding; its register field has 16 bits, of which int8 uses the low 8.
 
     Raises UnsupportedError if the hardware cannot execute the layer, and CapacityError if it has
     too few banks."""
@@ -223,12 +229,12 @@ class ConvolutionLayer(Reach):
 
     @property
     def atomics(self) -> int:
-        """The number of output points."""
+        """The number of output points, called atomics in NVDLA's registers."""
         return self.out_width * self.out_height
 
     @property
     def fetched_rows(self) -> int:
-        """The number of input rows that are read from memory."""
+        """The number of input rows read from memory; all others are already in the buffer."""
         return self.height - self.kept_rows
 
     @property
@@ -244,7 +250,7 @@ class ConvolutionLayer(Reach):
 
     @property
     def demand(self) -> Demand:
-        """The layer's demand on the convolution buffer."""
+        """The parameters that determine the layer's use of the convolution buffer."""
         return Demand(
             self.hardware,
             self.width,
@@ -258,14 +264,14 @@ class ConvolutionLayer(Reach):
 
     @property
     def entries_per_slice(self) -> int:
-        """The number of buffer entries that an input row occupies."""
+        """The number of entries of the convolution buffer that an input row (slice) takes."""
         return entries_per_slice(self.width, self.channels, self.hardware)
 
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
     """Return the numbers of columns (or rows) of an input, and of the padding after it, that
-    windows use; the hardware accepts no others.  `before` and `behind` are the padding before and
-    after the input.
+    windows use; the hardware accepts no others.  A window spans `reach` columns, dilation included;
+    `before` and `behind` are the padding before and after the input.
 
     >>> trimmed(width=56, reach=1, stride=2, before=0, behind=0)
     (55, 0)

@@ -258,7 +258,8 @@ def converted(sums: Sums, conversion: Conversion) -> Array:
 
 
 def combined(first: Array, second: Array, post: Post) -> Array:
-    """Return the element-wise sum, difference or product of two tensors, in TFLite's arithmetic."""
+    """Return the element-wise sum, difference or product of two tensors, as `post.elementwise`
+    selects, requantised in TFLite's arithmetic with the scales in `post`."""
     left = first.astype(np.int64) - post.first.zero
     right = second.astype(np.int64) - post.other.zero
     if post.elementwise is ElementwiseMode.MULTIPLY:
@@ -272,8 +273,8 @@ def combined(first: Array, second: Array, post: Post) -> Array:
 
 
 def pooled(image: Array, layer: WindowLayer) -> Sums:
-    """Return the maximum of each window, or the mean of its elements that are not padding, with
-    ties rounded away from zero."""
+    """Return, as `layer.kind` selects, the maximum of each window, or the mean of its elements that
+    are not padding, with ties rounded away from zero."""
     values = _padded(image, layer, 0)
     there = _padded(np.ones_like(image), layer, 0)
     out = (layer.out_height, layer.out_width, layer.channels)
@@ -291,8 +292,8 @@ def pooled(image: Array, layer: WindowLayer) -> Sums:
 
 
 def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
-    """Return the sums of a depthwise convolution; weights have shape (rows, columns, output
-    channels)."""
+    """Return the sums of a depthwise convolution of `image`, of shape (rows, columns, channels);
+    weights have shape (rows, columns, output channels)."""
     values = np.repeat(_padded(image, layer, layer.pad_value), layer.channel_multiplier, axis=2)
     totals = np.zeros((layer.out_height, layer.out_width, layer.kernels), np.int64)
     for k, l, taps in _taps(values, layer):  # noqa: E741
@@ -303,8 +304,8 @@ def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
 def _taps(
     padded: Array, layer: ConvolutionLayer | WindowLayer
 ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-    """Yield, for each tap, its row and column in the window, and the elements that it reads, of
-    shape (output rows, output columns, channels)."""
+    """Yield, for each tap, its row and column in the window, and the elements of the padded input
+    that it reads, of shape (output rows, output columns, channels)."""
     window = (
         (layer.kernel_height, layer.kernel_width)
         if isinstance(layer, ConvolutionLayer)

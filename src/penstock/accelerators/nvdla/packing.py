@@ -2,8 +2,9 @@
 
 Features are stored in packs of channels; a pack has as many channels as a memory atom has bytes.
 Within a pack, points are in row-major order; the strides of lines (rows) and of packs (surfaces)
-are arbitrary.  Weights are stored by group of kernels, block of channels, tap in row-major order,
-and kernel; the channels of a kernel are contiguous.  There are no gaps; zeros pad the end.
+are arbitrary.  Weights are stored by group of `atomic_k` kernels, block of `atomic_c` channels, tap
+in row-major order, and kernel; the channels of a kernel are contiguous.  There are no gaps; zeros
+pad the end.
 
 Source: NVDLA hardware manual, in-memory formats.
 """
@@ -24,19 +25,19 @@ def unpack_features(
     memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int
 ) -> Array:
     """Return a copy of the int8 elements of a surface in a memory, of shape (rows, columns,
-    channels).
+    channels).  In the memory, each pack has `atom_bytes` channels.
 
-    Raises BackendError if the surface exceeds the memory, or if its lines or packs overlap."""
+    Raises BackendError if the surface exceeds the memory, or if its rows or packs overlap."""
     packs = _packs(memory, surface, shape, atom_bytes)
     rows, columns, channels = shape
     return packs.transpose(1, 2, 0, 3).reshape(rows, columns, -1)[..., :channels]
 
 
 def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: int) -> None:
-    """Write int8 elements of shape (rows, columns, channels) to a surface in a memory, with zeros
-    for the unused channels of the last pack.
+    """Write int8 elements of shape (rows, columns, channels) to a surface in a memory, in packs of
+    `atom_bytes` channels, with zeros for the unused channels of the last pack.
 
-    Raises BackendError if the surface exceeds the memory, or if its lines or packs overlap."""
+    Raises BackendError if the surface exceeds the memory, or if its rows or packs overlap."""
     rows, columns, channels = elements.shape
     packs = _packs(memory, surface, (rows, columns, channels), atom_bytes)
     whole = np.zeros((rows, columns, len(packs) * atom_bytes), np.int8)
@@ -45,8 +46,8 @@ def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: 
 
 
 def pack_weights(weights: Array, hardware: NvdlaConfiguration) -> bytes:
-    """Return int8 weights of shape (kernels, rows, columns, channels) as bytes in the hardware's
-    order.
+    """Return int8 weights of shape (kernels, rows, columns, channels) as bytes in NVDLA's memory
+    order: group of kernels, block of channels, row, column, kernel, channel.  Zeros pad the end.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL
     >>> pack_weights(np.arange(4, dtype=np.int8).reshape(2, 1, 2, 1), SMALL)[:4].hex()
@@ -63,8 +64,8 @@ def pack_weights(weights: Array, hardware: NvdlaConfiguration) -> bytes:
 def unpack_weights(
     content: Array, shape: tuple[int, int, int, int], hardware: NvdlaConfiguration
 ) -> Array:
-    """Return the int8 weights that `content`, bytes in the hardware's order, holds, as an array of
-    shape `shape` (kernels, rows, columns, channels)."""
+    """Return int8 weights of shape `shape` (kernels, rows, columns, channels) from `content`, their
+    bytes in NVDLA's memory order (`pack_weights`)."""
     found = np.zeros(shape, np.int8)
     at = 0
     for kernels, channels in _blocks(shape, hardware):
@@ -75,8 +76,8 @@ def unpack_weights(
 
 
 def _blocks(shape: tuple[int, ...], hardware: NvdlaConfiguration) -> Iterator[tuple[slice, slice]]:
-    """Yield the kernels and the channels of each contiguous block of weights, in the hardware's
-    order."""
+    """Yield, as slices, the kernels and the channels of each contiguous block of weights, in memory
+    order: up to `atomic_k` kernels and `atomic_c` channels."""
     for kernel in range(0, shape[0], hardware.atomic_k):
         for channel in range(0, shape[3], hardware.atomic_c):
             yield (
@@ -86,9 +87,10 @@ def _blocks(shape: tuple[int, ...], hardware: NvdlaConfiguration) -> Iterator[tu
 
 
 def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int) -> Array:
-    """Return a view of a surface in a memory, of shape (packs, rows, columns, channels of a pack).
+    """Return a view of a surface in a memory, of shape (packs, rows, columns, channels of a pack);
+    a pack has `atom_bytes` channels.  `shape` is (rows, columns, channels) of the features.
 
-    Raises BackendError if the surface exceeds the memory, or if its lines or packs overlap."""
+    Raises BackendError if the surface exceeds the memory, or if its rows or packs overlap."""
     rows, columns, channels = shape
     packs = -(-channels // atom_bytes)
     strides = (surface.surface_stride, surface.line_stride, atom_bytes, 1)

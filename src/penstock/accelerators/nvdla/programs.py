@@ -106,8 +106,8 @@ class _Encoder:
         return pitches[0], pitches[1], pitches[2] if others else 0
 
     def _strided(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
-        """Yield the layers that compute output rows [first, end).  The rows accessed in each tensor
-        must have a constant pitch."""
+        """Yield the register writes of each hardware layer that computes output rows [first, end).
+        The rows accessed in each tensor must have a constant pitch (stride)."""
         lower, _ = self.task.reads(first, end)
         pitches = self._pitches(first, end)
         assert pitches is not None
@@ -116,8 +116,9 @@ class _Encoder:
             yield self._placed(layer, source, first)
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
-        """Yield the layers that compute output row `first` if its input rows have no constant
-        pitch: layers that copy these rows to scratch, followed by the computation."""
+        """Yield the register writes of the hardware layers that compute output row `first` if its
+        input rows have no constant pitch: layers that copy (gather) these rows to scratch, followed
+        by those that compute the row."""
         lower, upper = self.task.reads(first, first + 1)
         size, scratch = self.task.in_row_bytes, self.call.scratch
         assert scratch is not None
@@ -170,14 +171,15 @@ def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence
 
 
 def encode(commands: Sequence[Issued]) -> bytes:
-    """Return the stream of a call that issues the tasks `commands`; the entry point of the
+    """Return the stream of a kernel call that issues the tasks `commands`; the entry point of the
     encoder."""
     writes = [write for call in commands for layer in _Encoder(call).layers() for write in layer]
     return to_stream(commands[0].operation.hardware, writes)
 
 
 def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
-    """Return writes as a relocatable stream for a hardware configuration."""
+    """Return writes, each with the place to which its address is relative or None, as a relocatable
+    stream for a hardware configuration."""
     places: list[bytes] = []
     body: list[bytes] = []
     for k, (write, place) in enumerate(writes):
@@ -208,15 +210,16 @@ def decode(
 
 
 def _memory(base: int) -> NvdlaMemory:
-    """Return the memory of a base from its word in a relocation."""
+    """Return the memory that contains a base, given the base's word in a relocation."""
     return NvdlaMemory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else NvdlaMemory.MAIN
 
 
 def relocated(
     writes: bytes, places: Sequence[tuple[int, int, NvdlaMemory]], bases: Sequence[int]
 ) -> bytes:
-    """Return the writes after relocation.  `places` are the relocations that `decode` returns, and
-    `bases` the address of each base."""
+    """Return the writes after relocation, which adds the address of a base to the word of a write.
+    `places` contains, for each relocation, the index of the write, the index of the base and the
+    memory of the base; `bases` contains the address of each base."""
     words = np.frombuffer(writes, "<u4").reshape(-1, 2).copy()
     for write, base, _ in places:
         words[write, 1] += bases[base]
@@ -227,8 +230,8 @@ def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
     """Functional model of `nvdla_submit`: execute a stream of `size` bytes.
 
     The arrays `bases` are the contents of memory from each base address on.  The model copies each
-    to the memory of the hardware model that the stream names for it.  Afterwards, it copies back
-    only the bytes that changed, because bases may overlap."""
+    array to the memory, main memory or feature buffer, in which the stream's relocations place the
+    base.  Afterwards, it copies back only the bytes that changed, because bases may overlap."""
     del device
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}

@@ -121,16 +121,16 @@ CONVOLUTION = Bindings(
 
 
 def encode(layer: ConvolutionLayer) -> dict[str, int]:
-    """Return the words of all registers of the convolution core, except those that start it, by
-    name.
+    """Return the words of all registers of the convolution core, by register name, except those
+    that start its units.
 
     Raises UnsupportedError if a value does not fit its field."""
     return CONVOLUTION.encode(layer)
 
 
 def decode(words: Words, hardware: NvdlaConfiguration) -> ConvolutionLayer:
-    """Return the layer that register words encode.  Absent registers are 0, except that absent
-    memories are the main memory.
+    """Return the layer that register words encode.  A register absent from `words` counts as 0; an
+    absent register that selects a memory selects the main memory.
 
     Raises UnsupportedError if the words do not describe a direct convolution or contradict each
     other, and CapacityError if there are too few banks."""

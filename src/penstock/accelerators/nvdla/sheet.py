@@ -88,7 +88,7 @@ class SheetLayer:
 
     `same` means that the output has as many points as the input, divided by the stride.  `pool` is
     the window of a fused pool.  `winograd_weights` states whether the sheet applies
-    `WINOGRAD_WEIGHTS` to a 3x3 layer; in some rows it does not.
+    `WINOGRAD_WEIGHTS` to a 3x3 layer; for some layers it does not.
 
     Raises UnsupportedError if the window does not fit."""
 
@@ -150,8 +150,8 @@ class SheetLayer:
 
     @property
     def kernel_points(self) -> int:
-        """The number of weights of one kernel after space-to-depth: the strides divide the rows and
-        columns of its window and multiply its channels (`depth`), rounded up."""
+        """The number of weights of one kernel after space-to-depth, which divides the rows and
+        columns of its window by the strides (rounded up) and gives it `depth` channels."""
         window = self.window
         rows, columns = (
             -(-window.rows // window.row_stride),
@@ -161,8 +161,8 @@ class SheetLayer:
 
     @property
     def mac_positions(self) -> tuple[int, int]:
-        """The number of output rows and columns for which the sheet counts multiplications: without
-        padding, only those whose windows lie within the input."""
+        """The number of rows and columns of output points for which the sheet counts
+        multiplications: without padding, only those whose windows lie within the input."""
         window = self.window
         over = (0, 0) if self.same else (window.rows - 1, window.columns - 1)
         return (
@@ -172,8 +172,9 @@ class SheetLayer:
 
 
 class Resident(Enum):
-    """The size that decides which operand stays in the buffer.  If the input of a layer is smaller
-    than this size, the input stays while weights are streamed; otherwise the weights stay."""
+    """The size that decides which operand of a layer stays in the convolution buffer.  If the input
+    is smaller than this size, the input stays while weights are streamed; otherwise the weights
+    stay while the input is streamed."""
 
     GROUP = "weights of a group of kernels"
     ALL = "all weights"
@@ -185,11 +186,13 @@ class Page:
 
     kernels_at_once     the number of kernels is rounded up to a multiple of this
     once                whether each tensor is transferred once, however large it is, and the
-                        weights of a fully connected layer once per batch; otherwise see `_traffic`
+                        weights of a fully connected layer once per batch; otherwise one operand is
+                        transferred again for each part of the other that fits into the buffer
     compared            the size below which the input stays in the buffer (`Resident`)
     rows_ahead          input rows that must be in the buffer in addition to those of a kernel
-    first_layer         whether the first layer differs: it has one such row, and the input stays in
-                        the buffer if the rows that must be there take less than a group of kernels
+    first_layer         whether the first layer differs: its `rows_ahead` is 1, and its input stays
+                        in the buffer if the rows that must be there take less than the weights of
+                        a group of kernels
     """
 
     name: str
@@ -210,9 +213,10 @@ PAGES = (ALEXNET, GOOGLENET, RESNET)
 
 @dataclass(frozen=True, slots=True)
 class LayerFigures:
-    """The sheet's figures of a layer; sizes and traffic are in KiB.  `least_in_kib` is the least
-    part of the input that must be in the buffer, and `group_kib` the space for a group of
-    kernels."""
+    """The sheet's figures of a layer; names ending in `_kib` are sizes in KiB.  `least_in_kib` is
+    the least part of the input that must be in the buffer, `group_kib` the space for the weights of
+    a group of kernels, and `dram_kib` the memory traffic.  `mac_cycles` and `dram_cycles` are the
+    cycles of the multiplications and of the traffic."""
 
     in_kib: Fraction
     least_in_kib: Fraction
@@ -237,8 +241,8 @@ class LayerFigures:
 def figures_of(
     layers: Sequence[SheetLayer], hardware: Hardware, page: Page
 ) -> tuple[LayerFigures, ...]:
-    """Return the figures of each layer.  Raises CapacityError if the convolution buffer is too
-    small."""
+    """Return the figures (sizes, traffic and cycles) of each layer of a network.  Raises
+    CapacityError if the convolution buffer is too small."""
     return tuple(_figures(layer, hardware, page, k == 0) for k, layer in enumerate(layers))
 
 
@@ -284,7 +288,8 @@ def _out_bytes(layer: SheetLayer, hardware: Hardware) -> int:
 
 
 def _growth(layer: SheetLayer) -> Fraction:
-    """Return the factor by which Winograd increases the size of a layer's weights."""
+    """Return the factor by which Winograd increases the size of a layer's weights; 1 if the sheet
+    counts no increase."""
     return WINOGRAD_WEIGHTS if layer.is_3x3 and layer.winograd_weights else Fraction(1)
 
 
@@ -312,8 +317,8 @@ def _traffic(
     layer: SheetLayer, sizes: LayerFigures, buffer: Fraction, keeps_features: bool
 ) -> Fraction:
     """Return the KiB that a layer reads and writes in memory, given a `buffer` in KiB.  With
-    `keeps_features`, features are read once, in parts that fit into the buffer, and the weights are
-    read again for each part; otherwise the reverse."""
+    `keeps_features`, features are read once, in parts that fit into the buffer, and all weights
+    once per part; otherwise weights are read once, in parts, and all features once per part."""
     if keeps_features:
         parted, other, beside = sizes.in_kib, sizes.weights_kib, sizes.group_kib
     else:

@@ -132,7 +132,8 @@ def _fields(register: Register, word: int) -> list[str]:
 
 
 def _parse_line(words: list[str], where: str) -> Write | None:
-    """Return the write of a line, split into words; None for an empty line."""
+    """Return the write that a line of text encodes, given the words of the line; None for an empty
+    line.  `where` is the line's location in error messages."""
     if not words:
         return None
     register = registers().get(words[0])

@@ -1,4 +1,5 @@
-"""task: an operator in terms of the hardware, and the hardware layers that compute its rows."""
+"""task: an operator as parameters of the hardware, and the hardware layers that compute its
+rows."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from penstock.accelerators.nvdla.traffic import LayerTraffic, traffic_of
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An operator in terms of the hardware: sizes of input and output in elements, window, padding
-    and post-processing.
+    """An operator as parameters of the hardware: sizes of input and output in elements, window,
+    padding and post-processing.
 
     `hardware` includes penstock's extension of NVDLA.  `window` is the function that the
     extension's unit WINDOW computes; None selects the convolution core.  `in_zero` is the input's
@@ -130,8 +131,8 @@ class Task:
     def _convolution(
         self, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> Convolution:
-        """Return the task as a convolution of an input of `rows` rows, with the given memory
-        layouts and padding."""
+        """Return the task as a convolution of an input of `rows` rows, with the given padding and
+        memory layouts of input (`source`) and output."""
         return Convolution(
             self.hardware,
             self.in_w,
@@ -154,8 +155,8 @@ class Task:
     def _window_layer(
         self, kind: WindowKind, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> WindowLayer:
-        """Return the task as a layer of pooling or depthwise convolution, of function `kind`, whose
-        input has `rows` rows, with the given memory layouts and padding."""
+        """Return the task as a layer of unit WINDOW that computes the function `kind` of an input
+        of `rows` rows, with the given padding and memory layouts of input (`source`) and output."""
         return WindowLayer(
             kind,
             self.in_w,

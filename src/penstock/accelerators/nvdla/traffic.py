@@ -45,8 +45,8 @@ class LayerTraffic:
 
 
 def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffic:
-    """Return the traffic of a layer.  Each input element is read once, and data and weights that
-    the convolution buffer already holds are not read."""
+    """Return the traffic of a layer with post-processing `post`.  Each input element is read once,
+    and data and weights that the convolution buffer already holds are not read."""
     output = layer.out_height, layer.out_width, layer.kernels
     combines = post.elementwise is not ElementwiseMode.NONE
     return LayerTraffic(
@@ -59,7 +59,7 @@ def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffi
 
 
 def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int:
-    """Return the size in bytes of features in whole packs of channels.
+    """Return the size in bytes of features in whole packs of `atom_bytes` channels.
 
     >>> packed_bytes(2, 3, channels=9, atom_bytes=8)
     96

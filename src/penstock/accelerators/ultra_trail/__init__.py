@@ -61,7 +61,7 @@ def one_signal(layer: Offloaded) -> bool | str:
 
 
 def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloaded], Any]) -> Graph:
-    """Return the graph with the attributes in `derive(layer)` added to each layer of the engine."""
+    """Return the graph with `derive(layer)`, attributes by name, added to each engine layer."""
 
     def annotated(node: uma.Node) -> uma.Node:
         if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:
@@ -73,15 +73,15 @@ def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloade
 
 
 class ConfigGenerator:
-    """A graph pass that adds the configuration words of each layer as attribute `words`."""
+    """A graph pass that adds to each layer attribute `words`, its configuration words as bytes."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         return annotate(graph, target, lambda o: {"words": bytes(engine.Words(**engine.fields(o)))})
 
 
 class BufferScopeAnnotator:
-    """A graph pass that adds attribute `scopes`, the feature memories of a layer's input and
-    output, or `misfit`, the reason why its tensors do not fit."""
+    """A graph pass that adds to each layer attribute `scopes`, the indices of the feature memories
+    of its input and output, or `misfit`, a message that names a tensor too large for its memory."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
@@ -124,8 +124,8 @@ def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) 
 
 
 def cycles(layer: Offloaded, rows: int) -> float:
-    """Return the cycles of `rows` output rows: one per output step, tap, block of input channels
-    and block of output channels, plus the transfers at four bytes per cycle."""
+    """Return the cycles of `rows` output rows: output steps x taps x blocks of `dimension` input
+    channels x blocks of `dimension` output channels, plus the transfers at four bytes per cycle."""
     n, dimension = engine.fields(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4

@@ -19,8 +19,8 @@ is one word.  The fields of RANGE are signed."""
 
 
 class Words(LittleEndianStructure):
-    """The configuration words of a layer.  The layout is penstock's; UltraTrail's is not
-    published."""
+    """The three configuration words of a layer, 12 bytes, as bit fields.  The layout is penstock's;
+    UltraTrail's is not published."""
 
     _fields_ = [
         *((name, c_uint32, bits) for name, bits in (LENGTHS | SIZES).items()),
@@ -29,8 +29,8 @@ class Words(LittleEndianStructure):
 
 
 def fields(layer: Offloaded) -> dict[str, int]:
-    """Return the values of the fields of a layer's configuration words, by name; lengths, stride,
-    dilation and padding are those along its only axis."""
+    """Return the values of the fields of a layer's configuration words, by field name.  The layer
+    convolves along one axis; lengths, stride, dilation and padding are those along this axis."""
     p = layer.parameters
     axis, before = ("h", "top") if (p["in_w"], p["kernel_w"]) == (1, 1) else ("w", "left")
     found = {f"{end}_length": p[f"{end}_{axis}"] for end in ("in", "out")}
@@ -45,8 +45,8 @@ def decode(words: Array) -> Words:
 
 
 class UltraTrail:
-    """The state of the engine: three feature memories, a weight memory, and `channels`, the bias,
-    multiplier and shift (rows) of each output channel (columns)."""
+    """The state of the engine: `fmem`, three feature memories (rows); `wmem`, the weight memory;
+    and `channels`, whose three rows are the bias, multiplier and shift of each output channel."""
 
     def __init__(self) -> None:
         self.fmem, self.wmem = np.zeros((3, 4096), np.uint8), np.zeros(32768, np.uint8)
@@ -57,7 +57,7 @@ def load_weights(
     engine: UltraTrail, words: Array, weights: Array, bias: Array, multiplier: Array, shift: Array
 ) -> None:
     """Functional model of `ultra_trail_load_weights`: load the weights, and the bias, multiplier
-    and shift of each output channel."""
+    and shift of each output channel, of the layer that the configuration words `words` describe."""
     n = decode(words)
     count = n.out_c * n.taps * n.in_c
     engine.wmem[:count] = weights[:count]
@@ -66,16 +66,17 @@ def load_weights(
 
 
 def load_features(engine: UltraTrail, words: Array, fmem: int, x: Array) -> None:
-    """Functional model of `ultra_trail_load_features`: load the input into feature memory
-    `fmem`."""
+    """Functional model of `ultra_trail_load_features`: load the input `x` of the layer that the
+    configuration words `words` describe into the feature memory with index `fmem`."""
     n = decode(words)
     count = n.in_length * n.in_c
     engine.fmem[fmem, :count] = x[:count]
 
 
 def convolve(engine: UltraTrail, words: Array, source: int, target: int) -> None:
-    """Functional model of `ultra_trail_convolve`: convolve the features in memory `source`, with
-    padding of value in_zero, and write the result to memory `target`."""
+    """Functional model of `ultra_trail_convolve`: convolve the features in the feature memory with
+    index `source`, with padding of value in_zero, and write the requantised result to the feature
+    memory with index `target`.  `words` are the layer's configuration words."""
     n = decode(words)
     x = elements(engine.fmem[source], np.int8, n.in_length, 1, n.in_c)
     weights = elements(engine.wmem, np.int8, n.out_c, n.taps, 1, n.in_c)
@@ -87,8 +88,8 @@ def convolve(engine: UltraTrail, words: Array, source: int, target: int) -> None
 
 
 def store_features(engine: UltraTrail, words: Array, fmem: int, y: Array) -> None:
-    """Functional model of `ultra_trail_store_features`: store the output from feature memory
-    `fmem`."""
+    """Functional model of `ultra_trail_store_features`: store the output of the layer that the
+    configuration words `words` describe from the feature memory with index `fmem` to `y`."""
     n = decode(words)
     count = n.out_length * n.out_c
     y[:count] = engine.fmem[fmem, :count]

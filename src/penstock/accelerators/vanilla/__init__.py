@@ -37,8 +37,8 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class Convolution2D(Generic[Memory]):
-    """The arguments of `vanilla_conv2d`, in order: tensors (`Address` in a kernel, arrays of bytes
-    in the functional model), then the parameters of the operator."""
+    """The arguments of `vanilla_conv2d`, in order: tensors (each an `Address`, in the functional
+    model an array of bytes), then parameters; outputs are clamped to [`least`, `most`]."""
 
     x: Memory
     weights: Memory
@@ -109,12 +109,12 @@ def conv2d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpSt
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Return the cycles of `rows` output rows: 200, plus MACs divided by `macs_per_cycle`."""
+    """Return the cycles of `rows` output rows: 200 + MACs / (attribute `macs_per_cycle`)."""
     return offloaded.macs(rows) / int(offloaded.target.attrs["macs_per_cycle"]) + 200
 
 
 def conv2d(call: KernelCall) -> Sequence[Command]:
-    """Return the commands of a call: one invocation of the driver."""
+    """Return the commands of a kernel call: one call of the driver function."""
     names = (field.name for field in fields(Convolution2D) if field.name not in TENSORS)
     record = Convolution2D(
         call.operand(0).address,

@@ -5,7 +5,7 @@ A `Bindings` defines, for both directions, the register field that holds each at
 chosen fields and requires every other field to equal its encoding, so both directions always agree.
 Fields without a binding are 0.
 
-Attributes of nested records are named by dotted paths, such as `padding.left`.
+Attributes of nested records are named by dotted paths, such as `padding.top`.
 """
 
 from __future__ import annotations

@@ -136,6 +136,6 @@ class FeatureMap:
 
 def _corners(size: int, *cuts: int) -> Any:
     """Return, sorted, the first and last index of each section of an axis of `size` elements that
-    is divided before each index in `cuts`. Cuts outside the axis have no effect."""
+    is divided before each index in `cuts`; indices outside the axis have no effect."""
     ends = {0, size - 1, *cuts, *(cut - 1 for cut in cuts)}
     return np.array(sorted(end for end in ends if 0 <= end < size), np.int64)

@@ -218,7 +218,7 @@ class _Slice:
 
     def _read_chunks(self) -> bool:
         """Read the next chunk of weights and the next chunk of runs, and then the remainders of the
-        previous chunks. Return False if there was no chunk left to read.
+        previous chunks. Return False if all chunks have been read.
 
         The chunk of weights is omitted if at least `MOST_AHEAD` more weights than runs have been
         read; the chunk of runs is omitted if more runs than weights have been read."""

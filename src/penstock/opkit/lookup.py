@@ -24,6 +24,9 @@ from penstock.opkit.elementwise import Elementwise
 
 ELEMENTS: Int64s = np.arange(-128, 128, dtype=np.int64)
 """Every int8 element, in the table's order."""
+LARGEST_STEPS = 512.0
+"""Largest magnitude of a quotient of a real number and a scale, before it is rounded; larger ones
+are clamped to it.  It saturates every 8-bit element, whatever the zero point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +86,6 @@ def sampled(function: Callable[[float], float], x: TensorType, y: TensorType) ->
     found: list[int] = []
     for element in ELEMENTS:
         scaled = float32(function(float32(x.scale * (int(element) - x.zero_point))) * inverse)
-        found.append(round_half_away(min(max(scaled, -512.0), 512.0)) + y.zero_point)
+        bounded = min(max(scaled, -LARGEST_STEPS), LARGEST_STEPS)
+        found.append(round_half_away(bounded) + y.zero_point)
     return saturated(np.array(found, np.int64))

@@ -10,14 +10,12 @@ import numpy as np
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.tensor import Array, Quantisation, TensorType
 from penstock.opkit.checks import require
-from penstock.opkit.lookup import ELEMENTS, saturated
+from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, saturated
 
 UNIT_INTERVAL = Quantisation((1 / 256,), (-128,))
 """int8 quantisation of real numbers in [0, 1)."""
 SIGNED_UNIT_INTERVAL = Quantisation((1 / 128,), (0,))
 """int8 quantisation of real numbers in [-1, 1)."""
-LARGEST_STEPS = 512
-"""Results are clipped to this many steps before rounding; int8 saturates within it."""
 
 
 def real_table(function: Callable[[float], float], x: TensorType, y: TensorType) -> Array:

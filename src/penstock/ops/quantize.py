@@ -25,7 +25,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.checks import require, require_dtype, require_quantised
 from penstock.opkit.elementwise import Elementwise, elementwise_nodes
-from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
+from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.samples import int8, sample
 
 EIGHT_BITS = (DType.INT8, DType.UINT8)
@@ -57,14 +57,12 @@ class Quantize(Lookup):
         return found.view(site.output.dtype.value)
 
 
-LARGEST_STEPS = 512.0
-"""Quotients are clamped to this magnitude, which saturates every int8 element.  TFLite converts the
-quotient to int32 first, which is undefined in C++ if it overflows; NaN becomes the lower bound."""
-
-
 @dataclass(frozen=True, slots=True)
 class QuantizeReal(Elementwise):
-    """Quantisation of real numbers."""
+    """Quantisation of real numbers.
+
+    Quotients that overflow int32 saturate, and NaN counts as the smallest one; in TFLite, which
+    converts quotients to int32 first, both are undefined."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"QuantizeReal has {len(inputs)} inputs, must have 1")

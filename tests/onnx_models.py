@@ -7,13 +7,14 @@ from pathlib import Path
 
 from penstock import api
 from penstock.frontends.onnx.file import decode
-from penstock.frontends.open import import_onnx, parse
+from penstock.frontends.onnx.importer import import_onnx
+from penstock.frontends.open import parse
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.simulators.drawn_inputs import draw_inputs
 from penstock.simulators.graph import run_graph
-from penstock.simulators.onnx_reference import Judgement
+from penstock.simulators.judgement import Judgement
 
 ASSUMED = Reading(assume_int8=True)
 

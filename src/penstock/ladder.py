@@ -30,8 +30,8 @@ from penstock.scheduling.model.cost import Cost
 from penstock.simulators.compare import Comparison, Difference, compare_sets, compare_tensor
 from penstock.simulators.goldens import Goldens, array_crc32
 from penstock.simulators.graph import run_graph
+from penstock.simulators.judgement import Judgement
 from penstock.simulators.machine import Counts, Machine
-from penstock.simulators.onnx_reference import Judgement
 from penstock.workers import mapped
 
 RealJudge = Callable[[Mapping[str, Array]], Judgement]

@@ -15,8 +15,8 @@ from penstock.api.progress import ignore_stage
 from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, UsageError
-from penstock.frontends.onnx.file import decode, looks_like_onnx
-from penstock.frontends.open import import_onnx, read_bytes, unpacked
+from penstock.frontends.onnx.recognition import looks_like_onnx
+from penstock.frontends.open import read_bytes, unpacked
 from penstock.hardware.load import DEFAULT_TARGET
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
@@ -30,7 +30,7 @@ from penstock.reports.html import framed
 from penstock.reports.report import Report, RungReport
 from penstock.simulators.golden_archive import read_goldens, write_goldens
 from penstock.simulators.goldens import Goldens, make_goldens
-from penstock.simulators.onnx_reference import Judgement, Seen, judge
+from penstock.simulators.judgement import Judgement
 from penstock.workers import Workers, executor_of
 
 DRAWN_SETS = 2
@@ -174,7 +174,12 @@ def golden(model: str | Path, output: str | Path) -> Goldens:
 def real_judge(wanted: Request) -> ladder.RealJudge:
     """A function that compares the operators of an ONNX model with real arithmetic.
 
-    Raises UsageError if the model is not ONNX, or is a float model taken as int8."""
+    Raises UsageError if the model is not ONNX, or is a float model taken as int8.  Imports the
+    modules that depend on the package `onnx` only when called, since that takes long."""
+    from penstock.frontends.onnx.file import decode
+    from penstock.frontends.onnx.importer import import_onnx
+    from penstock.simulators.onnx_reference import Seen, judge
+
     path = Path(wanted.model)
     raw = b"" if wanted.model.startswith("zoo:") else unpacked(read_bytes(path), path.name)
     if wanted.reading.assume_int8 or not looks_like_onnx(raw, path.name):

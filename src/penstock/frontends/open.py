@@ -13,15 +13,12 @@ from penstock.errors import ModelError, UnsupportedError, UsageError
 from penstock.frontends import tflite
 from penstock.frontends.causes import ImportProblem, explained, most_severe_first
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
-from penstock.frontends.onnx.file import ONNX_BEGIN, File, decode, looks_like_onnx
-from penstock.frontends.onnx.importer import ImportedModel, import_graph
-from penstock.frontends.onnx.rewrites import rewritten
-from penstock.frontends.onnx.scales import tensor_scales
+from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.verify import verify
-from penstock.ops.registry import foreign_names, onnx_names
+from penstock.ops.registry import foreign_names
 
 SUFFIXES = (".tflite", ".onnx")
 GZIP_MARK = b"\x1f\x8b"
@@ -52,9 +49,7 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
         check_dimensions((), reading, name)
         return import_tflite(tflite.decode(raw, name))
     if looks_like_onnx(raw, name):
-        file = decode(raw, name, folder)
-        check_dimensions(file.open_dimensions(), reading, name)
-        return import_onnx(file, reading).graph
+        return _parse_onnx(raw, name, reading, folder)
     raise UnsupportedError(
         "model-005",
         "the file is neither a TFLite nor an ONNX model",
@@ -106,11 +101,15 @@ def unpacked(raw: bytes, name: str) -> bytes:
     return found
 
 
-def import_onnx(file: File, reading: Reading) -> ImportedModel:
-    """Imports a decoded ONNX model."""
-    file = rewritten(file)
-    asked = {name: asked for name, (asked, _) in onnx_names().items()}
-    return import_graph(file, tensor_scales(file, asked, assumed=reading.assume_int8), reading)
+def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) -> Graph:
+    """The graph in the bytes of an ONNX model, see `parse`.  Imports its modules only when called,
+    since they and the package `onnx` take a tenth of a second to import."""
+    from penstock.frontends.onnx.file import decode
+    from penstock.frontends.onnx.importer import import_onnx
+
+    file = decode(raw, name, folder)
+    check_dimensions(file.open_dimensions(), reading, name)
+    return import_onnx(file, reading).graph
 
 
 def import_tflite(model: ForeignModel) -> Graph:

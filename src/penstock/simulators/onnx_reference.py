@@ -9,7 +9,7 @@ here: real arithmetic, round half to even (ONNX operator specification).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from onnx.reference import ReferenceEvaluator
 from penstock.errors import ToolError
 from penstock.ir.tensor import Array, TensorType
 from penstock.simulators.compare import Comparison, Difference
+from penstock.simulators.judgement import Judgement
 
 MOST_STEPS = 1
 """Largest accepted difference from real arithmetic, in quantisation steps of the output."""
@@ -40,23 +41,6 @@ class Seen:
 
 
 Find = Callable[[str], Seen | None]
-
-
-@dataclass(slots=True)
-class Judgement:
-    """The result of a comparison.
-
-    `near` counts elements that differ by one step; `unjudged` lists operators that the evaluator
-    does not implement."""
-
-    comparison: Comparison = field(default_factory=Comparison)
-    near: int = 0
-    unjudged: set[str] = field(default_factory=set[str])
-
-    def __str__(self) -> str:
-        off = f"{self.near} of {self.comparison.elements} elements one step off"
-        left = f"; not judged: {', '.join(sorted(self.unjudged))}" if self.unjudged else ""
-        return off + left
 
 
 def judge(raw: bytes, folder: Path, find: Find, set_number: int = 0) -> Judgement:

@@ -23,8 +23,6 @@ from penstock.ir.tensor import Array
 OLDEST_OPSET = 7
 """The first opset with NumPy's broadcasting."""
 MOST_BYTES = 2**31
-ONNX_BEGIN = b"\x08"
-"""The protobuf key of the first field, the format version."""
 DOMAINS = ("", "ai.onnx", "com.microsoft")
 _REALS = ("float16", "bfloat16", "float32", "float64")
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
@@ -87,11 +85,6 @@ class File:
 
 class _Malformed(Exception):
     """The protobuf is readable but inconsistent; the text describes the problem."""
-
-
-def looks_like_onnx(raw: bytes, name: str) -> bool:
-    """Whether the bytes may be an ONNX model, by their first field or the file's name."""
-    return raw[:1] == ONNX_BEGIN or name.removesuffix(".gz").endswith(".onnx")
 
 
 def decode(raw: bytes, name: str, folder: Path | None) -> File:

@@ -18,6 +18,7 @@ from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.model_constants import ModelConstants
 from penstock.frontends.onnx.presentation import Presenter
+from penstock.frontends.onnx.rewrites import rewritten
 from penstock.frontends.onnx.scales import (
     DEQUANTISE,
     EIGHT_BITS,
@@ -25,6 +26,7 @@ from penstock.frontends.onnx.scales import (
     QUANTISE,
     RESHAPING,
     SAME,
+    tensor_scales,
 )
 from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, own
 from penstock.frontends.problems import collected
@@ -50,11 +52,14 @@ class ImportedModel:
     places: Mapping[str, tuple[str, Order]]
 
 
-def import_graph(file: File, scales: Mapping[str, Quantisation], reading: Reading) -> ImportedModel:
+def import_onnx(file: File, reading: Reading) -> ImportedModel:
     """The graph of a model, verified.
 
     Raises ModelError or UnsupportedError; unsupported operators are reported all at once."""
+    file = rewritten(file)
     _check_operators(file)
+    asked = {name: asked for name, (asked, _) in onnx_names().items()}
+    scales = tensor_scales(file, asked, assumed=reading.assume_int8)
     importer = _Importer(file, scales, reading)
     graph, names = _with_output_names(importer.graph(), file.outputs)
     verify(graph)

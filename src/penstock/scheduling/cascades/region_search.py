@@ -46,16 +46,22 @@ class _UnassignedCascade:
 
     calls[i]: (position of the part, first row, end row, position of the part that requests the
         rows) of call i.
-    inner: indices of the storages that only the cascade uses.
-    handed_on: indices of the storages that the cascade writes and that later parts read.
-
-    Network outputs are in neither tuple.
     """
 
     candidate: Candidate
     calls: Numbers
-    inner: tuple[int, ...]
-    handed_on: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WrittenRegions:
+    """A choice of memory regions for the tensors that a cascade writes.
+
+    written: memory assignment of these tensors.
+    handed_on: the pairs (tensor name, region name) of those that later parts read.
+    """
+
+    written: MemoryAssignment
+    handed_on: tuple[tuple[str, str], ...]
 
 
 class RegionSearch:
@@ -83,13 +89,11 @@ class RegionSearch:
         self._regions = [memory.name for memory in memories.tensors]
         self._region_number = {name: m for m, name in enumerate(self._regions)}
         self._operands = [
-            sorted(
-                {
-                    (value.name, self._number[parts.owners[value.name]])
-                    for value in (*part.inputs, part.output)
-                    if value.data is None
-                }
-            )
+            {
+                value.name: self._number[parts.owners[value.name]]
+                for value in sorted((*part.inputs, part.output), key=lambda v: v.name)
+                if value.data is None
+            }
             for part in self._parts
         ]
         calls = tuple(model.call_cycles(part) for part in parts.parts)
@@ -102,7 +106,7 @@ class RegionSearch:
         self._access_times = np.array([memories.access_times(m) for m in memories.every], np.int64)
         capacities = [UNBOUNDED, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
         self._capacities = np.array(capacities, np.int64)
-        self._call_changes: dict[tuple[int, tuple[tuple[str, str], ...]], Numbers] = {}
+        self._call_changes: dict[tuple[int, tuple[int, ...]], Numbers | None] = {}
         self._constant_time = np.zeros((2, len(order)), np.int64)
         self._readers: dict[str, list[tuple[int, Value]]] = {}
         for p, part in enumerate(self._parts):
@@ -121,12 +125,12 @@ class RegionSearch:
         memory = self._default.extended(
             pair for cascade in cascades for pair in cascade.memory.exceptions
         )
-        region = self._region_array(memory)
+        region = self._region_array(memory.exceptions)
         states = (self._default, self._default)
         chosen: list[ValuedCandidate] = []
         for c in cascades:
             calls = expand(self._tables, c.lower, c.upper, c.stripe)
-            found = self._cost(_UnassignedCascade(c, calls, (), ()), region, c.prefetches)
+            found = self._cost(_UnassignedCascade(c, calls), region, c.prefetches)
             if found is None:
                 return None
             every = self._kernels.valued(c, *found, states, FINE)
@@ -142,56 +146,63 @@ class RegionSearch:
         """
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
+                regions = tuple(self._written_regions(lower, upper))
+                prefetches = tuple(self._prefetch_choices(cascade))
                 for before in states[lower]:
-                    yield from self._assigned(cascade, before)
+                    yield from self._assigned(cascade, before, regions, prefetches)
 
     def _cascades(self, lower: int, upper: int) -> Iterator[_UnassignedCascade]:
         """Yield the cascade of positions [lower, upper) with each stripe height."""
         stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
-        t = self._tables
         for stripe in [WHOLE, *stripes] if upper - lower == 1 else stripes:
-            calls = expand(t, lower, upper, stripe)
-            made = [int(s) for s in t.written[lower:upper] if int(s) not in self._fixed]
-            yield _UnassignedCascade(
-                Candidate(lower, upper, stripe, False, self._default),
-                calls,
-                tuple(s for s in made if t.last[s] < upper),
-                tuple(s for s in made if t.last[s] >= upper),
-            )
+            candidate = Candidate(lower, upper, stripe, False, self._default)
+            yield _UnassignedCascade(candidate, expand(self._tables, lower, upper, stripe))
 
     def _assigned(
-        self, cascade: _UnassignedCascade, before: MemoryAssignment
+        self,
+        cascade: _UnassignedCascade,
+        before: MemoryAssignment,
+        regions: Sequence[_WrittenRegions],
+        prefetches: Sequence[tuple[Prefetch, ...]],
     ) -> Iterator[ValuedCandidate]:
         """Yield a cascade with every choice of regions and prefetches that fits the memories.
 
         before: memory assignment of the tensors that are live when the cascade begins.
         """
         c, last = cascade.candidate, self._tables.last
-        for inner, *handed_on in self._region_choices(len(cascade.inner), len(cascade.handed_on)):
-            pairs = [(self._names[s], self._regions[inner]) for s in cascade.inner]
-            pairs += [
-                (self._names[s], self._regions[m])
-                for s, m in zip(cascade.handed_on, handed_on, strict=True)
-            ]
-            memory = before.extended(pairs)
-            region = self._region_array(memory)
-            states = (
-                before,
-                memory.restricted(lambda tensor: last[self._number[tensor]] >= c.upper),
-            )
-            written = self._default.extended(pairs)
-            for prefetches in self._prefetch_choices(cascade):
-                found = self._cost(cascade, region, prefetches)
+        live = before.restricted(lambda tensor: last[self._number[tensor]] >= c.upper)
+        for choice in regions:
+            region = self._region_array((*before.exceptions, *choice.written.exceptions))
+            states = (before, live.extended(choice.handed_on))
+            for prefetched in prefetches:
+                found = self._cost(cascade, region, prefetched)
                 if found is not None:
-                    candidate = replace(c, memory=written, prefetches=prefetches)
+                    candidate = replace(c, memory=choice.written, prefetches=prefetched)
                     yield from self._kernels.valued(candidate, *found, states, FINE)
 
-    def _region_array(self, memory: MemoryAssignment) -> Numbers:
-        """Return the index of the memory region of each storage; 0 is the default region."""
+    def _region_array(self, exceptions: Iterable[tuple[str, str]]) -> Numbers:
+        """Return the index of the memory region of each storage; 0 is the default region.
+
+        exceptions: (tensor name, region name) of the tensors in other regions.
+        """
         region = np.zeros(len(self._names), np.int64)
-        for tensor, name in memory.exceptions:
+        for tensor, name in exceptions:
             region[self._number[tensor]] = self._region_number[name]
         return region
+
+    def _written_regions(self, lower: int, upper: int) -> Iterator[_WrittenRegions]:
+        """Yield the choices of memory regions for the tensors that a cascade writes.
+
+        lower, upper: the cascade consists of the parts at positions [lower, upper).
+        Network outputs remain in the default region.
+        """
+        made = [int(s) for s in self._tables.written[lower:upper] if int(s) not in self._fixed]
+        inner = [self._names[s] for s in made if self._tables.last[s] < upper]
+        handed_on = [self._names[s] for s in made if self._tables.last[s] >= upper]
+        for one, *rest in self._region_choices(len(inner), len(handed_on)):
+            pairs = tuple((name, self._regions[m]) for name, m in zip(handed_on, rest, strict=True))
+            inside = ((name, self._regions[one]) for name in inner)
+            yield _WrittenRegions(self._default.extended((*inside, *pairs)), pairs)
 
     def _region_choices(self, inner: int, handed_on: int) -> Iterator[tuple[int, ...]]:
         """Yield the choices of memory regions for the tensors that a cascade writes.
@@ -280,8 +291,11 @@ class RegionSearch:
                 if c.lower <= p < c.upper:
                     constants[:, p - c.lower] -= self._saved(p, value, prefetch.target)
         if region.any():
+            regions = region.tolist()
             for p in range(c.lower, c.upper):
-                constants[:, p - c.lower] += self._call_change(p, region)
+                change = self._call_change(p, regions)
+                if change is not None:
+                    constants[:, p - c.lower] += change
         found = peaks_and_time(
             self._tables,
             c.lower,
@@ -299,7 +313,7 @@ class RegionSearch:
         stall = sum(FINE * self._copy_stall(p.size_bytes, p.target) for p in prefetches)
         return int(peaks[0]), time + stall
 
-    def _call_change(self, position: int, region: Numbers) -> Numbers:
+    def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """Return the change in the computing time of a part's calls due to its operands' regions.
 
         position: position of the part in the execution order.
@@ -307,17 +321,19 @@ class RegionSearch:
 
         The result is an array of two elements, in units of 1/`FINE` cycle: how much longer the
         part's first call, and each later call, takes than with all operands in the default region.
-        The cost model determines these times, which do not include access times.
+        None if they take as long.  The cost model determines these times, which do not include
+        access times.
         """
         operands = self._operands[position]
-        pairs = tuple((name, self._regions[region[s]]) for name, s in operands if region[s])
-        key = position, pairs
-        found = self._call_changes.get(key)
-        if found is None:
+        key = position, tuple([region[s] for s in operands.values()])
+        if key not in self._call_changes:
             part, model = self._parts[position], self._model
+            pairs = tuple(
+                (name, self._regions[region[s]]) for name, s in operands.items() if region[s]
+            )
             memory = replace(self._default, exceptions=pairs)
             call = model.call_cycles(part, memory) - model.call_cycles(part)
             work = model.work_cycles(part, memory) - model.work_cycles(part)
-            found = FINE * np.array([work + call, call], np.int64)
-            self._call_changes[key] = found
-        return found
+            change = FINE * np.array([work + call, call], np.int64)
+            self._call_changes[key] = change if change.any() else None
+        return self._call_changes[key]

@@ -30,7 +30,9 @@ class MemoryAssignment:
 
     def extended(self, pairs: Iterable[tuple[str, str]]) -> MemoryAssignment:
         """Return this assignment with further pairs (tensor name, region name)."""
-        outside = (pair for pair in pairs if pair[1] != self.default)
+        outside = [pair for pair in pairs if pair[1] != self.default]
+        if not outside:
+            return self
         return replace(self, exceptions=tuple(sorted((*self.exceptions, *outside))))
 
     def restricted(self, keep: Callable[[str], bool]) -> MemoryAssignment:

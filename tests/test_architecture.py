@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def named(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
+@cache
 def operator_words() -> dict[str, str]:
     """Every name of an operator, with its kind."""
     files = {file.module.__name__.rpartition(".")[2]: "operator file" for file in operator_files()}
@@ -70,15 +72,16 @@ def never_prose(word: str) -> bool:
     return bool(re.search(r"[a-z][A-Z]|_|\d", word))
 
 
-def tokens(path: Path) -> Iterator[tuple[bool, str]]:
+@cache
+def tokens(path: Path) -> list[tuple[bool, str]]:
     """(whether it is prose, text) of every name, string and comment of a module."""
     text = path.read_text()
     prose = docstrings(text)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in (tokenize.NAME, tokenize.STRING):
-            yield token.start[0] in prose, token.string
-        elif token.type == tokenize.COMMENT:
-            yield True, token.string
+    return [
+        (token.type == tokenize.COMMENT or token.start[0] in prose, token.string)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type in (tokenize.NAME, tokenize.STRING, tokenize.COMMENT)
+    ]
 
 
 def docstrings(text: str) -> set[int]:

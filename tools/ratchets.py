@@ -7,7 +7,7 @@ writes the present counts as new records.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,16 @@ def read_records(path: Path = RATCHETS) -> Records:
 def above_record(measured: Measure, records: Mapping[str, int]) -> bool:
     """Whether a measure is larger than its record; without a record, whether it is above zero."""
     return measured.count > records.get(measured.name, 0)
+
+
+def growth(measures: Iterable[Measure], records: Mapping[str, int]) -> str:
+    """Every measure above its record, with its places; empty if there is none."""
+    return "\n".join(
+        line
+        for m in measures
+        if above_record(m, records)
+        for line in (f"{m.title}: {m.count}, recorded {records.get(m.name, 0)}", *m.places)
+    )
 
 
 def lower_records(group: str, measures: Sequence[Measure], path: Path = RATCHETS) -> None:

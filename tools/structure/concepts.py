@@ -32,7 +32,7 @@ def domination_elsewhere(source: Source, package: str) -> Iterator[str]:
         for defined, place in functions_named(module):
             if DOMINATION_NAMES.search(defined):
                 yield f"{place} {defined}"
-        for node in module.nodes():
+        for node in module.nodes:
             if isinstance(node, ast.BoolOp) and _compares_members(node):
                 yield f"{module.at(node)} {ast.unparse(node)}"
 

@@ -46,7 +46,7 @@ def long_signatures(source: Source, limit: int = MAX_ARGUMENTS) -> Iterator[str]
 
     Commands of the command line are exempt: their parameters are the options of the command."""
     for module in source.modules.values():
-        for node in module.nodes():
+        for node in module.nodes:
             if isinstance(node, Function) and not _is_command(node):
                 count = _argument_count(node)
                 if count > limit:
@@ -56,17 +56,17 @@ def long_signatures(source: Source, limit: int = MAX_ARGUMENTS) -> Iterator[str]
 def uses_of_any(source: Source) -> Iterator[str]:
     """Places of the type `Any`, except imports and element types of arrays (`NDArray[Any]`)."""
     for module in source.modules.values():
-        subscripts = (node for node in module.nodes() if isinstance(node, ast.Subscript))
+        subscripts = (node for node in module.nodes if isinstance(node, ast.Subscript))
         arrays = [node for node in subscripts if ast.unparse(node.value).endswith(ARRAYS)]
         exempt = {id(node) for array in arrays for node in ast.walk(array.slice)}
-        for node in module.nodes():
+        for node in module.nodes:
             if _is_any(node) and id(node) not in exempt:
                 yield module.at(node)
 
 
 def functions_named(module: Module) -> Iterator[tuple[str, str]]:
     """(name, place) of every function and class of a module."""
-    for node in module.nodes():
+    for node in module.nodes:
         if isinstance(node, Definition):
             yield node.name, module.at(node)
 

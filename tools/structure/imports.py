@@ -34,7 +34,7 @@ def imports(source: Source) -> Mapping[str, frozenset[str]]:
     return {
         name: frozenset(
             target
-            for node in module.nodes()
+            for node in module.nodes
             for imported in _imported_names(module, node)
             if (target := _module_of(imported, source)) is not None
         )

@@ -27,9 +27,10 @@ class Module:
     def line_count(self) -> int:
         return self.text.count("\n")
 
-    def nodes(self) -> Iterator[ast.AST]:
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
         """Every node of the syntax tree."""
-        return ast.walk(self.tree)
+        return tuple(ast.walk(self.tree))
 
     def at(self, node: ast.AST) -> str:
         """The place of a node, as "path:line"."""

@@ -16,6 +16,6 @@ def test_quick_files_and_their_folders_are_collected() -> None:
     assert is_quick(TESTS)
     assert is_quick(TESTS / "laws")
     assert is_quick(TESTS / "laws" / "test_placement.py")
-    assert is_quick(TESTS / "unit" / "memory" / "test_exact.py")
+    assert is_quick(TESTS / "unit" / "passes" / "test_accumulate.py")
     assert not is_quick(TESTS / "laws" / "test_kernel_c.py")
     assert not is_quick(TESTS / "c")

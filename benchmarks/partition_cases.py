@@ -10,10 +10,10 @@ from pydantic import Field
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
 from penstock.errors import CapacityError
-from penstock.scheduling.grouping.cost import GroupLimits, Traffic
 from penstock.scheduling.grouping.grouping import runnable
 from penstock.scheduling.grouping.problem import GroupingProblem, problem_from_edges
 from penstock.scheduling.grouping.strategies import GroupingOptions, Strategy, best, paper
+from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.order.step_table import bit_mask
 
 KEYS = frozenset({"model", "graphs"})

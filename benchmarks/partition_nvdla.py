@@ -24,10 +24,10 @@ from penstock.accelerators.nvdla.configurations import (
 )
 from penstock.accelerators.nvdla.dataflow import node_cycles
 from penstock.ir.graph import Graph
-from penstock.scheduling.grouping.cost import GroupLimits, Traffic
 from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.grouping import Grouping
 from penstock.scheduling.grouping.strategies import DEFAULTS
+from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.order.step_table import bits
 
 ZOO = ("zoo:vgg16",)

@@ -20,9 +20,10 @@ from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import compile_graph
 from penstock.pipeline.request import Request
 from penstock.scheduling.grouping import banks
-from penstock.scheduling.grouping.cost import GroupLimits, Traffic, weight_bytes
+from penstock.scheduling.grouping.cost import weight_bytes
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
+from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
 

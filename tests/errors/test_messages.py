@@ -36,9 +36,9 @@ from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.scheduling.grouping.banks import proportional
-from penstock.scheduling.grouping.cost import GroupLimits, Traffic
 from penstock.scheduling.grouping.problem import problem_from_edges
 from penstock.scheduling.grouping.strategies import best
+from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.frontier import read_frontier

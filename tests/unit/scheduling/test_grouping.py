@@ -16,9 +16,7 @@ from penstock.errors import CapacityError, InternalError
 from penstock.scheduling.grouping.bounds import lower_bound
 from penstock.scheduling.grouping.cost import (
     Costed,
-    GroupLimits,
     IntervalCosts,
-    Traffic,
     total_cost,
     weight_bytes,
 )
@@ -28,6 +26,7 @@ from penstock.scheduling.grouping.orders import orders
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode, problem_from_edges
 from penstock.scheduling.grouping.search import GroupSearch
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, GroupingOptions, best
+from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.order.order import find_order
 from penstock.scheduling.order.step_table import bit_mask, bits
 

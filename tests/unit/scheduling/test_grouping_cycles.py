@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from benchmarks.random_graphs import FAMILIES, random_problem
 from grouping_judge import Set, least_cost, moved_bytes
-from penstock.scheduling.grouping.cost import GroupLimits, Traffic
 from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.orders import orders
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.strategies import STRATEGIES, GroupingOptions, best
+from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.order.step_table import bit_mask, bits
 
 OPTIONS = GroupingOptions(level_work=300, ideal_work=2_000, move_work=2_000, bound_work=300)

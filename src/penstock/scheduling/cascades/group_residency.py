@@ -14,10 +14,10 @@ import numpy as np
 
 from penstock.errors import CapacityError
 from penstock.scheduling.cascades.candidate import Candidate
-from penstock.scheduling.grouping.cost import GroupLimits, Traffic
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
+from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.model.memories import FILL, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import BEST, Options

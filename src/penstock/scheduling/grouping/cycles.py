@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.scheduling.grouping.bounds import lower_bound
-from penstock.scheduling.grouping.cost import IntervalCosts, Traffic, weight_bytes
+from penstock.scheduling.grouping.cost import IntervalCosts, weight_bytes
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.sweep import Column
+from penstock.scheduling.grouping.traffic import Traffic
 from penstock.scheduling.order.step_table import bits
 
 

@@ -1,0 +1,241 @@
+"""Traffic: the cost of a group as the bytes that it moves to and from external memory.
+
+This cost needs no model of a machine.  A set of nodes can be a group if its weights and tensors fit
+the on-chip memory (`GroupLimits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.scheduling.grouping import fitting
+from penstock.scheduling.grouping.cost import PATIENCE, IntervalCosts
+from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.grouping.sweep import Column, moved_bytes, sweep, unbounded_if_none
+from penstock.scheduling.order.step_table import bit_mask, bits
+
+Columns = tuple[Column, Column, Column, Column, Column, Column]
+"""A problem as arrays: read_start, read, reader_start, reader, kept, sizes; see `sweep.py`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """Capacity of a group.
+
+    weight_cap: maximum weight bytes; all weights of a group are on chip.  None: no limit.
+    buffer_cap: maximum live bytes of tensors in the best order of the nodes.  None: no limit.
+    single_always: whether a group of one node may exceed both limits.
+    order_states: maximum number of states of the search for an order that fits, for each group.
+    """
+
+    weight_cap: int | None = None
+    buffer_cap: int | None = None
+    single_always: bool = True
+    order_states: int = 200
+
+
+@dataclass(slots=True, eq=False)
+class Traffic:
+    """Group cost: the bytes that a group reads from and writes to external memory.
+
+    Each tensor is read at most once per group.
+    known: costs computed so far, by node mask; None if the nodes cannot be a group.
+    _apart: results of `apart`; _ranks: for each known order, the position of each node.
+    """
+
+    problem: GroupingProblem
+    limits: GroupLimits
+    additive: bool = True
+    known: dict[int, int | None] = field(default_factory=dict[int, int | None])
+    _unsure: set[int] = field(default_factory=set[int])  # rejected without proof
+    _apart: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
+    _ranks: dict[tuple[int, ...], Column] = field(default_factory=dict[tuple[int, ...], Column])
+    _graph: Columns = field(init=False)
+    _weights: Column = field(init=False)
+    _own_bytes: Column = field(init=False)  # by node: bytes of its operands
+    _mask_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        problem, sizes = self.problem, self.problem.sizes
+        self._graph = _columns(problem)
+        self._weights = np.array([node.weight_bytes for node in problem.nodes], np.int64)
+        own = (
+            sizes[i] + sum(sizes[t] for t in bits(reads)) for i, reads in enumerate(problem.reads)
+        )
+        self._own_bytes = np.array(list(own), np.int64)
+        self._mask_bytes = len(problem.nodes) // 8 + 1
+
+    @property
+    def undecided(self) -> int:
+        """Number of sets of nodes rejected without proof that they do not fit."""
+        return len(self._unsure)
+
+    def of(self, group: int) -> int | None:
+        """Return the bytes moved by a group; None if the nodes cannot be a group."""
+        if group not in self.known:
+            self.known[group] = self.traffic_bytes(group) if self._is_group(group) else None
+        return self.known[group]
+
+    def traffic_bytes(self, group: int) -> int:
+        """Return the external traffic of a set of nodes as one group, even if it cannot be one."""
+        return moved_bytes(self._members(group), *self._graph)
+
+    def tie(self, group: int) -> int:
+        """Return 0: groupings of equal cost are not ranked further."""
+        return 0
+
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
+        """Return the costs of the groups order[lower:k], lower < k <= upper; may end early."""
+        if lower == 0 and len(order) == len(self.problem.nodes):
+            self._remember(tuple(order))
+        cap = unbounded_if_none(self.limits.buffer_cap)
+        costs, least, reached = self._sweep(np.array(order, np.int64), lower, upper)
+        if not len(costs):
+            alone = self.of(1 << order[lower])
+            return IntervalCosts(np.array([alone or 0], np.int64), np.array([alone is not None]))
+        feasible = np.ones(len(costs), np.bool_)
+        failed, before, group, grown = 0, None, 0, lower
+        for k in np.flatnonzero(reached > cap).tolist():
+            refused = least[k] > cap or k >= fitting.MOST_NODES  # a larger set: only in this order
+            if not refused:
+                group |= bit_mask(order[grown : lower + k + 1])
+                grown = lower + k + 1
+                refused = self.of(group) is None
+            if refused:
+                feasible[k] = False
+                failed = failed + 1 if before == k - 1 else 1
+                before = k
+                if failed == PATIENCE:
+                    return IntervalCosts(costs[: k + 1], feasible[: k + 1])
+        return IntervalCosts(costs, feasible)
+
+    def _remember(self, order: tuple[int, ...]) -> None:
+        """Add an order of all nodes that `fitting` tries; if new, forget undecided groups."""
+        if order not in self._ranks:
+            self._ranks[order] = np.argsort(np.array(order, np.int64))
+            for group in self._unsure:
+                del self.known[group]
+            self._unsure.clear()
+
+    def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
+        """Evaluate groups order[lower:k], lower < k <= upper, until one that fits in no order.
+
+        Returns arrays: bytes moved, a lower bound of the peak in any order, the peak in this one.
+        """
+        position = np.full(len(self.problem.nodes), -1, np.int64)
+        position[order] = np.arange(len(order))
+        limits = self.limits
+        return sweep(
+            order,
+            position,
+            lower,
+            upper,
+            *self._graph,
+            self._weights,
+            unbounded_if_none(limits.weight_cap),
+            unbounded_if_none(limits.buffer_cap),
+        )
+
+    def hopeless(self, group: int) -> bool:
+        """Return whether all weights, or some node's inputs and output, exceed the limits."""
+        members = self._members(group)
+        limits = self.limits
+        return bool(
+            self._weights[members].sum() > unbounded_if_none(limits.weight_cap)
+            or self._own_bytes[members].max() > unbounded_if_none(limits.buffer_cap)
+        )
+
+    def _members(self, group: int) -> Column:
+        """Return the indices of the nodes of a group, in ascending order."""
+        raw = np.frombuffer(group.to_bytes(self._mask_bytes, "little"), np.uint8)
+        return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
+
+    def apart(self, writer: int, reader: int) -> bool:
+        """Return whether the two nodes and all nodes on paths between them exceed the limits.
+
+        If so, no group contains the two nodes: it would contain all of these nodes, and would need
+        at least as much memory for the tensors that they write.
+        """
+        found = self._apart.get((writer, reader))
+        if found is None:
+            found = self._apart[writer, reader] = self._are_apart(writer, reader)
+        return found
+
+    def _are_apart(self, writer: int, reader: int) -> bool:
+        between = self.problem.between(writer, reader)
+        if self.hopeless(between):
+            return True
+        nodes = list(bits(between))
+        return self.limits.buffer_cap is not None and not self.relaxed(self.problem.piece(nodes))(
+            (1 << len(nodes)) - 1
+        )
+
+    def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
+        """Return a test of node masks of `piece`; False if they fit the buffer in no order.
+
+        The test counts only the tensors that nodes of `piece` write, so True proves nothing.
+        """
+        alone = Traffic(piece, self.limits)
+        return lambda group: alone.fitting(group) != fitting.TOO_LARGE
+
+    def fitting(self, group: int) -> int:
+        """Return whether the tensors of a group fit the buffer in some order of its nodes.
+
+        The result is FITS, TOO_LARGE, or UNDECIDED if the search gave up.
+        """
+        limits = self.limits
+        if limits.buffer_cap is None:
+            return fitting.FITS
+        members = self._members(group)
+        if len(members) > fitting.MOST_NODES:
+            found = fitting.least_live_fits(members, *self._graph, limits.buffer_cap)
+        else:
+            states = limits.order_states
+            found = fitting.fits(members, *self._graph, limits.buffer_cap, states)
+        if found == fitting.UNDECIDED and any(
+            self._fits_along(rank, members) for rank in self._ranks.values()
+        ):
+            return fitting.FITS
+        return found
+
+    def _fits_along(self, rank: Column, members: Column) -> bool:
+        """Return whether a group fits the buffer if its nodes run in the sequence of a given order.
+
+        rank: position of each node in the given order; members: nodes of the group.
+        """
+        inside = members[np.argsort(rank[members])]
+        _, _, reached = self._sweep(inside, 0, len(inside))
+        return len(reached) == len(inside) and bool(
+            reached[-1] <= unbounded_if_none(self.limits.buffer_cap)
+        )
+
+    def _is_group(self, group: int) -> bool:
+        if not group & (group - 1) and self.limits.single_always:
+            return True
+        if self.hopeless(group):
+            return False
+        found = self.fitting(group)
+        if found == fitting.UNDECIDED:
+            self._unsure.add(group)
+        return found == fitting.FITS
+
+
+def _columns(problem: GroupingProblem) -> Columns:
+    """Return the arrays read_start, read, reader_start, reader, kept and sizes of `sweep`."""
+    kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
+    return (
+        *_lists(problem.reads),
+        *_lists(problem.readers),
+        np.array(kept, np.int64),
+        np.array(problem.sizes, np.int64),
+    )
+
+
+def _lists(masks: Sequence[int]) -> tuple[Column, Column]:
+    """Return (start, members): the bits of mask k are members[start[k]:start[k + 1]]."""
+    members = [list(bits(mask)) for mask in masks]
+    start = np.append(0, np.cumsum([len(some) for some in members])).astype(np.int64)
+    return start, np.array([i for some in members for i in some], np.int64)

@@ -20,7 +20,7 @@ from penstock.accelerators.smv import KERNELS, Smv
 from penstock.accelerators.smv.cost import cycles, register_loads
 from penstock.accelerators.smv.engine import SmvEngine, drivers
 from penstock.accelerators.smv.operations import LoadTile, ScratchpadNumber
-from penstock.accelerators.smv.tiles import tiling_of
+from penstock.accelerators.smv.tiling import tiling_of
 from penstock.api import drawn_sets
 from penstock.backends.accelerator import Accelerator
 from penstock.errors import BackendError

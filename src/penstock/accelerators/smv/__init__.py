@@ -1,6 +1,6 @@
 """smv: SMAUG's engine, with eight processing elements of 32 multipliers each and three scratchpads.
 
-A layer is split into tiles that fit the scratchpads (`tiles.py`).  The commands of a call load,
+A layer is split into tiles that fit the scratchpads (`tiling.py`).  The commands of a call load,
 compute and store tiles (`kernels.py`) through driver functions (`operations.py`, `engine.py`,
 smv.h); the cost of a call is that of its tiles (`cost.py`).
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.accelerators.smv import kernels
 from penstock.accelerators.smv.cost import cycles
-from penstock.accelerators.smv.tiles import ELEMENTWISE, TILERS, scratchpads, why_no_tile
+from penstock.accelerators.smv.tiling import ELEMENTWISE, TILERS, scratchpads, why_no_tile
 from penstock.uma import (
     AcceleratorTarget,
     Array,

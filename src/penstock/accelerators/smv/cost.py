@@ -11,7 +11,7 @@ both, plus the part of the smaller one that cannot overlap: that of the first ti
 
 from __future__ import annotations
 
-from penstock.accelerators.smv.tiles import rows_at_once, tiling_of
+from penstock.accelerators.smv.tiling import rows_at_once, tiling_of
 from penstock.uma import Offloaded, Tiling
 
 

@@ -1,4 +1,4 @@
-"""engine: functional models of the driver functions, and their durations.
+"""engine: a functional model in NumPy of each function of the smv driver.
 
 The models operate on three scratchpads and check every access against their sizes.  `smv.c`
 implements the same functions in C.
@@ -15,6 +15,14 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike, NDArray
 
+from penstock.accelerators.smv.cycles import (
+    connection_cycles,
+    convolution_cycles,
+    elementwise_cycles,
+    load_cycles,
+    pool_cycles,
+    store_cycles,
+)
 from penstock.accelerators.smv.operations import (
     AddTiles,
     ConnectTile,
@@ -30,7 +38,6 @@ from penstock.accelerators.smv.operations import (
     TilePitches,
     WindowSteps,
 )
-from penstock.accelerators.smv.tiles import CHANNELS_AT_ONCE, COPIES, OUTPUTS_AT_ONCE
 from penstock.uma import Array, Driver, multiply, requantise
 
 POISON = 0xA5
@@ -271,53 +278,6 @@ def _finish_sums(
     )
 
 
-def _load_cycles(op: LoadTile[int, Array]) -> float:
-    """Return the cycles of a load."""
-    return _copy_cycles(op.runs, op.run_bytes, op.source_pitch, chained=bool(op.chained))
-
-
-def _store_cycles(op: StoreTile[int, Array]) -> float:
-    """Return the cycles of a store."""
-    return _copy_cycles(op.runs, op.run_bytes, op.target_pitch, chained=bool(op.chained))
-
-
-def _copy_cycles(runs: int, run_bytes: int, pitch: int, *, chained: bool) -> float:
-    """Return the cycles of a copy of `runs` runs of `run_bytes` bytes that are `pitch` bytes apart
-    in memory; adjacent runs count as one.  A chained copy, which continues the DMA transfer of the
-    previous one, has no set-up cycles."""
-    apart = 1 if pitch == run_bytes else runs
-    set_up = 0 if chained else COPIES.per_copy
-    return set_up + COPIES.per_run * apart + runs * run_bytes / COPIES.bytes_per_cycle
-
-
-def _sum_cycles(positions: int, taps: int, depth: int, outputs: int) -> float:
-    """Return the cycles of sums of products.  Each combination of a tap, a group of 8 outputs and a
-    group of 32 channels takes one cycle per output position, and one to load the weight
-    registers."""
-    return -(-outputs // OUTPUTS_AT_ONCE) * taps * -(-depth // CHANNELS_AT_ONCE) * (positions + 1)
-
-
-def _convolution_cycles(op: ConvolveTile[int]) -> float:
-    """Return the cycles of a tile of a convolution."""
-    return _sum_cycles(op.out_h * op.out_w, op.kernel_h * op.kernel_w, op.depth, op.outputs)
-
-
-def _connection_cycles(op: ConnectTile[int]) -> float:
-    """Return the cycles of a tile of a fully connected layer."""
-    return _sum_cycles(op.rows, 1, op.depth, op.outputs)
-
-
-def _pool_cycles(op: PoolTile[int]) -> float:
-    """Return the cycles of a tile of a pool: one per tap, output position and 8 channels."""
-    window = op.kernel_h * op.kernel_w
-    return window * op.out_h * op.out_w * -(-op.channels // OUTPUTS_AT_ONCE)
-
-
-def _elementwise_cycles(op: AddTiles[int]) -> float:
-    """Return the cycles of a tile of a sum or product: one per position and 8 channels."""
-    return op.rows * op.columns * -(-op.channels // OUTPUTS_AT_ONCE)
-
-
 @dataclass(frozen=True, slots=True)
 class DriverModel:
     """A driver function: its name without the prefix smv_, its functional model, and a function
@@ -334,13 +294,13 @@ MODELS: Mapping[type, DriverModel] = {
     ElementRange: DriverModel("numbers", set_range),
     TilePitches: DriverModel("pitches", set_pitches),
     TermScales: DriverModel("terms", set_terms),
-    LoadTile: DriverModel("load", load, _load_cycles),
-    StoreTile: DriverModel("store", store, _store_cycles),
-    ConvolveTile: DriverModel("conv2d", conv2d, _convolution_cycles),
-    ConnectTile: DriverModel("fully_connected", fully_connected, _connection_cycles),
-    PoolTile: DriverModel("pool", pool, _pool_cycles),
-    AddTiles: DriverModel("add", add, _elementwise_cycles),
-    MultiplyTiles: DriverModel("mul", mul, _elementwise_cycles),
+    LoadTile: DriverModel("load", load, load_cycles),
+    StoreTile: DriverModel("store", store, store_cycles),
+    ConvolveTile: DriverModel("conv2d", conv2d, convolution_cycles),
+    ConnectTile: DriverModel("fully_connected", fully_connected, connection_cycles),
+    PoolTile: DriverModel("pool", pool, pool_cycles),
+    AddTiles: DriverModel("add", add, elementwise_cycles),
+    MultiplyTiles: DriverModel("mul", mul, elementwise_cycles),
 }
 """The driver functions by the class of their record."""
 

@@ -27,14 +27,8 @@ from penstock.accelerators.smv.operations import (
     WindowSteps,
     setting,
 )
-from penstock.accelerators.smv.tiles import (
-    CallTiles,
-    ScratchpadTile,
-    Span,
-    added,
-    rows_at_once,
-    scratchpads,
-)
+from penstock.accelerators.smv.tiles import CallTiles, ScratchpadTile, Span, added
+from penstock.accelerators.smv.tiling import rows_at_once, scratchpads
 from penstock.uma import (
     Address,
     Command,

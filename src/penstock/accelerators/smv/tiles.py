@@ -1,144 +1,35 @@
-"""tiles: the tiling of a call for the scratchpads, the offsets of its tiles, and the loops over
-them.
+"""tiles: the offsets of a kernel call's tiles in the scratchpads, and the loops over the tiles.
 
-A call of a kernel computes the output rows [first, end).  Their number may differ from call to
-call; all calls use the tiling of the largest number.  The loop over tiles of rows runs from `first`
-to `end`, so the last tile may be smaller.
+A call computes the output rows [first, end).  The number of rows may differ from call to call, but
+all calls of a kernel use the tiling for the largest number.  The loop over tiles of rows runs from
+`first` to `end`, so the last tile may be smaller than the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 
+from penstock.accelerators.smv.tiling import ALIGNMENT, layer_on_engine, tiling_of
 from penstock.uma import (
-    AcceleratorTarget,
     Command,
-    Copies,
     Dimension,
     Expr,
     KernelCall,
     Layer,
     LayerOperand,
-    LeastTraffic,
     Loop,
-    Node,
-    Offloaded,
-    PenstockError,
-    Scratchpads,
-    Smaug,
     TableEntry,
-    Tiler,
     Tiling,
     Var,
-    choose,
-    layer_of,
     maximum,
     minimum,
 )
 
-OUTPUTS_AT_ONCE, CHANNELS_AT_ONCE = 8, 32
-"""The number of processing elements, and the number of products that each of them sums in a cycle.
-Source: SMAUG, SMV backend (kNumPEs, kNumMaccsPerPE)."""
-ALIGNMENT = 8
-"""The number of elements per pixel of a tile is rounded up to a multiple of this, the width of a
-vector."""
-COPIES = Copies(bytes_per_cycle=8, per_run=2, per_copy=100)
-"""The timing of copies in cycles.  Source of the 100 cycles per copy: SMAUG's configuration of its
-DMA engine; the other figures are assumptions."""
-SCALE_BYTES = 9
-"""Bytes per output channel: 4 for the bias, 4 for the multiplier, 1 for the shift."""
-TILERS: Mapping[str, Tiler] = {"least_traffic": LeastTraffic(), "smaug": Smaug()}
-ELEMENTWISE = ("Add", "Sub", "Mul")
-
 Span = tuple[Expr, Expr]
 """A half-open interval whose bounds are expressions."""
-
-
-def scratchpads(target: AcceleratorTarget) -> Scratchpads:
-    """Return the three scratchpads, with the sizes that the accelerator's attributes define.
-    Partial sums remain in the scratchpad of outputs."""
-    sizes = (int(target.attrs[f"{role}_bytes"]) for role in ("input", "weights", "output"))
-    return Scratchpads.separate(
-        *sizes,
-        alignment=ALIGNMENT,
-        double_buffered=bool(target.attrs["double_buffering"]),
-        spills=False,
-        copies=COPIES,
-    )
-
-
-def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
-    """Return the tiling of a call that computes `rows` output rows at any position, or all rows if
-    `rows` is None.  Raises PenstockError if the tiler finds no tiling."""
-    name = str(offloaded.target.attrs["tiler"])
-    if offloaded.main.kind in ELEMENTWISE:
-        # SMAUG's rule flattens tensors, but the rows of a schedule may have arbitrary addresses.
-        name = "least_traffic"
-    layer = layer_on_engine(offloaded, rows)
-    return _tiled(offloaded.tiler(TILERS[name]), layer, scratchpads(offloaded.target))
-
-
-def rows_at_once(offloaded: Offloaded, rows: int) -> int:
-    """Return the largest number of rows, up to `rows`, for which the tiler finds a tiling; if it
-    finds none for two rows or more, 1.  A call loops over intervals of that many rows.
-
-    A tiler that can split rows finds a tiling for any number.  SMAUG's tiler may find none for some
-    number of rows although it finds tilings for fewer and for more."""
-    for fewer in range(rows, 1, -1):
-        with suppress(PenstockError):
-            tiling_of(offloaded, fewer)
-            return fewer
-    return 1
-
-
-def why_no_tile(offloaded: Offloaded) -> str:
-    """Return the tiler's reason if it finds no tiling for all rows or for a single row, otherwise
-    an empty text."""
-    try:
-        for rows in (None, 1):
-            tiling_of(offloaded, rows)
-    except PenstockError as error:
-        return error.what
-    return ""
-
-
-def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
-    """Return the loop nest of a call that computes `rows` output rows at any position, or all rows
-    if `rows` is None.
-
-    Tiles of channels are restricted to multiples of the number that the engine processes in
-    parallel.  The operand of biases also holds multipliers and shifts.  The input of a fully
-    connected layer has shape (N, C)."""
-    layer = offloaded.layer(rows)
-    if offloaded.main.kind == "FullyConnected":
-        layer = _flat(offloaded.main)
-        layer = layer if rows is None else layer.stripe("n", rows)
-    layer = layer.with_axis("c", least=OUTPUTS_AT_ONCE, step=OUTPUTS_AT_ONCE, lanes=OUTPUTS_AT_ONCE)
-    if not layer.reduced:
-        return layer
-    n = CHANNELS_AT_ONCE
-    layer = layer.with_axis("sum", least=n, step=n, lanes=n)
-    x, w, scale = layer.inputs
-    return replace(layer, inputs=(x, w, replace(scale, element_bytes=SCALE_BYTES)))
-
-
-def _flat(node: Node) -> Layer:
-    """Return the loop nest of a fully connected node, with its input reshaped to (N, C)."""
-    x, w, bias = node.site.inputs
-    flat = replace(x, shape=(node.output.type.shape[0], w.shape[1]))
-    return layer_of(node.op, replace(node.site, inputs=(flat, w, bias)), node.name)
-
-
-@lru_cache(maxsize=4096)
-def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
-    """Return the tiler's tiling of a layer for the scratchpads `memories`, cached."""
-    if type(tiler) is LeastTraffic:
-        return tiler.tile(layer, memories)
-    return choose(tiler, layer, memories)
 
 
 def added(a: Expr, b: Expr) -> Expr:

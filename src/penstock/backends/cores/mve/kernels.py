@@ -1,7 +1,6 @@
-"""Selection of kernels for cores with MVE (Cortex-M55), and packing of their constants.
+"""Selection of kernels for cores with MVE (Cortex-M55).
 
-A vector has 16 int8 lanes.  Operators without an MVE kernel use the DSP kernel.  The scales of a
-channel are the constants of its requantisation form, including the bias (`requantisation/form.py`).
+A vector has 16 int8 lanes.  Operators without an MVE kernel use the DSP kernel.
 """
 
 from __future__ import annotations
@@ -17,6 +16,16 @@ from penstock.backends.cores.common.layer import CertifiedLayer, LayerOp, certif
 from penstock.backends.cores.common.parameters import sum_params
 from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.backends.cores.mve import instructions
+from penstock.backends.cores.mve.packing import (
+    EIGHT,
+    LANES,
+    NINE,
+    QUAD,
+    VECTOR,
+    packed_blocks,
+    packed_scales,
+    packed_weights,
+)
 from penstock.fixedpoint import Int64s
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
@@ -38,9 +47,6 @@ LEAST_POOLED, MOST_POOLED = 16, 255
 """Window sizes, in elements, of the pooling kernel.
 
 Smaller windows are faster in portable C; sums of larger windows may exceed 16 bits."""
-VECTOR, QUAD, EIGHT, NINE = 16, 4, 8, 9
-LANES = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
-"""The channels of a block of sixteen in the order that results from widening bytes to words."""
 ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Conv2D: INT8_LAYER,
     DepthwiseConv2D: INT8_LAYER,
@@ -133,8 +139,8 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             *_scaling(layer, bits),
         ),
         tables=(
-            ("weights", _packed_weights(weights, QUAD)),
-            ("scales", _packed_scales(layer, QUAD)),
+            ("weights", packed_weights(weights, QUAD)),
+            ("scales", packed_scales(layer, QUAD)),
         ),
         folded=(1, 2),
         scratch_bytes=strips * op.rows.size * x.shape[3] + VECTOR if strips else 2 * steps * VECTOR,
@@ -192,40 +198,6 @@ def _inner_range(window: Window, extent: int) -> tuple[int, int]:
     return lower, max(0, (extent - window.extent + window.before) // window.stride + 1)
 
 
-def _packed_weights(weights: Int64s, together: int) -> Table:
-    """Return weights of shape (channels, taps), padded with zeros to whole groups and vectors.
-
-    Axes of the result: group of `together` channels, vector of 16 taps, channel in group, tap."""
-    channels, taps = weights.shape
-    padded = np.zeros((-(-channels // together) * together, -(-taps // VECTOR) * VECTOR), np.int8)
-    padded[:channels, :taps] = weights
-    return Table.of(padded.reshape(-1, together, padded.shape[1] // VECTOR, VECTOR)
-                    .swapaxes(1, 2).ravel())  # fmt: skip
-
-
-def _packed_scales(layer: CertifiedLayer, together: int) -> Table:
-    """Return the requantisation constants of each group of `together` channels as int32 words.
-
-    A group has one base per four channels, then one offset, one correction (if `Form.corrects`) and
-    one factor per channel: first all offsets, then all corrections, then all factors."""
-    columns = _form_rows(layer)
-    padded = np.zeros((len(columns), -(-columns.shape[1] // together) * together), np.int64)
-    padded[:, : columns.shape[1]] = columns
-    groups = padded.reshape(len(columns), -1, together).swapaxes(0, 1)
-    bases = groups[:, 0, ::QUAD]
-    words = np.hstack([bases, groups[:, 1:].reshape(len(groups), -1)])
-    return Table.of(words.astype(np.int32).ravel())
-
-
-def _form_rows(layer: CertifiedLayer) -> Int64s:
-    """Return the constants of the requantisation form, with one column per channel.
-
-    Rows: base, offset (including the bias), correction (if any is nonzero), factor."""
-    form = layer.form
-    corrections = (form.correction,) if form.corrects else ()
-    return np.stack([form.base, layer.offset, *corrections, form.factor])
-
-
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the depthwise kernel for 3x3 windows; None if it does not support the layer.
 
@@ -238,7 +210,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     if found is None or not _pairs_fit(found[0].weights):
         return None
     layer, bits = found
-    blocks = _packed_blocks(layer)
+    blocks = packed_blocks(layer)
     lower, upper = _inner_range(op.columns, x.shape[2])
     return Kernel(
         "depthwise_conv2d_s8_mve",
@@ -301,19 +273,6 @@ def _pairs_fit(weights: Int64s) -> bool:
     return bool(lower.min() >= -(2**15) and upper.max() <= 2**15)
 
 
-def _packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
-    """Return weights and requantisation constants of each block of sixteen channels.
-
-    Shape: (blocks, bytes).  A block has sixteen weights per tap, then int32 words: offsets,
-    corrections (if `Form.corrects`), factors, and one base per four channels."""
-    weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
-    lanes = layer.weights.reshape(-1, VECTOR, NINE)
-    weights[:, :, LANES] = lanes.swapaxes(1, 2)
-    base, *others = _form_rows(layer).reshape(-1, len(weights), VECTOR)
-    words = np.hstack([*others, base[:, ::QUAD]]).astype("<i4")
-    return np.hstack([weights.reshape(len(weights), -1), words.view(np.int8)])
-
-
 def _runs(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of runs of pixels for which tap addresses are computed only once.
 
@@ -348,8 +307,8 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
             *_scaling(layer, bits),
         ),
         tables=(
-            ("weights", _packed_weights(layer.weights, EIGHT)),
-            ("scales", _packed_scales(layer, EIGHT)),
+            ("weights", packed_weights(layer.weights, EIGHT)),
+            ("scales", packed_scales(layer, EIGHT)),
         ),
         folded=(1, 2),
         scratch_bytes=steps * VECTOR,

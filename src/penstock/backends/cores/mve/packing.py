@@ -1,0 +1,64 @@
+"""Packing of weights and scales in the order in which the MVE kernels read them.
+
+A vector has 16 int8 lanes.  The scales of a channel are the constants of its requantisation form,
+including the bias (`requantisation/form.py`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.backends.cores.common.layer import CertifiedLayer
+from penstock.fixedpoint import Int64s
+from penstock.ir.op import Table
+
+VECTOR, QUAD, EIGHT, NINE = 16, 4, 8, 9
+LANES = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
+"""The channels of a block of sixteen in the order that results from widening bytes to words."""
+
+
+def packed_weights(weights: Int64s, together: int) -> Table:
+    """Return weights of shape (channels, taps), padded with zeros to whole groups and vectors.
+
+    Axes of the result: group of `together` channels, vector of 16 taps, channel in group, tap."""
+    channels, taps = weights.shape
+    padded = np.zeros((-(-channels // together) * together, -(-taps // VECTOR) * VECTOR), np.int8)
+    padded[:channels, :taps] = weights
+    return Table.of(padded.reshape(-1, together, padded.shape[1] // VECTOR, VECTOR)
+                    .swapaxes(1, 2).ravel())  # fmt: skip
+
+
+def packed_scales(layer: CertifiedLayer, together: int) -> Table:
+    """Return the requantisation constants of each group of `together` channels as int32 words.
+
+    A group has one base per four channels, then one offset, one correction (if `Form.corrects`) and
+    one factor per channel: first all offsets, then all corrections, then all factors."""
+    columns = _form_rows(layer)
+    padded = np.zeros((len(columns), -(-columns.shape[1] // together) * together), np.int64)
+    padded[:, : columns.shape[1]] = columns
+    groups = padded.reshape(len(columns), -1, together).swapaxes(0, 1)
+    bases = groups[:, 0, ::QUAD]
+    words = np.hstack([bases, groups[:, 1:].reshape(len(groups), -1)])
+    return Table.of(words.astype(np.int32).ravel())
+
+
+def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
+    """Return weights and requantisation constants of each block of sixteen channels.
+
+    Shape: (blocks, bytes).  A block has sixteen weights per tap, then int32 words: offsets,
+    corrections (if `Form.corrects`), factors, and one base per four channels."""
+    weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
+    lanes = layer.weights.reshape(-1, VECTOR, NINE)
+    weights[:, :, LANES] = lanes.swapaxes(1, 2)
+    base, *others = _form_rows(layer).reshape(-1, len(weights), VECTOR)
+    words = np.hstack([*others, base[:, ::QUAD]]).astype("<i4")
+    return np.hstack([weights.reshape(len(weights), -1), words.view(np.int8)])
+
+
+def _form_rows(layer: CertifiedLayer) -> Int64s:
+    """Return the constants of the requantisation form, with one column per channel.
+
+    Rows: base, offset (including the bias), correction (if any is nonzero), factor."""
+    form = layer.form
+    corrections = (form.correction,) if form.corrects else ()
+    return np.stack([form.base, layer.offset, *corrections, form.factor])

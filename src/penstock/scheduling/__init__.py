@@ -1,4 +1,5 @@
-"""Scheduling: which nodes run together, in which order and stripes, and at what cost.
+"""Scheduling: which nodes run interleaved, in which order, in what stripes, and at what cost.
 
-This package contains no operator-specific code and assigns no addresses.
+A stripe is the interval of output rows that one kernel call computes.  This package contains no
+operator-specific code and assigns no addresses.
 """

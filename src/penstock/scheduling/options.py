@@ -1,4 +1,4 @@
-"""Options: the parameters of scheduling and placement, from which command-line options are made."""
+"""Options: parameters of scheduling and placement, from which command-line options are made."""
 
 from __future__ import annotations
 

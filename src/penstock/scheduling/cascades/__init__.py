@@ -1,1 +1,4 @@
-"""Cascade search: candidate cascades for intervals of an order, combined into a Pareto front."""
+"""Search for cascades: consecutive parts of a network that run interleaved, a few rows at a time.
+
+The result is a Pareto front of memory against time.
+"""

@@ -1,8 +1,10 @@
-"""Candidate: an interval of an execution order of parts, run as one cascade.
+"""Candidate and Proposal: ways to run a network's parts that the search compares.
 
-The parts of a cascade run interleaved, stripe by stripe.
+A part is one or more nodes that run as a unit.  The parts of a cascade run interleaved, a few
+output rows at a time.
 
-Proposal: candidates that together cover the order.
+    Candidate    consecutive parts of an execution order, run as one cascade
+    Proposal     candidates that together contain each part of an execution order once
 """
 
 from __future__ import annotations
@@ -16,14 +18,15 @@ from penstock.scheduling.model.prefetch import Prefetch
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Positions [lower, upper) of an execution order as one cascade; becomes a `Plan` when costed.
+    """A possible cascade: the parts at positions [lower, upper) of an order, run interleaved.
 
-    stripe: maximum number of output rows per call; `execution.WHOLE` for all rows.
-    nearest_first: which missing input of a part is produced first: the one that requires the rows
-        of the network's inputs least (True) or most (False) in advance.
+    stripe: maximum number of output rows per kernel call; `execution.WHOLE` for all rows.
+    nearest_first: which input is produced first if several inputs of a part lack rows.  False: the
+        input of the largest advance; True: that of the smallest.  The advance of a tensor measures
+        how early its rows require rows of the network's inputs (see `Plan.nearest_first`).
     memory: memory assignment of the tensors that the cascade computes.
-    prefetches: copies of constants for this cascade.
-    scratch_bytes: size of the scratch buffer that the parts share.
+    prefetches: copies of constants to other memory regions, made for this cascade.
+    scratch_bytes: size of the scratch buffer that the parts use one after the other.
     """
 
     lower: int
@@ -49,14 +52,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ValuedCandidate:
-    """A candidate with its estimated cost.
+    """A candidate cascade with its estimated cost.
 
     peak_bytes: live bytes at the peak, in the default memory region.
-    time: the time that depends on the choice of cascades: call overhead, access times of slow
-        memories, stalls, and differences in speed between kernels.  `UniformSearch` computes it in
-        cycles, `RegionSearch` in units of 1/`memories.FINE` cycle.
-    before, after: memory assignments of the tensors that are live when the cascade begins, and
-        when it ends.
+    time: estimate of the time that depends on the choice of cascades: call overhead, access times
+        of slow memories, stalls, and differences in speed between kernels.  `UniformSearch`
+        computes it in cycles, `RegionSearch` in units of 1/1024 cycle (1/`FINE`).
+    before, after: memory assignments of the tensors that are live when the cascade begins, and when
+        it ends.
     prefetched_bytes: bytes of prefetched constants in the default region.
     """
 
@@ -69,18 +72,20 @@ class ValuedCandidate:
 
     @property
     def tensors_bytes(self) -> int:
-        """Live bytes at the peak, minus those of scratch memory and prefetched constants."""
+        """`peak_bytes` without the bytes of scratch memory and of prefetched constants."""
         return self.peak_bytes - self.candidate.scratch_bytes - self.prefetched_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Cascades that cover an execution order.
+    """A division of an execution order into cascades, whose parts run interleaved.
 
     order: the execution order, as indices of the parts.
-    peak_bytes: maximum, over the cascades, of the live bytes of all buffers.
+    peak_bytes: live bytes at the peak, including scratch memory and prefetched constants.
     tensors_bytes: the same without scratch memory and prefetched constants.
-    time: sum of the times of the cascades, in the unit of `ValuedCandidate.time`.
+    time: sum of the estimated times of the cascades; in cycles from `UniformSearch`, in units of
+        1/1024 cycle from `RegionSearch`.
+    cascades: the cascades, in execution order.
     """
 
     order: tuple[int, ...]
@@ -93,8 +98,9 @@ class Proposal:
     def of(
         order: tuple[int, ...], cascades: Sequence[ValuedCandidate], inputs_bytes: int
     ) -> Proposal:
-        """Return the proposal that consists of consecutive cascades, which cover `order`.
+        """Return the proposal that runs the given cascades one after the other.
 
+        order: the execution order, as indices of the parts.  The cascades cover it without gaps.
         inputs_bytes: live bytes before the first cascade.
         """
         return Proposal(

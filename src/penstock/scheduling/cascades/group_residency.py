@@ -1,9 +1,10 @@
-"""Schedules in which each part runs in one call, with selected tensors in the second memory.
+"""Schedules in which each part runs in one call, and selected tensors are in the second memory.
 
-There are two ways to select the tensors.  By groups (`grouped`): the parts are divided into groups
-(`grouping/`) with the objective of little traffic to the first memory, and the tensors that only
-one group uses are stored in the second one.  By residency (`resident`): a tensor is stored there if
-there is room for it during its whole live range.
+All other tensors are in the first memory, the default.  There are two ways to select the tensors:
+
+    grouped     divide the parts into groups with little traffic to the first memory; select the
+                tensors that only one group uses
+    resident    select a tensor if there is room for it during its whole live range
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def grouped(
     selected: indices of the nodes whose outputs are to be stored in the second memory, since only
         nodes of the same group use them.
 
-    capacity_bytes: maximum of the live bytes within a group of two or more nodes.
-    options: `partition` is the strategy that forms the groups, `inside` orders their nodes.
+    capacity_bytes: maximum live bytes of all tensors that a group of two or more nodes uses.
+    options: `partition` names the strategy that forms the groups, `inside` the one that orders the
+        nodes of a group.
     """
     cost = Traffic(problem, GroupLimits(buffer_cap=capacity_bytes))
     groups = STRATEGIES[options.partition](cost, DEFAULTS).groups
@@ -51,8 +53,8 @@ def grouped(
 def grouping_problem(parts: Parts) -> GroupingProblem:
     """Return the problem of dividing parts into groups.
 
-    Its nodes are the parts, its tensors the storages: a storage is the memory of a tensor and of
-    its aliases.
+    Each node of the problem is a part.  Each tensor is a storage: the memory of a tensor and its
+    aliases.
     """
     rows, count = parts.rows, len(parts.parts)
     sizes = [storage.size_bytes for storage in rows.storages]
@@ -74,10 +76,11 @@ def grouping_problem(parts: Parts) -> GroupingProblem:
 def whole_cascades(
     parts: Parts, order: Sequence[int], kept: Set[int], memories: MemorySystem
 ) -> tuple[Candidate, ...]:
-    """Return one cascade per part, in execution order; each part runs in one call.
+    """Return a sequence of cascades, each of which runs a single part in a single call.
 
     order: the execution order, as indices of the parts.
-    kept: indices of the parts whose outputs are stored in the second memory region.
+    kept: indices of the parts whose outputs are stored in the second memory region.  All other
+        outputs are stored in the default region.
     """
     default, second = memories.default_assignment, memories.tensors[SECOND].name
     storages = parts.rows.storages
@@ -95,12 +98,14 @@ def whole_cascades(
 
 
 def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int) -> Set[int]:
-    """Select tensors to be resident in the second memory; return indices of their writers.
+    """Select tensors to store in the second memory; return indices of the nodes that write them.
 
-    The writer of a tensor is the node that computes it.
-    Greedy: tensors are considered in descending order of their accesses (the write, and one read
-    per reader) divided by the length of their live range.  A tensor is selected if the live bytes
-    remain within `capacity_bytes`.  Network outputs are not selected.
+    order: the execution order, as indices of the nodes.
+    capacity_bytes: maximum live bytes of the selected tensors.
+
+    The selection is greedy.  Tensors are considered in descending order of their accesses (one
+    write, and one read per reader) divided by the length of their live range.  A tensor is selected
+    if it fits during its whole live range.  Network inputs and outputs are not selected.
     """
     ranges = _live_ranges(problem, order)
 
@@ -121,9 +126,9 @@ def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int
 def peak_of_kept(
     problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
 ) -> tuple[int, int]:
-    """Return the peak of the live bytes of the kept tensors, and the node that runs then.
+    """Return the peak of the live bytes of some tensors, and the index of the node that runs then.
 
-    The node is returned as its index.
+    order: the execution order, as indices of the nodes.
     kept: indices of the nodes that write the tensors.
     """
     ranges, live = _live_ranges(problem, order), np.zeros(len(order), np.int64)
@@ -141,10 +146,11 @@ def group_too_large(
     memories: MemorySystem,
     options: Options,
 ) -> CapacityError:
-    """Return the error to raise if the tensors of groups do not fit into the second memory.
+    """Return the error to raise if a group's tensors do not fit into the second memory.
 
-    order: the execution order in which their live bytes exceed its capacity.
-    kept: indices of the nodes that write the tensors to be stored in the second memory.
+    order: the execution order, as indices of the nodes.
+    kept: indices of the nodes that write the tensors to be stored in the second memory.  In
+        `order`, the live bytes of these tensors exceed the capacity.
     """
     memory = memories.tensors[SECOND]
     live, node = peak_of_kept(problem, order, kept)
@@ -162,10 +168,11 @@ def group_too_large(
 
 
 def _live_ranges(problem: GroupingProblem, order: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return the live ranges of the tensors that are read and are not network outputs.
+    """Return the live range of each tensor that is read and is not a network output.
 
-    Keys: indices of the nodes that write the tensors.  Values: (position of that node in `order`,
-    position of the tensor's last reader plus one).
+    Keys: index of the node that writes the tensor.
+    Values: half-open range [first, end) of positions in `order`; `first` is the position of that
+        node, `end` is one after the position of the last reader.
     """
     position = {i: p for p, i in enumerate(order)}
     return {

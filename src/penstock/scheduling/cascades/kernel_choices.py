@@ -1,10 +1,11 @@
 """KernelChoices: the scratch sizes that a cascade may use, and the kernels that run with them.
 
-The parts of a cascade use the same scratch buffer, one after the other.  A part runs its preferred
-kernel if the buffer is large enough, else its fallback kernel.  So only the scratch sizes of the
-parts' kernels are worth trying.  A part that runs alone may also have constants prefetched.
+Scratch is temporary memory of a kernel call.  The parts of a cascade use one scratch buffer, one
+after the other.  A part runs its preferred kernel if the buffer is large enough, else its fallback
+kernel.  So the only sizes worth trying are those that some part's kernel needs.  A part that runs
+alone may also have constants prefetched.
 
-Costs are estimates for the search, which assume that all kernels of a part without prefetches have
+Costs are estimates for the search.  They assume that all kernels of a part without prefetches have
 the same call overhead, and that every prefetch stalls its cascade.  `CostAccounting` computes exact
 costs.
 """
@@ -27,9 +28,10 @@ from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
 class PrefetchChoice(NamedTuple):
     """A kernel that reads prefetched constants, compared with the part's preferred kernel.
 
-    prefetch: the copy of the constants.
+    prefetch: the copy of the constants that the kernel reads.
     scratch_bytes: scratch memory of the kernel.
-    work_cycles: additional cycles for all rows of the part, including the copy; may be negative.
+    work_cycles: additional cycles for all rows of the part, including those of the copy; negative
+        if the kernel is faster than the preferred one.
     call_cycles: additional overhead of each call.
     """
 
@@ -41,12 +43,15 @@ class PrefetchChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelChoices:
-    """Kernels of the parts in an execution order; all fields are indexed by position in it.
+    """The kernels that each part of an execution order may run.
 
-    least: scratch bytes of the part's kernel that needs the least.
+    A part runs its preferred kernel if there is enough scratch memory, else its fallback kernel.
+    All fields are indexed by the part's position in the order.
+
+    least: fewest scratch bytes with which the part can run.
     preferred: scratch bytes of the preferred kernel.
-    slowdown: cycles by which the fallback kernel is slower than the preferred one, for all rows;
-        0 if there is no fallback kernel.
+    slowdown: how many more cycles the fallback kernel takes for all rows than the preferred one; 0
+        if there is no fallback kernel.
     prefetching: the kernels that read prefetched constants.
     rows: number of output rows.
     """
@@ -61,9 +66,11 @@ class KernelChoices:
     def of(
         parts: Parts, order: tuple[int, ...], model: CostModel, memory: MemoryAssignment
     ) -> KernelChoices:
-        """Return the kernels of the parts in `order`, a tuple of part indices.
+        """Return the kernels that the parts of an execution order may run.
 
-        memory: defines the memory regions between which accelerators copy constants.
+        order: indices of the parts.
+        memory: determines only the two memory regions that each prefetch in the result names.
+            The copy is from the region of constants to the default region.
         """
         steps = [parts.parts[k] for k in order]
         return KernelChoices(
@@ -85,16 +92,17 @@ class KernelChoices:
         states: tuple[MemoryAssignment, MemoryAssignment],
         units_per_cycle: int = 1,
     ) -> Iterator[ValuedCandidate]:
-        """Yield the cascade with each useful size of its scratch buffer, and with its cost.
+        """Yield the cascade with each useful size of its scratch buffer, with its estimated cost.
 
-        The parts share the buffer.  Useful are the least size with which the cascade can run, and
-        each larger size at which one more part can run its preferred kernel.
-
-        A cascade of a single part is also yielded with each of the part's prefetching kernels.
+        The parts use the buffer one after the other.  The useful sizes are the least one with which
+        all parts can run, and each larger one that the preferred kernel of some part needs.  A
+        cascade of a single part is also yielded with each of the part's kernels that read
+        prefetched constants.
 
         peak_bytes: live bytes at the peak with the least scratch memory.
-        time: time with the preferred kernels, in units of 1 / `units_per_cycle` cycles.
-        states: memory assignments of the tensors live before and after the cascade.
+        time: time if all parts run their preferred kernels, in units of 1/`units_per_cycle` cycle.
+        states: (before, after): memory assignments of the tensors that are live when the cascade
+            begins, and when it ends.
         """
         inside = slice(cascade.lower, cascade.upper)
         least, preferred = max(self.least[inside]), self.preferred[inside]
@@ -121,12 +129,13 @@ class KernelChoices:
         states: tuple[MemoryAssignment, MemoryAssignment],
         units_per_cycle: int,
     ) -> Iterator[ValuedCandidate]:
-        """Yield a cascade of one part with each of the part's prefetching kernels.
+        """Yield a cascade of one part with each of the kernels that read prefetched constants.
 
         alone: the cascade.
         others_bytes: live bytes at the peak without scratch memory.
-        time: time with the preferred kernel, in units of 1 / `units_per_cycle` cycles.
-        states: memory assignments of the tensors live before and after the cascade.
+        time: time with the preferred kernel, in units of 1/`units_per_cycle` cycle.
+        states: (before, after): memory assignments of the tensors that are live when the cascade
+            begins, and when it ends.
         """
         position, rows = alone.lower, self.rows[alone.lower]
         calls = -(-rows // min(rows, alone.stripe))
@@ -152,9 +161,9 @@ def _prefetch_choices(
 
 
 def _slowdown(part: Part, model: CostModel) -> int:
-    """Return by how many cycles the fallback kernel is slower than the preferred one.
+    """Return how many more cycles a part's fallback kernel takes than its preferred kernel.
 
-    The cycles are those of all rows; 0 if there is no fallback kernel.
+    The cycles are those of all rows.  The result is 0 if there is no fallback kernel.
     """
     if part.fallback is None:
         return 0

@@ -1,9 +1,11 @@
-"""Dynamic programming over the positions of an execution order.
+"""Combine candidate cascades into proposals, by dynamic programming over an execution order.
 
-A proposal covers the order with cascades: its peak is the maximum of their peaks, its time is the
-sum of their times.  The state at a position is the memory assignment of the tensors that are live
-there.  For each position and state, the search keeps the Pareto-optimal (peak, time) covers of the
-positions before it, and extends them by the cascades that begin there.
+A cascade is an interval of the order.  A proposal divides the whole order into cascades: its peak
+memory is the largest peak of its cascades, and its time is the sum of their times.
+
+The state at a position of the order is the memory assignment of the tensors that are live there.
+For each position and state, the search keeps the Pareto-optimal (peak, time) divisions of the parts
+before the position.  Each of them is extended by the cascades that begin there.
 """
 
 from __future__ import annotations
@@ -36,11 +38,13 @@ def proposals(
 ) -> Iterator[Proposal]:
     """Yield the Pareto-optimal proposals (peak memory against time) for one execution order.
 
+    A proposal divides the order into cascades.
     order: the execution order, as indices of the parts.
     candidates: function (upper, states) that yields the candidate cascades that end at position
-        `upper`; states[p]: the memory assignments reached at position p.
-    start, inputs_bytes: memory assignment and live bytes before the first position.
-    limit_bytes: maximum of the live bytes at the peak; by default, unlimited.
+        `upper`; states[p]: the memory assignments of the live tensors that the search has reached
+        at position p.
+    start, inputs_bytes: memory assignment and live bytes before the first part.
+    limit_bytes: cascades with more live bytes at the peak are dropped; by default, none are.
     """
     found: list[Mapping[MemoryAssignment, _Covers]] = [{start: _Covers.empty(inputs_bytes)}]
     for upper in range(1, len(order) + 1):
@@ -56,15 +60,16 @@ def proposals(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Covers:
-    """The Pareto-optimal covers of the positions before some position that reach the same state.
+    """The Pareto-optimal ways to divide the start of an execution order into cascades.
 
-    A cover is a sequence of cascades that contains each of these positions once; the state is the
-    memory assignment of the tensors that are live at its end.  All fields are indexed by cover.
+    A cover is a sequence of cascades that contains each part before some position once.  Its state
+    is the memory assignment of the tensors that are live there.  All covers of an object have the
+    same position and state.  All fields are indexed by cover.
 
-    peaks, times: live bytes at the peak, and time.
+    peaks, times: live bytes at the peak, and estimated time.
     last: the last cascade of the cover.
-    before: cover k extends, by cascade last[k], the cover with index before[k] among those that
-        end where this cascade begins, in the state `last[k].before`.
+    before: index of the cover without its last cascade, among the covers for the position and the
+        state in which that cascade begins.
     """
 
     peaks: Numbers
@@ -74,7 +79,11 @@ class _Covers:
 
     @staticmethod
     def empty(inputs_bytes: int) -> _Covers:
-        """Return the covers of no positions: one, without cascades, with only the inputs live."""
+        """Return the only division of an empty sequence of parts into cascades.
+
+        It has no cascades and takes no time.
+        inputs_bytes: live bytes at its peak, those of the network inputs.
+        """
         zero = np.zeros(1, np.int64)
         return _Covers(np.array([inputs_bytes], np.int64), zero, (), zero)
 
@@ -84,7 +93,10 @@ class _Covers:
     ) -> _Covers:
         """Return the Pareto-optimal covers whose last cascade is one of `cascades`.
 
-        found[p]: the covers of the first p positions, by the state that they reach.
+        A cover is a sequence of cascades that contains each part before some position once.  Its
+        state is the memory assignment of the tensors that are live there.
+        found[p]: the covers for position p, by state.
+        cascades: cascades that end at the same position, in the same state.
         """
         heads = [found[valued.candidate.lower][valued.before] for valued in cascades]
         sizes = [len(head.peaks) for head in heads]
@@ -102,11 +114,12 @@ class _Covers:
 def _cascades(
     found: Sequence[Mapping[MemoryAssignment, _Covers]], state: MemoryAssignment, k: int
 ) -> list[ValuedCandidate]:
-    """Return the cascades of a cover of the whole order, in execution order.
+    """Return the cascades of one division of the whole execution order, in that order.
 
-    found[p]: the covers of the first p positions, by the state that they reach.
-    state: the memory assignment at the end of the order.
-    k: index of the cover among those that reach this state.
+    found[p]: the divisions of the first p parts into cascades, by state: the memory assignment of
+        the tensors that are live at position p.
+    state: the state at the end of the order.
+    k: index of the division among those that end in `state`.
     """
     cascades: list[ValuedCandidate] = []
     position = len(found) - 1

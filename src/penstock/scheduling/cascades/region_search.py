@@ -1,14 +1,17 @@
-"""Candidate cascades with a choice of memory region per tensor, and of prefetched constants.
+"""Candidate cascades with a choice of memory region for each tensor, and of prefetched constants.
 
-Extends `uniform_search`.  For each cascade, the search tries all memory regions for its inner
-tensors (those that only the cascade uses) and for each tensor that it hands on to later cascades,
-with and without prefetches of the constants that it reads repeatedly.  The assignment of the live
-tensors is the state at a position, so dynamic programming is exact for these choices.  Network
-inputs and outputs are always in the default region, as are, in large networks, all tensors that
-cascades hand on.
+A cascade consists of consecutive parts of an execution order, which run interleaved.  The search
+tries all memory regions for
 
-Of a part's missing inputs, the one that requires the rows of the network's inputs most in advance
-is always produced first (see `Plan.nearest_first`).
+    the inner tensors of a cascade, which only it uses: one region for all of them;
+    each tensor that later cascades read; in large networks, only the default region.
+
+Each choice is tried with and without prefetches of the constants that the cascade reads repeatedly.
+Network inputs and outputs are always in the default region.  The assignment of the live tensors is
+the state at a position, so dynamic programming is exact for these choices.
+
+If several inputs of a part lack rows, only one order of their production is tried: the input of
+the largest advance is the first one (`Plan.nearest_first` is False).
 """
 
 from __future__ import annotations
@@ -42,10 +45,11 @@ If a cascade hands on more tensors, the same region is chosen for all of them.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _UnassignedCascade:
-    """A cascade before the choice of memory regions.
+    """A cascade whose memory regions have not been chosen yet.
 
-    calls[i]: (position of the part, first row, end row, position of the part that requests the
-        rows) of call i.
+    calls: its kernel calls in execution order, an array of shape (calls, 4).  Columns: position of
+        the part in the execution order; first output row; end of the output rows (exclusive);
+        position of the part that requests the rows (the part itself if no other does).
     """
 
     candidate: Candidate
@@ -57,7 +61,7 @@ class _WrittenRegions:
     """A choice of memory regions for the tensors that a cascade writes.
 
     written: memory assignment of these tensors.
-    handed_on: the pairs (tensor name, region name) of those that later parts read.
+    handed_on: (tensor name, region name) of those that later cascades read.
     """
 
     written: MemoryAssignment
@@ -65,10 +69,10 @@ class _WrittenRegions:
 
 
 class RegionSearch:
-    """Enumerates the candidate cascades of one execution order, for several memory regions.
+    """Enumerates the candidate cascades of one execution order, with choices of memory regions.
 
-    Each cascade is yielded once per choice of memory regions for its tensors and of constants to
-    prefetch.
+    Each cascade is yielded once for every combination of memory regions for its tensors and of
+    constants to prefetch.
     """
 
     def __init__(
@@ -115,12 +119,12 @@ class RegionSearch:
                 self._readers.setdefault(value.name, []).append((p, value))
 
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
-        """Return the proposal of given cascades, with the fastest choice of kernels for each.
+        """Return the proposal that runs the given cascades, with the fastest kernels for each.
 
-        cascades: cover the order; their memory regions and stripe heights are kept.
+        cascades: they cover the execution order.  Their memory regions and stripe heights are kept.
         inputs_bytes: live bytes before the first cascade.
 
-        Returns None if a secondary memory is too small.
+        Returns None if the live bytes of a region other than the default exceed its capacity.
         """
         memory = self._default.extended(
             pair for cascade in cascades for pair in cascade.memory.exceptions
@@ -140,9 +144,10 @@ class RegionSearch:
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> Iterator[ValuedCandidate]:
-        """Yield the candidates that end at position `upper`.
+        """Yield the candidate cascades that end at position `upper` of the execution order.
 
-        states[p]: memory assignments with which a candidate may begin at position p.
+        states[p]: memory assignments of the live tensors with which a cascade may begin at position
+            p.
         """
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
@@ -152,7 +157,10 @@ class RegionSearch:
                     yield from self._assigned(cascade, before, regions, prefetches)
 
     def _cascades(self, lower: int, upper: int) -> Iterator[_UnassignedCascade]:
-        """Yield the cascade of positions [lower, upper) with each stripe height."""
+        """Yield the cascade of the parts at positions [lower, upper), once for each stripe height.
+
+        The stripe height is the maximum number of output rows per kernel call.
+        """
         stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
         for stripe in [WHOLE, *stripes] if upper - lower == 1 else stripes:
             candidate = Candidate(lower, upper, stripe, False, self._default)
@@ -168,6 +176,7 @@ class RegionSearch:
         """Yield a cascade with every choice of regions and prefetches that fits the memories.
 
         before: memory assignment of the tensors that are live when the cascade begins.
+        regions, prefetches: the choices to combine.
         """
         c, last = cascade.candidate, self._tables.last
         live = before.restricted(lambda tensor: last[self._number[tensor]] >= c.upper)
@@ -183,7 +192,8 @@ class RegionSearch:
     def _region_array(self, exceptions: Iterable[tuple[str, str]]) -> Numbers:
         """Return the index of the memory region of each storage; 0 is the default region.
 
-        exceptions: (tensor name, region name) of the tensors in other regions.
+        A storage is the memory of a tensor and its aliases.
+        exceptions: (tensor name, region name) of the tensors outside the default region.
         """
         region = np.zeros(len(self._names), np.int64)
         for tensor, name in exceptions:
@@ -207,8 +217,8 @@ class RegionSearch:
     def _region_choices(self, inner: int, handed_on: int) -> Iterator[tuple[int, ...]]:
         """Yield the choices of memory regions for the tensors that a cascade writes.
 
-        A choice is a tuple of region indices: one for all inner tensors, which only the cascade
-        uses, then one for each handed-on tensor, which later parts read.
+        A choice is a tuple of region indices.  The first index is for all inner tensors, which only
+        the cascade uses.  One index follows for each handed-on tensor, which later cascades read.
         inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))
@@ -222,10 +232,11 @@ class RegionSearch:
                 yield from ((one, *(m,) * handed_on) for m in regions)
 
     def _prefetch_choices(self, cascade: _UnassignedCascade) -> Iterator[tuple[Prefetch, ...]]:
-        """Yield the sets of prefetches to try.
+        """Yield the sets of prefetches to try for a cascade.
 
-        These are the empty set and, for each target region, all prefetches that save more time than
-        the copy takes.
+        A prefetch copies a constant to a memory region.  The first set is empty.  For each region,
+        one more set contains all prefetches that save more time than the copy takes; it is omitted
+        if empty.
         """
         yield ()
         if self._memories.copier is None or not self._options.copies:
@@ -243,29 +254,33 @@ class RegionSearch:
                 yield helpful
 
     def _reading(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time that reading a constant from `memory` adds to the calls of a part.
+        """Return how much time a part spends on reading a constant from the memory region `memory`.
 
         position: position of the part in the execution order.
 
-        An array of two elements, in units of 1/`FINE` cycle: the time in the first call, and in
-        each later call.
+        The result is an array in units of 1/1024 cycle (1/`FINE`): [time in the part's first call,
+        time in each later call].
         """
         part = self._parts[position]
         return np.array(self._memories.constant_reads(memory, part, value), np.int64)
 
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time saved by reading a constant from `memory` instead of where it is stored.
+        """Return the time saved if a part reads a constant from the memory region `memory`.
 
-        position: position of the part that reads it in the execution order.
+        The comparison is with the region where the constant is stored.
+        position: position of the part in the execution order.
 
-        An array of two elements, in units of 1/`FINE` cycle: the time saved in the part's first
-        call, and in each later call.
+        The result is an array in units of 1/1024 cycle (1/`FINE`): [time saved in the part's first
+        call, time saved in each later call].
         """
         slow = self._reading(position, value, self._memories.constants.name)
         return slow - self._reading(position, value, memory)
 
     def _copy_stall(self, size_bytes: int, memory: str) -> int:
-        """Return the cycles for which the processor waits for a copy to a memory region."""
+        """Return the cycles for which the processor waits for the copy of a constant.
+
+        memory: name of the memory region to which the constant is copied.
+        """
         copier = self._memories.copier
         assert copier is not None
         constants = self._memories.constants.name
@@ -274,11 +289,13 @@ class RegionSearch:
     def _cost(
         self, cascade: _UnassignedCascade, region: Numbers, prefetches: tuple[Prefetch, ...]
     ) -> tuple[int, int] | None:
-        """Return the live bytes at the peak in the default region, and the time of the cascade.
+        """Return (live bytes at the peak in the default region, time) of a cascade.
 
-        region: index of the memory region of each storage.
+        region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
-        The time (see `ValuedCandidate.time`) is in units of 1/`FINE` cycle.
+        The time, in units of 1/1024 cycle (1/`FINE`), is the part of the run time that depends on
+        the choice of cascades: call overhead, access times of slow memories, stalls, and
+        differences in speed between kernels.
 
         Returns None if the live bytes of a region other than the default exceed its capacity.
         """
@@ -314,15 +331,14 @@ class RegionSearch:
         return int(peaks[0]), time + stall
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
-        """Return the change in the computing time of a part's calls due to its operands' regions.
+        """Return how much longer a part computes because operands are outside the default region.
 
         position: position of the part in the execution order.
-        region: index of the memory region of each storage.
+        region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
-        The result is an array of two elements, in units of 1/`FINE` cycle: how much longer the
-        part's first call, and each later call, takes than with all operands in the default region.
-        None if they take as long.  The cost model determines these times, which do not include
-        access times.
+        The result is an array in units of 1/1024 cycle (1/`FINE`): [increase of the part's first
+        call, increase of each later call].  It is None if both are 0.  The cost model determines
+        these times, which do not include access times.
         """
         operands = self._operands[position]
         key = position, tuple([region[s] for s in operands.values()])

@@ -1,4 +1,7 @@
-"""ScheduleBuilder: turns proposals into costed schedules, with and without prefetches."""
+"""ScheduleBuilder: turns proposals into costed schedules, with and without prefetches.
+
+A proposal is a division of an execution order into cascades.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 @dataclass(frozen=True, slots=True)
 class ScheduleBuilder:
-    """Builds schedules from proposals.
+    """Builds schedules from proposals, that is, from divisions of an execution order into cascades.
 
     accounting: computes the costs of the schedules.
     order: the execution order whose optimality gap the schedules report.
@@ -42,9 +45,10 @@ class ScheduleBuilder:
     def schedules(self, proposal: Proposal) -> Iterator[Schedule]:
         """Yield the proposal's schedule, then variants with double buffering by the copy engine.
 
-        In a variant, constants are also prefetched while the previous cascade runs, if the target
-        memory has room for them.  There is one variant for each share of the memory that may be
-        occupied (`FILLS`); without a copy engine, there are no variants.
+        In a variant, the copy engine also copies constants for a cascade while the previous cascade
+        runs, if the target memory has room for them.  There is one variant for each share of the
+        memory that may be occupied (`FILLS`).  There are none without a copy engine, or if an
+        option disables them.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
@@ -63,12 +67,11 @@ class ScheduleBuilder:
                 yield self._costed(with_double_buffering(costed, memories, fill))
 
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
-        """Yield the Pareto-optimal schedules of all proposals.
+        """Yield the schedules of all proposals that are Pareto-optimal in (peak memory, cycles).
 
-        Each schedule is tried with and without prefetches by accelerators.
-        Prefetches are selected for each schedule with four limits of the live bytes: its own peak,
-        the peak of the next schedule, half-way between the two, and unlimited.  Schedules come in
-        ascending order of memory.
+        They come in ascending order of memory.  Each schedule is tried with and without prefetches
+        by accelerators.  The prefetches are selected with four limits of the live bytes: the
+        schedule's own peak, the peak of the next schedule, half-way between the two, and unlimited.
         """
         known: set[tuple[Plan, ...]] = set()
         relevant = [*thinned(proposals, lambda p: p.time, noticeably_faster)]
@@ -83,7 +86,7 @@ class ScheduleBuilder:
         """Yield (bound, variants) for each schedule of the proposals.
 
         variants: the schedule itself, then copies of it with prefetches by accelerators.
-        bound: lower bound of the peaks of these and all later variants.
+        bound: lower bound of the peak live bytes of these and all later variants.
         """
         candidates = PrefetchCandidates(self.accounting)
         for one, follower in pairwise(chain(self._with_bounds(proposals), [None])):
@@ -102,8 +105,8 @@ class ScheduleBuilder:
     def _with_bounds(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
         """Yield (bound, schedule) for each schedule of the proposals.
 
-        bound: lower bound of the peaks of this schedule and all later ones.  It counts tensors
-            only, so it holds whatever prefetches and scratch memory the schedules have.
+        bound: lower bound of the peak live bytes of this schedule and all later ones.  It counts
+            only tensors, so it holds whatever prefetches and scratch memory the schedules have.
         """
         bounds = [*accumulate((p.tensors_bytes for p in reversed(proposals)), min)][::-1]
         for bound, proposal in zip(bounds, proposals, strict=True):
@@ -130,7 +133,10 @@ def _peak_and_cycles(found: PrefetchedSchedule) -> tuple[int, int]:
 
 
 def _plan(c: Candidate, order: tuple[int, ...]) -> Plan:
-    """Return a candidate of `order` as a plan without costs."""
+    """Convert a candidate cascade into a plan without costs.
+
+    order: the execution order that contains the candidate, as indices of the parts.
+    """
     stripe = None if c.stripe == WHOLE else c.stripe
     parts = order[c.lower : c.upper]
     return Plan(parts, stripe, c.nearest_first, (), c.prefetches, scratch_bytes=c.scratch_bytes)

@@ -1,10 +1,12 @@
-"""Search for schedules: split execution orders of the parts into cascades.
+"""Search for schedules: divide execution orders of the parts into cascades.
 
-An interval of an execution order is a candidate cascade; cascades that cover the order form a
-proposal.  For each order, dynamic programming finds the proposals that are Pareto-optimal in peak
-live bytes and estimated time, for the stripe heights and memory assignments tried, and cascades of
-at most `Options.max_parts` parts (`Options.max_region_parts` if access times depend on the memory
-region).
+A part is one or more nodes that run as a unit.  A cascade is an interval of an execution order
+whose parts run interleaved, a few rows at a time.  Cascades that cover the order form a proposal.
+
+For each order, dynamic programming finds the proposals that are Pareto-optimal in peak live bytes
+and estimated time.  It tries several stripe heights (rows per call) and memory assignments.  A
+cascade has at most `Options.max_parts` parts, or `Options.max_region_parts` if access times depend
+on the memory region.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ from penstock.scheduling.simulate.cost_accounting import CostAccounting
 def find_frontier(
     parts: Parts, model: CostModel, memories: MemorySystem, options: Options
 ) -> Frontier:
-    """Return the schedules that may be Pareto-optimal in (memory, cycles) after placement."""
+    """Return the schedules that may be Pareto-optimal in (memory, cycles) after placement.
+
+    Placement assigns an address to each tensor.
+    """
     return Frontier(tuple(find_schedules(parts, model, memories, options)))
 
 
@@ -53,10 +58,13 @@ def find_schedules(
     options: Options,
     limit_bytes: float = math.inf,
 ) -> Iterator[Schedule]:
-    """Yield the schedules of `find_frontier`, least memory first; costs are computed on demand.
+    """Yield the schedules that may be Pareto-optimal in (memory, cycles) after placement.
 
-    limit_bytes: drop cascades with more live bytes at the peak, where prefetches by accelerators do
-        not count.
+    Placement assigns an address to each tensor.  If `options.partition` is `CASCADES`, the
+    schedules come in ascending order of memory.  Their costs are computed on demand.
+
+    limit_bytes: the search drops cascades with more live bytes at the peak.  Prefetches by
+        accelerators that are added afterwards may exceed it.
 
     Raises UsageError if the options need a second memory and the target has none, and CapacityError
     if a group does not fit into the second memory.
@@ -78,14 +86,21 @@ def _chosen_proposals(
     options: Options,
     limit_bytes: float,
 ) -> list[Proposal]:
-    """Return the proposals from which schedules are built, least memory first.
+    """Return the proposals from which schedules are built.
 
-    If `options.partition` is not `CASCADES`, every part runs alone in a single call, and the option
-    names the method that selects the tensors for the second memory.
+    A proposal divides an execution order into cascades.  `options.partition` selects how tensors
+    are assigned to the second memory:
 
-    Otherwise, these are the proposals that need at most the fraction `options.slack` more memory
-    than the Pareto front (memory against time).  If there is a second memory, proposals that do not
-    use it, and proposals that store every tensor there that fits, are added.
+        CASCADES               together with the division into cascades
+        RESIDENT               every tensor that fits; every part runs alone in a single call
+        a grouping strategy    tensors that only one group uses; every part runs alone, too
+
+    With `CASCADES`, the proposals come in ascending order of memory.  A proposal is kept if it is
+    close to the Pareto front: its peak exceeds the least peak of all proposals that take no more
+    time by at most the fraction `options.slack`.  If there is a second memory, two kinds are added:
+    the Pareto-optimal ones of the proposals that do not use it, and those of `RESIDENT`.  A copy of
+    the first proposal with the least possible scratch memory may follow it.
+    limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
         return _whole_proposals(parts, orders, model, memories, options)
@@ -118,9 +133,9 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
     """Return the order whose optimality gap is reported, and the orders to split into cascades.
 
-    The latter are tuples of part indices.
-    `options.order` either names a single order, or asks for the order with the least peak memory
-    found; in the latter case, the order of the model file is tried as well.
+    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, there are two:
+    the order of least peak memory that the search finds, and that of the model file.  Otherwise,
+    the option names the only one.
     """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))
@@ -144,7 +159,9 @@ def _whole_proposals(
 ) -> list[Proposal]:
     """Return proposals in which every part runs alone, in a single call.
 
-    `options.partition` is the method that selects the tensors stored in the second memory.
+    `options.partition` names the method that selects the tensors stored in the second memory.  With
+    `RESIDENT`, there is one proposal for each order in `orders`.  With a grouping strategy, there
+    is one proposal, in the order that the strategy determines.
 
     Raises UsageError if there is no second memory, and CapacityError if a group does not fit.
     """
@@ -181,9 +198,11 @@ def _candidates(
     options: Options,
     limit_bytes: float,
 ) -> CandidateSource:
-    """Return the function that yields the candidate cascades of an order.
+    """Return a function that yields the candidate cascades of an execution order.
 
-    It takes a position at which cascades end, and the memory assignments reached at each position.
+    Its arguments are (upper, states).  It yields the cascades that end at position `upper`;
+    states[p] contains the memory assignments of the live tensors that the caller has reached at
+    position p.
     order: the execution order, as indices of the parts.
     limit_bytes: the caller ignores cascades with more live bytes at the peak.
     """
@@ -194,12 +213,10 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return twins of the proposals: copies whose cascades have the least scratch memory.
+    """Return copies of the proposals in which every cascade uses the least possible scratch memory.
 
-    Proposals whose cascades already have the least are not copied.
-
-    Scratch memory that does not raise the peak of the live bytes may still cause fragmentation, so
-    that the arena becomes larger than the peak; the copies avoid this.
+    A proposal that already does so is not copied.  A copy may fit a smaller arena: scratch memory
+    that does not raise the peak of the live bytes may still cause fragmentation.
     """
     twins = [
         replace(p, cascades=tuple(_with_least_scratch(c, p.order, parts) for c in p.cascades))

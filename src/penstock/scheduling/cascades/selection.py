@@ -1,7 +1,8 @@
 """Selection: which points of a Pareto front are kept, and which one of them is compiled.
 
-A relative difference in cycles below `NOTICED` does not justify more memory, so `merged` drops such
-points.  The `Optimize` goal selects one of the remaining points (`pick`).
+The front is that of memory against cycles.  A relative difference in cycles below `NOTICED` does
+not justify more memory; `merged` drops points that gain less.  `pick` selects one of the remaining
+points for the user's goal (`Optimize`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ KNEE = Fraction(1, 100)
 
 
 class Optimize(StrEnum):
-    """The user's goal: it selects a point of the frontier, and the optimisation flags for C."""
+    """The user's goal: it selects a point of the Pareto front, and the optimisation flags for C.
+
+    The front is that of memory against cycles.
+    """
 
     SPEED = "speed"
     BALANCED = "balanced"
@@ -31,7 +35,7 @@ class Optimize(StrEnum):
 
     @staticmethod
     def of(name: str) -> Optimize:
-        """Return the goal of that name.
+        """Return the goal with the given name: "speed", "balanced" or "size".
 
         Raises UsageError if there is no such goal.
         """
@@ -46,7 +50,7 @@ class Optimize(StrEnum):
 
 
 def noticeably_faster(cycles: int, than: int) -> bool:
-    """Return whether `cycles` is below `than` by at least the fraction `NOTICED` of it.
+    """Return whether `cycles` is less than `than` by at least the fraction `NOTICED` of `cycles`.
 
     Only such a difference justifies more memory.
 
@@ -59,10 +63,12 @@ def noticeably_faster(cycles: int, than: int) -> bool:
 def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T, ...]:
     """Return the Pareto front of (memory, cycles), without points that are hardly faster.
 
-    Dropped points are merged into a kept one.  The point of least memory comes first and is kept.
-    Each further point is kept if it is noticeably faster than the last kept one.  So differences do
-    not accumulate: for each dropped point there is a kept one that needs no more memory and is
-    slower by less than the fraction `NOTICED`.
+    cost: function from an item to (memory, cycles).
+
+    The point of least memory comes first and is kept.  Each further point is kept if it is
+    noticeably faster than the last kept one.  So differences do not accumulate: for each dropped
+    point there is a kept one that needs no more memory and is slower by less than the fraction
+    `NOTICED`.
 
     >>> merged([(1, 1020), (2, 1009), (3, 1008), (4, 1000), (5, 1500)], lambda point: point)
     ((1, 1020), (2, 1009), (4, 1000))
@@ -73,10 +79,11 @@ def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T,
 def pick(cycles: Sequence[int], goal: Optimize) -> int:
     """Return the index of the point that a goal selects.
 
-    cycles: cycles of the points of a frontier, least memory first.
+    cycles: cycles of the points of a Pareto front of (memory, cycles), least memory first.
 
-    `speed` selects the fastest point, `size` the one of least memory, and `balanced` the knee: the
-    point of least memory whose cycles exceed the least by at most the fraction `KNEE`.
+    `speed` selects the fastest point, and `size` the one of least memory.  `balanced` selects the
+    knee: the point of least memory whose cycles exceed the least cycles by at most the fraction
+    `KNEE`.
 
     >>> [pick([1200, 1010, 1000], goal) for goal in Optimize]
     [2, 1, 0]

@@ -1,8 +1,8 @@
 """Candidate cascades where access times do not depend on the memory assignment.
 
-Every interval of an execution order is a candidate for each stripe height, the maximum number of
-rows that a call computes.  `Plan.nearest_first` selects one of two orders in which a part's inputs
-are produced; if they differ for any part, the candidate is tried with both.
+Every interval of an execution order is a candidate for each stripe height: the maximum number of
+rows that a call computes.  The inputs of a part may be produced in one of two orders
+(`Plan.nearest_first`).  If they differ for any part, the candidate is tried with both.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ SHARES = (2, 3, 4, 5)
 def stripe_heights(parts: Parts, most: int) -> list[int]:
     """Return the stripe heights to try, in rows, in ascending order.
 
-    All are at most `most`, and less than the largest number of rows of a tensor.  They are the
-    powers of two and, if a kernel has its own cost function, equal shares of each tensor's rows,
-    since one call less may save many cycles.
+    A stripe height is the maximum number of rows that a kernel call computes.
+    most: largest height to try.
+
+    All heights are less than the largest number of rows of a tensor.  They are the powers of two
+    and, if a kernel has its own cost function, a half to a fifth of each tensor's rows: with such a
+    function, one call less may save many cycles.
     """
     heights = {storage.rows for storage in parts.rows.storages}
     below = min(max(heights, default=1) - 1, most)
@@ -46,7 +49,7 @@ def stripe_heights(parts: Parts, most: int) -> list[int]:
 class UniformSearch:
     """Enumerates the candidate cascades of one execution order, all tensors in the default region.
 
-    Used if access times are uniform: they do not depend on the memory assignment.
+    It is used if access times do not depend on the memory assignment.
 
     order: the execution order, as indices of the parts.
     memory: the assignment of all tensors to the default region.
@@ -80,10 +83,11 @@ class UniformSearch:
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> Iterator[ValuedCandidate]:
-        """Yield the candidates that end at position `upper`; `states` is not used.
+        """Yield the candidate cascades that end at position `upper` of the execution order.
 
-        The option `prune_by_shorter` drops a cascade if shorter cascades cover the same positions
-        with no higher peak and no more call overhead.
+        If the option `prune_by_shorter` is set, a cascade is dropped if shorter ones cover the same
+        positions with no higher peak and no more call overhead.
+        states: not used, since all tensors are in the default region.
         """
         memory = self._memory
         alone = Candidate(upper - 1, upper, WHOLE, False, memory)
@@ -107,11 +111,14 @@ class UniformSearch:
 
 
 def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
-    """Return whether each candidate is Pareto-optimal among those of the same interval.
+    """Return a mask of the candidates that are worth keeping.
 
-    found: the candidates that end at position `upper`, as returned by `peak.candidates`.
-    Candidates with a single part are all kept, since prefetches, which are selected later, may make
-    another number of calls the fastest.
+    A candidate is kept if no other one of the same interval has a lower peak and no more call
+    overhead, or less call overhead and no higher peak.  All candidates with a single part are kept:
+    with prefetches, which are selected later, another number of calls may be the fastest.
+
+    found: the candidates that end at position `upper`, one per row.  Columns: first position,
+        stripe height, live bytes at the peak, call overhead in cycles.
     """
     lower, _, peak, cycles = found.T
     kept = lower == upper - 1

@@ -1,9 +1,12 @@
-"""Bank allocation: the bank group of each tensor of a running group, and the banks per bank group.
+"""Bank allocation: which banks of a buffer hold each tensor while a group of nodes runs.
 
-A *bank group* is a set of banks of a buffer that holds one tensor at a time.  Each step runs one
-node.  A tensor is live from the step that writes it (a tensor from outside the group: from the
-first step that reads it) to the last step that reads it.  A tensor that is used outside is
-*drained*: written to external memory in the step after the one that writes it.
+A *bank group* is a set of banks that holds one tensor at a time.  Tensors are assigned to bank
+groups, and the banks are divided among the bank groups.
+
+Each step runs one node.  A tensor is live from the step that writes it to the last step that reads
+it; a tensor from outside the group of nodes is live from the first step that reads it.  A tensor
+that is used outside is *drained*: written to external memory in the step after the one that writes
+it.
 
 Source of `paper_groups` and `proportional`: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3.
 """
@@ -28,7 +31,7 @@ class TensorLiveRange:
     """The live range of a tensor: steps [first, last] of an order, both included.
 
     tensor: index of the tensor in the grouping problem.
-    drained: step in which the tensor is written to external memory; None if it is not written.
+    drained: step in which the tensor is written to external memory; None if it never is.
     """
 
     tensor: int
@@ -43,8 +46,9 @@ class BankGroups:
     """An assignment of live ranges to bank groups: sets of banks that hold one tensor at a time.
 
     groups: for each bank group, the live ranges of its tensors, in order of time.
-    optimal: whether it is proven that no assignment needs fewer bytes and, with equal bytes, has
-        fewer conflicts.
+    optimal: whether it is proven that no assignment needs fewer bytes or, with equal bytes, has
+        fewer conflicts.  A conflict is a tensor that becomes live while the previous one in its
+        bank group is still being written to external memory.
     """
 
     groups: tuple[tuple[TensorLiveRange, ...], ...]
@@ -52,20 +56,28 @@ class BankGroups:
 
     @property
     def largest_bytes(self) -> tuple[int, ...]:
-        """Bytes of the largest tensor of each bank group."""
+        """Bytes of the largest tensor of each bank group.
+
+        A bank group is a set of banks that holds one tensor at a time.
+        """
         return tuple(max(live_range.size_bytes for live_range in group) for group in self.groups)
 
     @property
     def conflicts(self) -> int:
-        """Number of tensors that become live while the previous tensor is still being drained.
+        """Number of tensors that become live while their bank group is still being drained.
 
-        The previous tensor is that of the same bank group; to drain is to write to external memory.
+        A bank group is drained while its previous tensor is written to external memory.
         """
         return sum(_clash(a, b) for group in self.groups for a, b in pairwise(group))
 
     @property
     def key(self) -> tuple[int, int]:
-        """Sort key, lowest is best: the sum of `largest_bytes`, then the number of conflicts."""
+        """Sort key of an assignment to bank groups, lowest is best: (total bytes, conflicts).
+
+        Each bank group counts with the bytes of its largest tensor.  A conflict is a tensor that
+        becomes live while the previous one in its bank group is still being written to external
+        memory.
+        """
         return sum(self.largest_bytes), self.conflicts
 
 
@@ -89,12 +101,13 @@ def live_ranges(
 
 
 def paper_groups(some: Sequence[TensorLiveRange]) -> BankGroups:
-    """Assign live ranges to bank groups by the rule of Zheng et al.
+    """Assign live ranges to bank groups (banks that hold one tensor at a time) as Zheng et al. do.
 
-    Each tensor is assigned to a free bank group (its previous tensor is dead), if possible to one
-    whose previous tensor is not still being written to external memory; among several, to the one
-    whose previous tensor has the closest size.  A bank group is added if none is free.
     some: live ranges, sorted by first step.
+
+    A bank group is free for a tensor if its previous tensor is dead.  A free one is preferred whose
+    previous tensor is not still being written to external memory; among several, the one whose
+    previous tensor has the closest size.  If none is free, a bank group is added.
     """
     groups: list[list[TensorLiveRange]] = []
     for live_range in some:
@@ -109,10 +122,12 @@ def paper_groups(some: Sequence[TensorLiveRange]) -> BankGroups:
 def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> BankGroups:
     """Return the assignment of live ranges to bank groups that needs the fewest bytes.
 
-    With equal bytes, it has the fewest conflicts: tensors that become live while the previous
-    tensor of the bank group is still being written to external memory.  It has at most as many bank
-    groups as the assignment of `paper_groups`.  Branch and bound; optimal unless the search visits
-    `max_states` states.
+    A bank group is a set of banks that holds one tensor at a time; it needs the bytes of its
+    largest tensor.  With equal bytes, the assignment has the fewest conflicts: tensors that become
+    live while the previous one in their bank group is still being written to external memory.
+
+    The method is branch and bound.  The result is optimal, for at most as many bank groups as
+    `paper_groups` uses, unless the search visits `max_states` partial assignments.
     some: live ranges, sorted by first step.
     """
     start = paper_groups(some)
@@ -125,9 +140,12 @@ def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> Ba
 class _Colouring:
     """Branch and bound for the assignment of live ranges to bank groups with the fewest bytes.
 
-    With equal bytes, fewest conflicts.  (Bank groups are the colours of an interval graph.)  Depth
-    first, it tries every free bank group for each live range.
-    most: maximum number of bank groups; best: the best assignment found so far.
+    A bank group holds one tensor at a time.  With equal bytes, fewer conflicts are better: tensors
+    that become live while the previous one is still being written to external memory.  (Bank groups
+    are the colours of an interval graph.)
+
+    most: maximum number of bank groups.
+    best: the best assignment found so far.
     states: number of partial assignments visited so far, at most `max_states`.
     """
 
@@ -138,9 +156,10 @@ class _Colouring:
     states: int = 0
 
     def place(self, k: int, groups: list[tuple[TensorLiveRange, ...]]) -> None:
-        """Assign the live ranges from index k on in all ways that may be better, and update `best`.
+        """Try all assignments of the live ranges from index k on; update `best` if one is better.
 
-        groups: for each bank group, its live ranges among the first k ones.
+        groups: the assignment of the first k live ranges: those of each bank group, in order of
+            time.
         """
         here = BankGroups(tuple(groups))
         if self.states >= self.max_states or here.key >= self.best.key:
@@ -158,19 +177,20 @@ class _Colouring:
 
 
 def _preference(before: TensorLiveRange, live_range: TensorLiveRange) -> tuple[bool, int]:
-    """Return the sort key by which `paper_groups` selects a bank group; the lowest is best.
+    """Return the sort key by which a bank group is selected for a live range; the lowest is best.
 
-    It consists of whether there is a conflict, and of the difference of the tensors' bytes.
-    before: live range of the last tensor in the bank group; live_range: the one to be assigned.
+    The key is (whether the previous tensor is still being written to external memory, difference
+    between the sizes of the two tensors in bytes).
+    before: live range of the previous tensor in the bank group.
     """
     smaller, larger = sorted((before.size_bytes, live_range.size_bytes))
     return _clash(before, live_range), larger - smaller
 
 
 def _clash(before: TensorLiveRange, live_range: TensorLiveRange) -> bool:
-    """Return whether `live_range` begins while the previous tensor in its bank group is drained.
+    """Return whether `live_range` begins while the previous tensor is written to external memory.
 
-    before: live range of the previous tensor.  To drain is to write to external memory.
+    before: live range of the previous tensor in the same bank group.
     """
     return before.drained is not None and before.drained >= live_range.first
 
@@ -196,8 +216,11 @@ SplitCost = Callable[[tuple[int, ...]], int | None]
 def proportional(largest_bytes: Sequence[int], banks: int) -> tuple[int, ...]:
     """Return the number of banks of each bank group, in proportion to its largest tensor.
 
-    Each bank group gets one bank.  The other banks are divided in proportion to `largest_bytes`,
-    rounded down; those that remain go to the largest remainders.  The rule is that of Zheng et al.
+    largest_bytes: for each bank group, the bytes of its largest tensor.
+    banks: total number of banks.
+
+    Rule of Zheng et al.: each bank group gets one bank; the other banks are divided in proportion
+    to `largest_bytes`, by the largest-remainder method.
 
     Raises CapacityError if there are more bank groups than banks.
     """
@@ -219,12 +242,18 @@ def proportional(largest_bytes: Sequence[int], banks: int) -> tuple[int, ...]:
 
 
 def best_split(largest_bytes: Sequence[int], banks: int, cost: SplitCost) -> Split | None:
-    """Return the cheapest split found; it never costs more than the split of `proportional`.
+    """Return the cheapest division of banks among bank groups that the search finds.
 
-    The search is exhaustive if there are at most `MOST_SPLITS` splits; None if none is feasible.
-    Otherwise it begins with `proportional` and moves single banks between bank groups while that
-    reduces the cost; None if the split of `proportional` is infeasible.
-    banks: number of banks to divide among the bank groups.
+    largest_bytes: for each bank group, the bytes of its largest tensor.
+    banks: total number of banks.
+    cost: function from the number of banks of each bank group to the cost; None if infeasible.
+
+    If there are at most `MOST_SPLITS` divisions, all are tried.  Otherwise the search begins with
+    the division of `proportional`, and moves single banks between bank groups while that reduces
+    the cost.
+
+    Returns None if all tried divisions are infeasible.  Raises CapacityError if there are more bank
+    groups than banks.
     """
     start = proportional(largest_bytes, banks)
     if comb(banks - 1, len(start) - 1) <= MOST_SPLITS:
@@ -239,7 +268,7 @@ def best_split(largest_bytes: Sequence[int], banks: int, cost: SplitCost) -> Spl
 
 
 def splits(banks: int, groups: int) -> Iterator[tuple[int, ...]]:
-    """Yield every split of banks into bank groups of at least one bank.
+    """Yield every division of banks among bank groups, with at least one bank each.
 
     >>> list(splits(4, 2))
     [(1, 3), (2, 2), (3, 1)]
@@ -249,9 +278,9 @@ def splits(banks: int, groups: int) -> Iterator[tuple[int, ...]]:
 
 
 def _moved(banks: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the splits that differ from `banks` by moving one bank to another bank group.
+    """Yield each division of banks that results from moving one bank to another bank group.
 
-    banks: number of banks of each bank group.
+    banks: number of banks of each bank group before the move.
     """
     for a in range(len(banks)):
         for b in range(len(banks)):
@@ -262,9 +291,10 @@ def _moved(banks: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 def _cheapest(
     some: Iterator[tuple[int, ...]] | Sequence[tuple[int, ...]], cost: SplitCost, *, optimal: bool
 ) -> Split | None:
-    """Return the split of least cost, or None if none is feasible.
+    """Return the division of banks that costs least, or None if none is feasible.
 
-    some: splits to choose from; optimal: whether these are all splits.
+    some: divisions to choose from; each is the number of banks of each bank group.
+    optimal: whether `some` contains all divisions.
     """
     found = ((cost(banks), banks) for banks in some)
     best = min(((c, banks) for c, banks in found if c is not None), default=None)

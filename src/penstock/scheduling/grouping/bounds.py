@@ -1,9 +1,9 @@
-"""Lower bounds of the cost of any grouping.
+"""Lower bounds of the cost of any grouping, that is, of any partition of the nodes into groups.
 
-The cost in bytes is a sum over tensors.  The nodes are partitioned into pieces.  Any grouping,
-restricted to a piece, is a grouping of that piece; so the tensors that the piece writes cost at
-least as much as in the piece's optimal grouping.  The sum over all pieces is the lower bound.
-Pieces are bisected until a search finds their optimal groupings.
+The cost in bytes is a sum over tensors.  The nodes are divided into pieces.  Any grouping,
+restricted to a piece, is a grouping of that piece.  So the tensors that the piece writes cost at
+least as much as in its optimal grouping, and the sum over all pieces is a lower bound.  A piece is
+bisected if no search finds its optimal grouping.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LEAST_NODES = 6
 
 
 def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[int, int]:
-    """Return a lower bound of the cost of any grouping, and the work spent.
+    """Return (lower bound of the cost of any grouping, work spent).
 
     order: execution order of all nodes.  It is bisected into pieces, whose bounds are added.
-    max_work: budget of the search in the piece of all nodes; each bisection halves it.  Work is
-        measured by the total number of nodes of the groups examined.
+    max_work: budget of the search in the piece of all nodes; each bisection halves it.  Work is the
+        sum of the sizes (numbers of nodes) of the groups examined.
 
     The result is (0, 0) if the cost is not additive, that is, not a sum over tensors.
     """
@@ -40,10 +40,11 @@ def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[i
 
 
 def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[int, int]:
-    """Return a lower bound of the cost of the tensors that a piece writes, and the work spent.
+    """Return (lower bound of the cost due to the tensors that a piece writes, work spent).
 
     nodes: the nodes of the piece, in execution order.
-    max_work: budget of its search: total number of nodes of the groups examined.
+    max_work: budget of the search.  Work is the sum of the sizes (numbers of nodes) of the groups
+        examined.
     """
     piece = PieceCost.of_nodes(cost, nodes)
     search = GroupSearch(piece, piece.problem.everything)
@@ -65,7 +66,9 @@ def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PieceCost:
-    """Cost of groups within a piece, a subset of the nodes: traffic of the tensors that it writes.
+    """Cost of groups within a piece, a subset of a network's nodes.
+
+    The cost is the bytes moved to and from external memory, for the tensors that the piece writes.
 
     problem: the grouping problem of the piece.
     whole: the group cost in the whole network.
@@ -82,10 +85,12 @@ class PieceCost:
 
     @staticmethod
     def of_nodes(whole: GroupCost, nodes: Sequence[int]) -> PieceCost:
-        """Return the group cost for the piece that consists of `nodes`.
+        """Return the cost of groups within a piece, the subset `nodes` of the network's nodes.
 
-        whole: the group cost in the whole network; nodes: indices of nodes there.
-        Tensors that every grouping writes to external memory count as outputs of the piece.
+        whole: the group cost in the whole network.
+        nodes: indices in the whole network.
+
+        A tensor that every grouping writes to external memory counts as an output of the piece.
         """
         some, region = tuple(sorted(nodes)), bit_mask(nodes)
         leaving = (i for i in some if _leaves(whole, i, region))
@@ -93,7 +98,10 @@ class PieceCost:
         return PieceCost(piece, whole, some, whole.relaxed(piece))
 
     def of(self, group: int) -> int | None:
-        """Return the cost of a group, a mask of nodes of the piece; None if it is infeasible."""
+        """Return the bytes that a group moves to and from external memory; None if infeasible.
+
+        group: mask of nodes of the piece.  Only tensors that the piece writes count.
+        """
         if group & (group - 1) and (self.hopeless(group) or not self.may_be(group)):
             return None
         sizes, problem = self.problem.sizes, self.problem
@@ -115,15 +123,15 @@ class PieceCost:
         return self.whole.apart(self.nodes[writer], self.nodes[reader])
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that is always True, for any mask of nodes of `piece`.
+        """Return a test that excludes no set of nodes: it is True for every mask.
 
-        No stronger test is needed, since the pieces of a piece are not searched.
+        A stricter test is not needed, since a piece of a piece is never searched.
         """
         return lambda group: True
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether node `i` has a reader outside of `region` that cannot share a group with it.
+    """Return whether node `i` has a reader outside of `region` with which it can share no group.
 
     If so, every grouping writes the tensor of node `i` to external memory.
     region: mask of nodes.
@@ -132,10 +140,10 @@ def _leaves(whole: GroupCost, i: int, region: int) -> bool:
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Return the bytes of reads from external memory that `PieceCost` does not include.
+    """Return the bytes of reads from external memory that the cost of a piece does not include.
 
-    The tensors are those that nodes of the piece write, that only nodes outside of it read, and
-    that every grouping writes to external memory; each is read from there at least once.
+    They are those of the tensors that the piece writes, that only nodes outside of the piece read,
+    and that every grouping writes to external memory.  Each is read at least once.
     nodes: the nodes of the piece.
     """
     problem, region = whole.problem, bit_mask(nodes)

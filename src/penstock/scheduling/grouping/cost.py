@@ -22,9 +22,10 @@ PATIENCE = 8
 
 
 class IntervalCosts(NamedTuple):
-    """Costs of the intervals of an order that begin at one position, and their feasibility.
+    """Costs of the groups of consecutive nodes that begin at one position of an order.
 
-    feasible[k]: whether the interval with k + 1 nodes can be a group; if so, costs[k] is its cost.
+    feasible[k]: whether the first k + 1 nodes from that position can be one group.
+    costs[k]: cost of this group; meaningless if it is infeasible.
     """
 
     costs: Column
@@ -32,7 +33,10 @@ class IntervalCosts(NamedTuple):
 
 
 class GroupCost(Protocol):
-    """The non-negative cost of running a set of nodes, given as a bit mask, as one group."""
+    """Protocol of a cost function: the non-negative cost of running a set of nodes as one group.
+
+    A set of nodes is a bit mask: bit i for node i.
+    """
 
     @property
     def problem(self) -> GroupingProblem:
@@ -41,15 +45,18 @@ class GroupCost(Protocol):
 
     @property
     def additive(self) -> bool:
-        """Whether the cost of a group is the bytes of the tensors that cross its boundary.
+        """Whether the cost of a group is the sum of the bytes of the tensors crossing its boundary.
 
-        Each tensor counts once.  If so, the components of a group that share no tensor cost no more
-        as separate groups, and they fit separately if they fit together.
+        If so, a group of several components without common tensors may be split into them: as
+        separate groups, they cost no more, and they fit if the whole group fits.
         """
         ...
 
     def of(self, group: int) -> int | None:
-        """Return the cost of a set of nodes as one group; None if it cannot be one."""
+        """Return the cost of a group; None if the nodes cannot be one group.
+
+        group: mask of nodes.
+        """
         ...
 
     def hopeless(self, group: int) -> bool:
@@ -60,35 +67,47 @@ class GroupCost(Protocol):
         ...
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return True only if no group can contain both node `writer` and its reader `reader`."""
+        """Return True if provably no group contains both node `writer` and its reader `reader`.
+
+        writer, reader: indices of nodes.  False proves nothing.
+        """
         ...
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test of node masks of `piece`, a problem with some of the nodes.
+        """Return a test that excludes sets of nodes of `piece` that no group can contain.
 
-        False: no group contains these nodes.  True proves nothing, since the test is relaxed:
-        it considers only the tensors that the nodes of `piece` write.
+        Searches of a piece for lower bounds of the cost use it to skip such sets.  The test takes a
+        mask of nodes of `piece`.  If it returns False, no group contains all of them.  True proves
+        nothing, because the test is relaxed: it counts only the tensors that the nodes of `piece`
+        write, so it accepts sets that are too large.
+
+        piece: a problem that consists of some of the nodes.
         """
         ...
 
 
 class OrderCost(GroupCost, Protocol):
-    """A group cost that can evaluate all intervals of an order."""
+    """A group cost that also evaluates groups of consecutive nodes of an order."""
 
     @property
     def undecided(self) -> int:
-        """Number of sets of nodes that were rejected without proof that they cannot be groups."""
+        """Number of sets of nodes that were rejected as groups although they may be feasible."""
         ...
 
     def tie(self, group: int) -> int:
-        """Return a secondary cost, summed over groups, to break ties between groupings."""
+        """Return the secondary cost of a group.
+
+        Among groupings of equal cost, that with the least sum of secondary costs is preferred.
+        group: mask of nodes.
+        """
         ...
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the costs of the intervals that begin at position `lower` and end by `upper`.
+        """Return the costs of the groups order[lower:k] for k = lower + 1, .., upper.
 
-        These are order[lower:lower + 1], order[lower:lower + 2], .., order[lower:upper].  The
-        arrays end early if larger intervals are unlikely to be groups.
+        order: node indices.
+
+        The result ends early if larger groups are unlikely to be feasible.
         """
         ...
 
@@ -101,7 +120,7 @@ class Costed:
     weight_cap: limit of the weight bytes of groups with two or more nodes; None: no limit.
     additive: whether the cost is the bytes of the tensors that cross the group's boundary.
     undecided: number of node masks that `function` rejects without proof.
-    known: costs computed so far, by node mask.
+    known: costs computed so far, by node mask; None if the nodes cannot be a group.
     """
 
     problem: GroupingProblem
@@ -112,18 +131,26 @@ class Costed:
     known: dict[int, int | None] = field(default_factory=dict[int, int | None])
 
     def of(self, group: int) -> int | None:
-        """Return the cost of a set of nodes as one group; None if it cannot be one."""
+        """Return the cost of a group; None if the nodes cannot be one group.
+
+        group: mask of nodes.
+        """
         if group not in self.known:
             refused = group & (group - 1) and self.hopeless(group)
             self.known[group] = None if refused else self.function(group)
         return self.known[group]
 
     def tie(self, group: int) -> int:
-        """Return 0: groupings of equal cost are not ranked further."""
+        """Return 0, the secondary cost of every group: no ties between groupings are broken."""
         return 0
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the costs of the groups order[lower:k], lower < k <= upper; may end early."""
+        """Return the costs of the groups order[lower:k] for k = lower + 1, .., upper.
+
+        order: node indices.
+
+        The result ends early if larger groups are infeasible, or unlikely to be feasible.
+        """
         costs: list[int | None] = []
         group, failed = 0, 0
         for i in order[lower:upper]:
@@ -140,20 +167,31 @@ class Costed:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return whether a node mask's weights exceed the limit of groups of two or more nodes."""
+        """Return True if the weights of the nodes exceed the limit of a group of two or more nodes.
+
+        group: mask of nodes.
+        """
         return self.weight_cap is not None and weight_bytes(self.problem, group) > self.weight_cap
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether the two nodes and those between them exceed `weight_cap` weight bytes."""
+        """Return True if provably no group contains both node `writer` and its reader `reader`.
+
+        This is so if their weights, and those of all nodes on paths between them, exceed the limit.
+        writer, reader: indices of nodes.
+        """
         return self.hopeless(self.problem.between(writer, reader))
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that is always True: `function` accepts only masks of the whole problem."""
+        """Return a test that excludes no set of nodes: it is True for every mask.
+
+        The cost function accepts only masks of the whole problem, so it cannot test nodes of
+        `piece`.
+        """
         return lambda group: True
 
 
 def total_cost(cost: GroupCost, groups: Iterable[int]) -> int | None:
-    """Return the sum of the costs of node masks; None if one of them cannot be a group."""
+    """Return the sum of the costs of `groups`, node masks; None if one of them is infeasible."""
     total = 0
     for group in groups:
         found = cost.of(group)

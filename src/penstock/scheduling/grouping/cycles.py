@@ -54,28 +54,39 @@ class GroupCycles:
 
     @property
     def undecided(self) -> int:
-        """Number of sets of nodes that were rejected without proof that they cannot be groups."""
+        """Number of sets of nodes that were rejected as groups although they may be feasible."""
         return self.traffic.undecided
 
     def of(self, group: int) -> int | None:
-        """Return the cycles of a group; None if the nodes cannot be a group."""
+        """Return the cycles of a group; None if the nodes cannot be one group.
+
+        group: mask of nodes.
+        """
         if self.traffic.of(group) is None:
             return None
         computing = sum(self.computing_cycles[i] for i in bits(group))
         return self._cycles(computing, self.moved_bytes(group))
 
     def moved_bytes(self, group: int) -> int:
-        """Return the bytes, including weights, that a group moves from and to external memory."""
+        """Return the bytes, including weights, that a group moves from and to external memory.
+
+        group: mask of nodes.
+        """
         return self.traffic.traffic_bytes(group) + weight_bytes(self.problem, group)
 
     def tie(self, group: int) -> int:
-        """Return the bytes moved, which break ties between groupings of equal cycles."""
+        """Return the bytes that a group moves; they break ties between groupings of equal cycles.
+
+        group: mask of nodes.
+        """
         return self.moved_bytes(group)
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the cycles of the groups order[lower:lower + 1], .., order[lower:upper].
+        """Return the cycles of the groups order[lower:k] for k = lower + 1, .., upper.
 
-        The arrays end early if larger groups are unlikely to be feasible.
+        order: node indices.
+
+        The result ends early if larger groups are infeasible, or unlikely to be feasible.
         """
         features, feasible = self.traffic.interval_costs(order, lower, upper)
         nodes = np.array(order[lower : lower + len(features)], np.int64)
@@ -99,20 +110,24 @@ class GroupCycles:
         return self.traffic.apart(writer, reader)
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test of node masks of `piece`, a problem with some of the nodes.
+        """Return a test that excludes sets of nodes of `piece` that no group can contain.
 
-        False: no group contains these nodes.  True proves nothing, since the test is relaxed: it
-        considers only the tensors that the nodes of `piece` write.
+        The test takes a mask of nodes of `piece`.  If it returns False, no group contains all of
+        them.  True proves nothing: the test counts only the tensors that the nodes of `piece`
+        write (`Traffic.relaxed`).
+
+        piece: a problem that consists of some of the nodes.
         """
         return self.traffic.relaxed(piece)
 
     def bound(self, order: Sequence[int], max_work: int) -> int:
         """Return a lower bound of the cycles of any grouping.
 
-        It is max(cycles of all computation, least bytes / bandwidth) + latency of one group.
+        The bound is max(computation of all nodes, least bytes / bandwidth) + latency of one group.
+        The least bytes are a lower bound of the bytes that any grouping moves.
         order: execution order of all nodes.
-        max_work: budget of the search for the least bytes: total number of nodes of the groups
-            examined.
+        max_work: budget of the search for the least bytes: the sum of the sizes (numbers of nodes)
+            of the groups examined.
         """
         return self._cycles(sum(self.computing_cycles), self.least_bytes(order, max_work))
 
@@ -120,7 +135,8 @@ class GroupCycles:
         """Return a lower bound of the bytes, including weights, that any grouping moves.
 
         order: execution order of all nodes.
-        max_work: budget of the search: total number of nodes of the groups examined.
+        max_work: budget of the search: the sum of the sizes (numbers of nodes) of the groups
+            examined.
         """
         features, _ = lower_bound(self.traffic, order, max_work)
         return features + weight_bytes(self.problem, self.problem.everything)

@@ -1,11 +1,13 @@
-"""Whether the tensors of a group fit into a buffer in some order; compiled by numba.
+"""Whether the tensors of a group fit into a buffer in some order of its nodes; compiled by numba.
 
-A tensor from outside the group is live from the start to its last reader in the group, a tensor
-that is used outside from its writer to the end, any other tensor from its writer to its last
-reader.  States are sets of executed nodes as masks, so groups have at most 62 nodes.  A ready node
-is *free* if no more bytes are live after it than before; it runs at once (`order/step_search.py`
-explains why this is optimal).  Among other ready nodes, the one that leaves the fewest live bytes
-is tried first.
+A tensor from outside the group is live from the start to its last reader in the group.  A tensor
+that is used outside is live from its writer to the end.  Any other tensor is live from its writer
+to its last reader.
+
+A state of the search is the set of executed nodes, as a mask, so groups have at most 62 nodes.  A
+ready node is *free* if no more bytes are live after it than before; it runs at once
+(`order/step_search.py` explains why this is optimal).  Otherwise, the ready node that leaves the
+fewest live bytes is tried first.
 
 Parameters that the functions share:
 
@@ -46,7 +48,13 @@ def fits(
     """Return whether some order of a group's nodes needs at most `cap` bytes for its tensors.
 
     The result is FITS, TOO_LARGE, or UNDECIDED if the search gave up after `max_states` states.
-    members: indices of the group's nodes, ascending; cap: bytes of the buffer.
+
+    All tensors that the nodes read or write occupy the buffer.  A tensor from outside the group
+    occupies it from the start until its last reader in the group has run.  A tensor that is used
+    outside, by other nodes or as an output of the network, occupies it until the end.
+
+    members: indices of the group's nodes, ascending.
+    cap: bytes of the buffer.
     The graph: node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].
     The nodes reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network
     outputs, else 0; sizes[t] is in bytes.
@@ -103,10 +111,12 @@ def least_live_fits(
 ) -> int:
     """Return FITS if one heuristic order of a group's nodes needs at most `cap` bytes.
 
-    Otherwise the result is UNDECIDED: another order may fit.  The heuristic order always runs the
-    ready node that leaves the fewest live bytes.  The group may have any size.
+    Otherwise the result is UNDECIDED: another order may fit.  Tensors occupy the buffer as in
+    `fits`.  The heuristic order always runs, of the ready nodes that fit, the one that leaves the
+    fewest live bytes.  The group may have any size.
 
-    members: indices of the group's nodes; cap: bytes of the buffer.
+    members: indices of the group's nodes.
+    cap: bytes of the buffer.
     The graph: node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].
     The nodes reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network
     outputs, else 0; sizes[t] is in bytes.
@@ -151,12 +161,14 @@ def _pending(
     reader: Column,
     kept: Column,
 ) -> tuple[Column, Column, Column]:
-    """Return the arrays pending, stays and waits.
+    """Return how the members of a group use tensors, as three arrays (pending, stays, waits).
 
     pending[t]: number of members that read tensor t.
     stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
     waits[i]: number of members whose tensors node i reads; -1 if node i is not a member.
+
     members: indices of the group's nodes.
+    The other parameters are the graph, as in `fits`.
     """
     stays = np.full(len(read_start) - 1, -1, np.int64)
     waits = np.full(len(read_start) - 1, -1, np.int64)
@@ -183,11 +195,13 @@ def _wanted(
     reader: Column,
     kept: Column,
 ) -> tuple[Column, Column]:
-    """Return the arrays wanted and stays.
+    """Return how the members of a group use tensors, as two arrays (wanted, stays).
 
     wanted[t]: mask of the members that read tensor t; bit k for members[k].
     stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
+
     members: indices of the group's nodes.
+    The other parameters are the graph, as in `fits`.
     """
     local = np.full(len(read_start) - 1, -1, np.int64)
     stays = np.full(len(read_start) - 1, -1, np.int64)
@@ -219,15 +233,17 @@ def _next_live_bytes(
     during: Column,
     after: Column,
 ) -> int:
-    """Compute the live bytes if each member runs next; return the first free member k, or -1.
+    """Compute the live bytes if each member of a group runs next; return k of the first free one.
 
-    A member is free if it can run and leaves no more live bytes than before.  Members after the
-    first free one are not evaluated.
+    Member k is members[k].  It is free if it can run and leaves no more live bytes than before.
+    The result is -1 if none is free.  Members after the first free one are not evaluated.
+
     done, live: mask of the executed members (bit k for members[k]), and the live bytes.
     wanted[t]: mask of the members that read tensor t.
     stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
-    during[k], after[k]: set to the live bytes while members[k] runs, and after it.  during[k]
-        exceeds `cap`, the bytes of the buffer, if the member cannot run.
+    during[k], after[k]: outputs; the live bytes while members[k] runs, and after it.  If the member
+        cannot run, during[k] exceeds `cap`, the bytes of the buffer.
+    The other parameters are the graph, as in `fits`.
     """
     for k in range(len(members)):
         i = members[k]
@@ -252,9 +268,12 @@ def _next_live_bytes(
 def _ready(
     i: int, members: Column, done: int, read_start: Column, read: Column, stays: Column
 ) -> bool:
-    """Return whether all members that write tensors that node `i` reads have run.
+    """Return whether node `i` can run: all members that write its inputs have run.
 
-    members: indices of the group's nodes; done: mask of those that have run, bit k for members[k].
+    members: indices of the group's nodes, ascending.
+    done: mask of the members that have run; bit k for members[k].
+    read_start, read: node i reads the tensors read[read_start[i]:read_start[i + 1]].  Tensor t is
+        the output of node t.
     stays[t]: -1 if node t is not a member.
     """
     for r in range(read_start[i], read_start[i + 1]):
@@ -273,10 +292,12 @@ def _push(
     """Push the state after each member that can run; return the new number of states on the stack.
 
     The new state with the fewest live bytes is on top.
-    done: mask of the executed members; cap: bytes of the buffer.
-    during[k], after[k]: live bytes while member k runs, and after it; it can run if during[k] is
-        at most `cap`.
-    states, lives: the stack: masks and live bytes of its first `filled` states.
+    done: mask of the executed members; bit k for member k.
+    cap: bytes of the buffer.
+    during[k], after[k]: live bytes while member k runs, and after it; it can run if during[k] is at
+        most `cap`.
+    states, lives: the stack: for each state, the mask of the executed members, and the live bytes.
+    filled: number of states on the stack.
     """
     bottom = filled
     for k in range(len(during)):
@@ -296,8 +317,9 @@ def _slot(done: int, seen: Column) -> int:
     """Return the index of the slot of state `done` in the hash table `seen`.
 
     If the state is not in the table, the result is the free slot for it.
-    done: mask of the executed members.
-    A free slot contains 0; any other slot contains m + 1, where m is the mask of a visited state.
+    done: mask of the executed nodes.
+    seen: a free slot contains 0; any other slot contains m + 1, where m is the mask of a visited
+        state.
     """
     mask = len(seen) - 1
     slot = (done * 0x9E3779B1 >> 16) & mask

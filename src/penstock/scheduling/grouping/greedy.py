@@ -19,7 +19,8 @@ from penstock.scheduling.order.step_table import bits
 def greedy(cost: GroupCost) -> tuple[int, ...]:
     """Merge groups until no merge of two connected groups reduces the cost; return the groups.
 
-    It starts with one group per node.  Groups are masks of nodes.
+    At first, each node is a group.  In each step, the two groups whose merge saves most are merged.
+    Groups are masks of nodes.
     """
     links = Links(cost.problem, [1 << i for i in range(len(cost.problem.nodes))])
     heap = [
@@ -57,11 +58,15 @@ class Links:
     """A graph whose vertices are groups that can be merged; an edge links a group to its readers.
 
     groups: masks of nodes; 0 for a group that has been merged into another one.
-    writers[g], readers[g]: indices of the groups that group g reads from, and that read from g.
+    writers[g]: indices of the groups whose tensors group g reads.
+    readers[g]: indices of the groups that read tensors of group g.
     """
 
     def __init__(self, problem: GroupingProblem, groups: list[int]) -> None:
-        """Build the graph of `groups`, which are in a topological order."""
+        """Build the graph in which an edge links each group to the groups that read its tensors.
+
+        groups: masks of nodes, in a topological order.
+        """
         self.groups = groups
         of = {i: g for g, group in enumerate(groups) for i in bits(group)}
         self.writers: list[set[int]] = []
@@ -75,7 +80,8 @@ class Links:
     def may_join(self, a: int, b: int) -> bool:
         """Return whether group `a` and its reader `b` can be merged without creating a cycle.
 
-        This is so if no path leads from `a` to `b` through another group.  a, b: indices of groups.
+        They can be merged if no path leads from `a` to `b` through another group.
+        a, b: indices of groups.
         """
         stack = [reader for reader in self.readers[a] if reader != b]
         seen = set(stack)

@@ -18,7 +18,7 @@ class Grouping:
     groups: bit masks of nodes, in a topological order of the groups.
     cost: sum of the costs of the groups.
     bound: proven lower bound of the cost of any grouping; 0 if none has been computed.
-    work: measure of the work of the searches: the total number of nodes of the groups examined.
+    work: work of the searches: the sum of the sizes (numbers of nodes) of the groups examined.
     """
 
     groups: tuple[int, ...]
@@ -46,7 +46,7 @@ class Grouping:
 
 
 def ordered_grouping(groups: Iterable[int], cost: GroupCost) -> Grouping:
-    """Return the grouping of the given groups, in a topological order and with its cost.
+    """Sort groups in a topological order, and return them with their total cost.
 
     groups: bit masks of nodes.
 
@@ -64,7 +64,10 @@ def ordered_grouping(groups: Iterable[int], cost: GroupCost) -> Grouping:
 
 
 def no_group(problem: GroupingProblem, group: int) -> CapacityError:
-    """Return the error for a set of nodes that must be a group but exceeds the capacity."""
+    """Return the error to raise if a node exceeds the capacity of a group, even on its own.
+
+    group: mask of the node.
+    """
     names = ", ".join(problem.nodes[i].name for i in bits(group))
     return CapacityError(
         "grouping-003",
@@ -76,10 +79,11 @@ def no_group(problem: GroupingProblem, group: int) -> CapacityError:
 
 
 def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...] | None:
-    """Return the groups in an order in which they can run one after the other.
+    """Return groups in an order in which they can run one after the other.
 
-    None if they depend on each other in a cycle.  groups: node masks; the result does not depend on
-    the order in which they are given.
+    The result is None if they depend on each other in a cycle.  It does not depend on the order in
+    which the groups are given.
+    groups: node masks.
     """
     some = sorted(groups, key=lambda group: group & -group)
     of = group_by_node(some)
@@ -105,9 +109,10 @@ def group_by_node(groups: Sequence[int]) -> dict[int, int]:
 
 
 def _writers(problem: GroupingProblem, group: int, of: dict[int, int]) -> set[int]:
-    """Return the indices of the groups that write the tensors that a group reads from outside.
+    """Return the indices of the groups whose tensors a group reads.
 
-    group: mask of nodes; of: index of the group of each node.
+    group: mask of nodes.
+    of: index of the group of each node; nodes without an entry are ignored.
     """
     nodes = problem.read_from_outside(group) & problem.everything
     return {of[i] for i in bits(nodes) if i in of}

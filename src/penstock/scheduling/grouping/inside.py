@@ -3,8 +3,8 @@
     trace_back   rule of Zheng et al.: run a node that frees a live tensor; if there is none, run a
                  node on which a reader of the oldest live tensor depends
     dfs, bfs     depth first, breadth first
-    circular     the problem's order on NVDLA's circular buffer; tensors are allocated in a ring
-    best         the order of least peak that a search finds, with a proven bound
+    circular     the order of the problem; tensors are allocated in a circular buffer (NVDLA)
+    best         the order of least peak that a search finds, with a proven lower bound
 
 Source: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3; circular: NVDLA's convolution buffer.
 """
@@ -48,9 +48,11 @@ class InnerOrder:
 
 
 def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the order by the rule of Zheng et al.: prefer nodes that free a live tensor.
+    """Return the order of a group's nodes by the rule of Zheng et al.
 
-    If no ready node frees one, a node runs that leads to a reader of the oldest live tensor.
+    A node that frees a live tensor runs next.  If there is none, a node runs that reads the oldest
+    live tensor, or on which a reader of this tensor depends.
+    group: mask of nodes.
     max_states: not used.
     """
     run = _TraceBack(problem, group)
@@ -61,36 +63,41 @@ def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> Inn
 
 
 def dfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the depth-first order: the node that became ready last runs next.
+    """Return the depth-first order of a group's nodes: the one that became ready last runs next.
 
-    group: mask of nodes; max_states: not used.
+    group: mask of nodes.
+    max_states: not used.
     """
     return _by_heuristic(problem, group, Heuristic.DEPTH_FIRST)
 
 
 def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the breadth-first order: the node that became ready first runs next.
+    """Return the breadth-first order of a group's nodes: the one that became ready first runs next.
 
-    group: mask of nodes; max_states: not used.
+    group: mask of nodes.
+    max_states: not used.
     """
     return _by_heuristic(problem, group, Heuristic.BREADTH_FIRST)
 
 
 def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return a group's nodes in the problem's order, with the bytes of a circular buffer as peak.
+    """Return a group's nodes in the order of the problem; the peak is that of a circular buffer.
 
     The buffer is the smallest one in which no live tensor is overwritten.
-    group: mask of nodes; max_states: not used.
+    group: mask of nodes.
+    max_states: not used.
     """
     order = tuple(bits(group))
     return InnerOrder(order, circular_bytes(problem, group, order))
 
 
 def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> InnerOrder:
-    """Return the order of lowest peak found; optimal if the search ends within `max_states` states.
+    """Return the order of a group's nodes with the lowest peak that the search finds.
 
-    Otherwise a beam search follows, unless the square of the number of nodes exceeds `max_states`.
-    The order of `trace_back` is returned if its peak is lower.
+    It is optimal if the best-first search ends within `max_states` states.  Otherwise a beam search
+    follows, unless the square of the number of nodes exceeds `max_states`.  The order of
+    `trace_back` is returned if its peak is lower.
+    group: mask of nodes.
     """
     paper = trace_back(problem, group)
     nodes = tuple(bits(group))
@@ -123,11 +130,13 @@ def inner_order(problem: GroupingProblem, group: int, order: tuple[int, ...]) ->
 
 
 def circular_bytes(problem: GroupingProblem, group: int, order: tuple[int, ...]) -> int:
-    """Return the bytes of the smallest circular buffer that suffices for an order.
+    """Return the bytes of the smallest circular buffer in which no live tensor is overwritten.
 
-    Tensors from outside are allocated first, then those of the nodes in order.  The buffer must be
-    as large as the distance from the start of any tensor to the end of the last tensor that is
-    allocated while it is live.
+    Tensors are allocated one after the other: first those from outside the group, then the outputs
+    of the nodes, in order.  From the start of each tensor to the end of the last one that is
+    allocated during its live range, everything must fit into the buffer.
+    group: mask of nodes.
+    order: the same nodes in execution order.
     """
     outside = list(bits(problem.read_from_outside(group)))
     sizes = [problem.sizes[t] for t in (*outside, *order)]
@@ -149,11 +158,11 @@ def _by_heuristic(problem: GroupingProblem, group: int, kind: Heuristic) -> Inne
 
 
 class _TraceBack:
-    """The two rules of Zheng et al. that select the next node.
+    """Selects, one after the other, the nodes of a group to run, by two rules of Zheng et al.
 
-    1. Run a ready node that is the last reader of a live tensor.
-    2. If there is none, take the live tensor that has existed longest, and run a ready node that
-       reads it, or on which one of its remaining readers depends.
+    Rule 1: run a ready node that is the last reader of a live tensor.
+    Rule 2, if there is none: take the live tensor that has existed longest, and run a ready node
+        that reads it, or on which one of its remaining readers depends.
 
     The source does not define ties; this implementation takes the first node in the problem's
     order.
@@ -182,9 +191,10 @@ class _TraceBack:
         return self._problem.readers[tensor] & self.remaining
 
     def _last_reader(self, ready: list[int]) -> int | None:
-        """Return a node of `ready` that is the last reader of a live tensor, or None (rule 1).
+        """Return a node of `ready` that is the last reader of a live tensor (rule 1), or None.
 
         Tensors that are used outside of the group are disregarded.
+        ready: indices of the nodes that can run.
         """
         for i in ready:
             for t in bits(self._problem.reads[i]):
@@ -193,7 +203,7 @@ class _TraceBack:
         return None
 
     def _stays(self, tensor: int) -> bool:
-        """Return whether a tensor of the group is used outside."""
+        """Return whether `tensor` is written by the group and is also used outside of the group."""
         problem = self._problem
         inside = tensor < len(problem.nodes) and self._group >> tensor & 1
         return bool(inside and problem.wanted_outside(1 << tensor | self._group) >> tensor & 1)
@@ -201,8 +211,9 @@ class _TraceBack:
     def _traced_back(self, ready: list[int]) -> int:
         """Return a node of `ready` that leads to a reader of the oldest live tensor (rule 2).
 
-        The node is such a reader, or one depends on it.  Tensors that are used outside of the group
-        are disregarded; if no others are live, the first node of `ready` is returned.
+        The node is such a reader, or one depends on it.  Tensors that the group writes for use
+        outside are disregarded.  If no others are live, the first node of `ready` is returned.
+        ready: indices of the nodes that can run.
         """
         for tensor in self._live:
             if self._stays(tensor):

@@ -1,7 +1,7 @@
 """Optimal groups that are intervals of a given order, by dynamic programming.
 
-In every valid grouping, the groups are intervals of some order.  So for the right order, the result
-is the optimal grouping.
+For every valid partition into groups, there is an order of the nodes in which the groups are
+intervals.  So if the given order is of this kind for an optimal partition, the result is optimal.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ def intervals(
 ) -> tuple[int, ...]:
     """Divide an order into intervals of least total cost; return them as groups (node masks).
 
-    The result is empty if the order cannot be divided into groups.
     order: nodes in a topological order; need not contain all nodes.
     most: maximum number of nodes per group; None: no limit.
-    ends: sorted positions at which groups may end (k: after order[:k]); None: all positions.
+    ends: sorted positions at which groups may end, where position k is after the first k nodes of
+        the order; None: all positions.
+
+    The result is empty if the order cannot be divided into groups.
     """
     count = len(order)
     may_end = np.ones(count + 1, np.bool_)

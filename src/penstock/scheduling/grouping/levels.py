@@ -28,11 +28,11 @@ def level_masks(problem: GroupingProblem) -> tuple[int, ...]:
 
 
 def next_in_level(problem: GroupingProblem) -> Callable[[int], int]:
-    """Return a function from a mask of executed nodes to the mask of the nodes that may be next.
+    """Return a function from a mask of executed nodes to the mask of the nodes that may run next.
 
-    A level is the set of nodes of equal depth: the number of edges on the longest path that ends at
-    a node.  Let d be the least depth of a node that has not run.  All such nodes of depth d may be
-    next; the mask is 0 if all nodes have run.
+    With it, nodes run in ascending order of depth: the number of edges on the longest path that
+    ends at a node.  All remaining nodes of the least depth may run next; the mask is 0 if none
+    remain.
     """
     levels = level_masks(problem)
 

@@ -23,9 +23,9 @@ from penstock.scheduling.order.step_table import bits
 def clusters(cost: OrderCost) -> tuple[int, ...]:
     """Merge pointwise nodes with a producer; return the resulting clusters, as masks of nodes.
 
-    A merge that would create a cycle or a cluster that cannot be a group is omitted.
-    Every node is in exactly one cluster.  Clusters are sorted by depth: the length of the
-    longest path of clusters that ends at each.
+    A merge is omitted if it would create a cycle, or if the cluster could not be a group.  Every
+    node is in exactly one cluster.  Clusters are sorted by depth: the length of the longest path of
+    clusters that ends at each.
     """
     problem = cost.problem
     links = Links(problem, [1 << i for i in range(len(problem.nodes))])
@@ -44,9 +44,11 @@ def clusters(cost: OrderCost) -> tuple[int, ...]:
 def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
     """Return the cheapest groups of consecutive clusters, where clusters are sorted by depth.
 
-    A cluster is a node, or pointwise nodes merged with producers; its depth is the length of the
+    A cluster is a node, or pointwise nodes merged with producers.  Its depth is the length of the
     longest path of clusters that ends at it.  No cluster is split.
-    Groups are masks of nodes; empty if the clusters form no groups.
+
+    The groups are masks of nodes.  The result is empty if the clusters cannot be divided into
+    groups.
     """
     found = clusters(cost)
     order = [i for cluster in found for i in bits(cluster)]
@@ -55,9 +57,9 @@ def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
 
 
 def _by_depth(cost: OrderCost, groups: Sequence[int]) -> tuple[int, ...]:
-    """Return groups sorted by the length of the longest path of groups that ends at each.
+    """Return groups sorted by depth: the length of the longest path of groups that ends at each.
 
-    Groups with equal lengths are in topological order.
+    Groups of equal depth are in topological order.  Groups are node masks.
     """
     order = runnable(cost.problem, groups)
     assert order is not None, "a node was joined to a producer that waits for it"

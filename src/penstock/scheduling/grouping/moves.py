@@ -29,10 +29,13 @@ EXACT_WORK = 8_000
 class Moves:
     """Local search that reduces the total cost of given groups.
 
-    orders: orders of all nodes.  If a region (two groups that share a tensor and the groups between
-        them) is too large for an exact search, it is divided into intervals of these orders.
+    cost: computes the cost of a group.
+    orders: orders of all nodes.  A region consists of two groups that share a tensor and of the
+        groups on paths between them.  If it is too large for an exact search, it is divided into
+        intervals of these orders.
     groups: the present groups, as masks of nodes in a topological order.
-    work: remaining budget, in nodes of the groups examined.
+    work: remaining budget: the sum of the sizes (numbers of nodes) of the groups that may still be
+        examined.
     """
 
     cost: OrderCost
@@ -41,7 +44,10 @@ class Moves:
     work: int
 
     def improve(self) -> tuple[int, ...]:
-        """Apply moves until none reduces the cost or the budget is spent; return the groups."""
+        """Regroup neighbouring groups and move single nodes while that reduces the cost.
+
+        The search also ends when its budget is spent.  Returns the groups, as node masks.
+        """
         tried: set[int] = set()
         while self.work > 0 and (self._regroup(tried) or self._move()):
             pass
@@ -96,9 +102,10 @@ class Moves:
         return sorted(found)
 
     def _ancestors_and_descendants(self) -> tuple[list[int], list[int]]:
-        """Return two masks of nodes for each group: its ancestor groups, and its descendant groups.
+        """Return (above, below): for each group, the mask of all nodes that run before or after it.
 
-        Both masks include the nodes of the group itself.
+        above[g]: nodes of group g and of the groups on which it depends, directly or indirectly.
+        below[g]: nodes of group g and of the groups that depend on it.
         """
         problem, of = self.cost.problem, group_by_node(self.groups)
         above, below = list(self.groups), list(self.groups)
@@ -117,7 +124,8 @@ class Moves:
     def _grouped(self, region: int, ceiling: int) -> tuple[int, ...]:
         """Return the cheapest groups found for a region; empty if none cost less than `ceiling`.
 
-        region: mask of the nodes to be grouped; ceiling: total cost of their present groups.
+        region: mask of the nodes to be grouped.
+        ceiling: total cost of the present groups of these nodes.
         """
         if region.bit_count() <= EXACT_NODES:
             search = GroupSearch(self.cost, region)
@@ -167,9 +175,9 @@ class Moves:
         return total
 
     def _replace(self, old: Sequence[int], new: Sequence[int]) -> bool:
-        """Replace old groups by new ones, all of them node masks, unless that creates a cycle.
+        """Replace old groups by new ones, unless that creates a cycle; return whether it was done.
 
-        Returns whether they were replaced.
+        old, new: masks of the nodes of each group.
         """
         kept = (group for group in self.groups if group not in old)
         order = runnable(self.cost.problem, (*kept, *new))

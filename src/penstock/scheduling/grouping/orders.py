@@ -1,4 +1,4 @@
-"""Named topological orders of nodes, along which `intervals` forms groups of consecutive nodes."""
+"""Named topological orders of nodes, in which groups of consecutive nodes are searched."""
 
 from __future__ import annotations
 
@@ -21,5 +21,8 @@ first, from the start or from the end.  bfs: breadth first.  file: as in the mod
 
 
 def orders(problem: GroupingProblem) -> dict[str, tuple[int, ...]]:
-    """Return the order of a problem's nodes, as node indices, for each name in `ORDERS`."""
+    """Return topological orders of a problem's nodes (as indices), by the names in `ORDERS`.
+
+    The names include "dfs" (depth first), "bfs" (breadth first) and "file" (as in the model file).
+    """
     return {name: heuristic_order(problem.table, kind) for name, kind in ORDERS.items()}

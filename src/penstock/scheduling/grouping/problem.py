@@ -17,8 +17,11 @@ from penstock.scheduling.order.steps import OrderProblem, OrderStep
 
 @dataclass(frozen=True, slots=True)
 class GroupNode:
-    """A node: bytes of its output and of its weights, and indices of the tensors that it reads.
+    """A node of the graph, which writes one tensor.
 
+    output_bytes: bytes of that tensor.
+    reads: indices of the tensors that it reads.  Index i stands for the output of node i; the
+        network inputs follow the outputs of all nodes.
     pointwise: whether a tile of its output needs only the same tile of its inputs, so that fusion
         with its producer recomputes nothing.
     """
@@ -32,9 +35,10 @@ class GroupNode:
 
 @dataclass(frozen=True)
 class GroupingProblem:
-    """A network whose nodes, in topological order, are to be partitioned into groups.
+    """A network whose nodes are to be partitioned into groups.
 
-    input_bytes: bytes of each network input.
+    nodes: in a topological order.  Node i writes tensor i.
+    input_bytes: bytes of each network input; input k is tensor `len(nodes) + k`.
     outputs: indices of the nodes whose tensors are network outputs.
     """
 
@@ -136,14 +140,16 @@ class GroupingProblem:
 
     @cached_property
     def table(self) -> StepTable:
-        """The dependences and memory of all nodes, for the search for their execution order."""
+        """The dependences of all nodes and their memory, as a table for the search for an order."""
         return step_table(self.steps(self.everything))
 
     def steps(self, group: int) -> OrderProblem:
-        """Return the order problem whose steps are the nodes of a group, in ascending order.
+        """Return the problem of ordering the nodes of a group, each of which is a step.
 
-        Tensors that the group reads from outside are inputs of the problem; tensors that are used
-        outside are outputs.
+        Step k is the k-th node of the group, in ascending order of the node indices.  Tensors that
+        the group reads from outside are inputs of the problem.  Tensors that are used outside are
+        outputs.
+        group: mask of nodes.
         """
         outside = list(bits(self.read_from_outside(group)))
         steps = tuple(
@@ -171,8 +177,10 @@ class GroupingProblem:
     def piece(self, nodes: Sequence[int], outputs: Iterable[int] = ()) -> GroupingProblem:
         """Return the problem that consists of some nodes and the tensors that these nodes write.
 
+        All other tensors, also those that the nodes read, are left out.
         nodes: indices of the nodes, sorted; node nodes[k] becomes node k.
-        outputs: nodes whose tensors become outputs, in addition to the network's outputs.
+        outputs: indices of nodes whose tensors become outputs, in addition to the network's
+            outputs.
         """
         index = {i: k for k, i in enumerate(nodes)}
         found = tuple(
@@ -192,7 +200,7 @@ def problem_from_edges(
 ) -> GroupingProblem:
     """Return the grouping problem of a graph without network inputs.
 
-    names, output_bytes, weight_bytes: by node; nodes are in topological order.
+    names, output_bytes, weight_bytes: one entry per node, in a topological order.
     edges: (writer, reader) pairs of node indices.
     outputs: indices of the nodes whose tensors are network outputs.
     """

@@ -2,14 +2,17 @@
 
     down-set -> any group that can run next -> larger down-set -> .. -> the region
 
-A grouping is a path through down-sets (sets of executed nodes closed under dependences); each edge
-adds a group.  Down-sets are expanded in ascending order of an estimate: the cost of the path plus a
-lower bound of the remaining cost.  So the first path to the end is optimal, and at any time the
-next estimate is a proven lower bound.
+A down-set is a set of executed nodes that contains all producers of its nodes.  A grouping is a
+path through down-sets, where each edge adds a group.  Down-sets are expanded in ascending order of
+an estimate: the cost of the path plus a lower bound of the remaining cost.  So the first path to
+the end is optimal, and at any time the next estimate is a proven lower bound.
 
-The lower bound, for costs in bytes: an existing tensor with remaining readers is read at least once
-more; an output of the region that is not yet written is written; and a *forced* tensor, whose
-writer and some reader cannot share a group, is both written and read.
+For costs in bytes, the lower bound of the remaining cost counts these tensors:
+
+    a tensor that exists already and has remaining readers: it is read at least once more;
+    an output of the region that is not yet written: it is written;
+    a tensor not yet written whose writer and some reader cannot share a group: it is written, and
+    read.
 """
 
 from __future__ import annotations
@@ -28,13 +31,13 @@ Ready = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """The result of a search.
+    """The result of a search for the grouping of least cost.
 
-    groups: the optimal groups, as node masks; empty if the search did not finish, or if none cost
-        less than the ceiling, a cost given to the search.
+    groups: the optimal groups, as node masks; empty if the search did not finish, or if every
+        grouping costs at least the ceiling, an upper limit of the cost given to the search.
     bound: proven lower bound of the cost of any grouping in the search space, at most the ceiling.
     finished: whether the search ended within its budget.
-    work: total number of nodes of the groups examined.
+    work: sum of the sizes (numbers of nodes) of the groups examined.
     """
 
     groups: tuple[int, ...]
@@ -46,8 +49,8 @@ class GroupFinding:
 class GroupSearch:
     """Best-first search for the grouping of a region that has the least total cost.
 
-    The states are down-sets: sets of executed nodes that contain all producers, within the region,
-    of their nodes.
+    The states are down-sets.  A down-set is a set of executed nodes of the region; it contains all
+    their producers in the region.
 
     region: mask of nodes such that no path between two of them leaves the region.
     ready: function from a down-set to the mask of the nodes that may be added to it; None: all
@@ -67,7 +70,8 @@ class GroupSearch:
     def run(self, max_work: int, ceiling: float = math.inf) -> GroupFinding:
         """Return the groups of least total cost, if they cost less than `ceiling`.
 
-        max_work: maximum total number of nodes of the groups examined.
+        max_work: budget: the sum of the sizes (numbers of nodes) of the groups examined.  If it is
+            spent, the result contains only a lower bound of the cost.
         """
         reached = {0: 0}
         came: dict[int, int] = {}
@@ -115,7 +119,7 @@ class GroupSearch:
         """Yield the masks of executed nodes that extend the mask `done` by one more group.
 
         Groups of two or more nodes that provably exceed the limits are skipped.
-        max_work: the total work of the search at which the iteration stops.
+        max_work: budget of the whole search; the iteration stops when it is spent.
         """
         seen: set[int] = set()
         stack = [(done, self._ready(done))]
@@ -158,7 +162,10 @@ class GroupSearch:
         return near
 
     def _connected(self, group: int) -> bool:
-        """Return whether shared tensors connect all nodes of a group."""
+        """Return whether a group is connected, if nodes that share a tensor count as neighbours.
+
+        group: mask of nodes.
+        """
         found, fresh = 0, group & -group
         while fresh:
             found |= fresh
@@ -170,9 +177,9 @@ class GroupSearch:
 
 
 def _path(came: dict[int, int], done: int) -> list[int]:
-    """Return the groups, as node masks, along the path of the search to `done`.
+    """Return the groups, as node masks, that lead from no executed nodes to those in `done`.
 
-    done: mask of executed nodes; came: for each such mask, the one before it on its path.
+    came: for each mask of executed nodes, the mask before the last group was added.
     """
     groups: list[int] = []
     while done:
@@ -182,10 +189,11 @@ def _path(came: dict[int, int], done: int) -> list[int]:
 
 
 def _forced_transfers(cost: GroupCost, region: int) -> tuple[int, int]:
-    """Return (written, read), two masks of tensors that the nodes of a region write.
+    """Return (written, read), masks of the tensors that every grouping of a region transfers.
 
-    Every grouping of the region writes the tensors in `written` to external memory, and reads those
-    in `read` from it.
+    Every grouping writes the tensors in `written` to external memory, and reads those in `read`
+    from it.  Only tensors that nodes of the region write are considered.
+    region: mask of nodes.
     """
     problem = cost.problem
     written, read = problem.wanted_outside(region), 0

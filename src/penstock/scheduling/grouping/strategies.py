@@ -1,6 +1,7 @@
 """Grouping strategies by name; the grouping of `best` never costs more than that of another.
 
-The strategies `paper` and `paper_merged` are those of Zheng et al., IEEE TCAD 39(11), 2020; see
+A grouping partitions the nodes of a network into groups that run one after the other.  The
+strategies `paper` and `paper_merged` are those of Zheng et al., IEEE TCAD 39(11), 2020; see
 `levels.py` and `merging.py`.
 """
 
@@ -24,15 +25,17 @@ from penstock.scheduling.order.step_table import bits
 
 @dataclass(frozen=True, slots=True)
 class GroupingOptions:
-    """Limits of the strategies.
+    """Limits of the grouping strategies.
 
     bounded_nodes: maximum number of nodes per group, for the strategy `bounded`.
 
-    The other fields limit work, measured by the total number of nodes of the groups examined:
-    level_work: of the search over the orders of nodes of equal depth, in `paper`.
-    ideal_work: of the exact search.
-    move_work: of the local search.
-    bound_work: of the lower bound; each bisection of the network halves it.
+    The other fields are budgets of searches.  A search ends when the sum of the sizes (numbers of
+    nodes) of the groups that it has examined reaches its budget.
+    level_work: for the search of the strategy `paper` over the orders of nodes of equal depth.
+    ideal_work: for the exact search, of the strategies `ideals` and `best`.
+    move_work: for the local search of the strategy `best`.
+    bound_work: for the lower bound of the strategy `best`.  Where the network is bisected, each
+        half gets half of the budget.
     """
 
     bounded_nodes: int = 4
@@ -53,22 +56,22 @@ def layer(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def greedily(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Repeatedly merge the two connected groups whose merge saves most; return the groups."""
+    """Return the groups that result from merging, repeatedly, the two whose merge saves most."""
     return ordered_grouping(greedy(cost), cost)
 
 
 def bounded(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Sort the nodes by depth, and return the cheapest groups of consecutive nodes.
+    """Return the cheapest groups of consecutive nodes, with the nodes sorted by depth.
 
     The depth of a node is the length of the longest path that ends at it.  A group has at most
-    `bounded_nodes` nodes.
+    `options.bounded_nodes` nodes.
     """
     order = orders(cost.problem)["asap"]
     return ordered_grouping(intervals(order, cost, options.bounded_nodes), cost)
 
 
 def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Sort the nodes by depth, and return the cheapest groups of consecutive nodes.
+    """Return the cheapest groups of consecutive nodes, with the nodes sorted by depth.
 
     The depth of a node is the length of the longest path that ends at it.  The search covers all
     orders of nodes of equal depth.  If it exceeds its budget, the best result for a few of these
@@ -82,9 +85,10 @@ def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def paper_merged(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Sort clusters of nodes by depth, and return the cheapest groups of consecutive clusters.
+    """Return the cheapest groups of consecutive clusters, with the clusters sorted by depth.
 
-    A cluster is a node, or pointwise nodes merged with their producers (see `merging.py`).
+    A cluster is a node, or pointwise nodes merged with their producers.  Its depth is the length of
+    the longest path of clusters that ends at it.
     """
     return ordered_grouping(merged_intervals(cost), cost)
 
@@ -92,7 +96,8 @@ def paper_merged(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Groupi
 def ideals(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """Return the optimal grouping, found by a search over all ideals (down-sets) of nodes.
 
-    If the search does not finish, return the grouping of `paper` with a lower bound of the cost.
+    A down-set is a set of nodes that contains all producers of its nodes.  If the search does not
+    finish, the grouping of the strategy `paper` is returned, with a lower bound of the cost.
     """
     return _certified(paper(cost, options), cost, options)
 
@@ -101,8 +106,8 @@ def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """Return the best grouping of all strategies and orders, improved by local search.
 
     It is optimal if the exact search finishes, and has a lower bound otherwise.  Every strategy
-    runs twice: groups that were rejected without proof in the first run may fit in an execution
-    order that has been evaluated since.
+    runs twice.  The reason: a group that was rejected without proof in the first run may fit in an
+    execution order that has been evaluated since.
     """
     every = orders(cost.problem)
     twice = (groups for _ in range(2) for groups in _candidates(cost, options, every))
@@ -134,6 +139,7 @@ def _candidates(
 ) -> Iterator[Groups]:
     """Yield the groups of the heuristic strategies, then the cheapest intervals of each order.
 
+    The groups are node masks.
     every: orders of all nodes by name.
     """
     for strategy in (paper, paper_merged, greedily, bounded):
@@ -156,8 +162,8 @@ def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
 def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
     """Return the grouping of least cost; among equal ones, that with the least secondary cost.
 
-    some: the groups of each candidate; an empty candidate is skipped.  If all are empty, every node
-        becomes a group.
+    some: candidates, each a tuple of node masks; an empty one is skipped.  If all are empty, every
+        node becomes a group.
     """
     found = [ordered_grouping(groups, cost) for groups in some if groups]
     return (
@@ -168,8 +174,8 @@ def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
 def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:
     """Return `start`, or a cheaper grouping found by the exact search.
 
-    The result carries the lower bound that the search proves; 0 if `cost` has rejected groups
-    without proof.
+    The `bound` of the result is the lower bound that the search proves.  It is 0 if `cost` has
+    rejected groups without proof.
     """
     search = GroupSearch(cost, cost.problem.everything)
     found = search.run(options.ideal_work, start.cost)

@@ -39,12 +39,13 @@ def sweep(
 ) -> tuple[Column, Column, Column]:
     """Evaluate each group order[lower:k + 1] for lower <= k < upper.
 
-    order: node indices; position[i]: position of node i in the order, or -1 if it is not there.
-    Node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].
-    The nodes reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network
-    outputs, else 0; sizes[t] is in bytes.
+    order: node indices.
+    position[i]: position of node i in the order, or -1 if it is not there.
+    Node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].  The nodes
+    reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network outputs,
+    else 0; sizes[t] is in bytes.
     weights[i]: bytes of the weights of node i.
-    weight_cap, buffer_cap: capacities in bytes; the sweep ends before the first group that exceeds
+    weight_cap, buffer_cap: capacities in bytes.  The sweep ends before the first group that exceeds
         one of them in every order of its nodes.
 
     Returns three arrays with one entry per group: the bytes moved from and to external memory; a

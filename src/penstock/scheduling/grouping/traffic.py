@@ -23,12 +23,13 @@ Columns = tuple[Column, Column, Column, Column, Column, Column]
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Capacity of a group.
+    """Capacity of the on-chip memory for a group, and budget of the test whether a group fits.
 
-    weight_cap: maximum weight bytes; all weights of a group are on chip.  None: no limit.
-    buffer_cap: maximum live bytes of tensors in the best order of the nodes.  None: no limit.
+    weight_cap: maximum bytes of the weights of all nodes.  None: no limit.
+    buffer_cap: maximum live bytes of tensors, in the order of the nodes that needs the fewest.
+        None: no limit.
     single_always: whether a group of one node may exceed both limits.
-    order_states: maximum number of states of the search for an order that fits, for each group.
+    order_states: maximum number of states, for each group, of the search for an order that fits.
     """
 
     weight_cap: int | None = None
@@ -42,8 +43,15 @@ class Traffic:
     """Group cost: the bytes that a group reads from and writes to external memory.
 
     Each tensor is read at most once per group.
+    limits: capacity of a group.
+    additive: True, because the cost is a sum over tensors.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
-    _apart: results of `apart`; _ranks: for each known order, the position of each node.
+    _unsure: node masks rejected without proof.
+    _apart: results of `apart`, by (writer, reader).
+    _ranks: for each known order of all nodes, the position of each node.
+    _graph: the problem as arrays (see `Columns`).
+    _weights, _own_bytes: for each node, the bytes of its weights, and of its inputs and output.
+    _mask_bytes: number of bytes that hold a node mask.
     """
 
     problem: GroupingProblem
@@ -70,25 +78,37 @@ class Traffic:
 
     @property
     def undecided(self) -> int:
-        """Number of sets of nodes rejected without proof that they do not fit."""
+        """Number of sets of nodes that were rejected as groups although they may fit."""
         return len(self._unsure)
 
     def of(self, group: int) -> int | None:
-        """Return the bytes moved by a group; None if the nodes cannot be a group."""
+        """Return the bytes that a group moves to and from external memory, or None.
+
+        None: the nodes exceed the limits, or no order that fits was found within the budget.
+        group: mask of nodes.
+        """
         if group not in self.known:
             self.known[group] = self.traffic_bytes(group) if self._is_group(group) else None
         return self.known[group]
 
     def traffic_bytes(self, group: int) -> int:
-        """Return the external traffic of a set of nodes as one group, even if it cannot be one."""
+        """Return the bytes that a group moves to and from external memory, even if it does not fit.
+
+        group: mask of nodes.
+        """
         return moved_bytes(self._members(group), *self._graph)
 
     def tie(self, group: int) -> int:
-        """Return 0: groupings of equal cost are not ranked further."""
+        """Return 0, the secondary cost of every group: no ties between groupings are broken."""
         return 0
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the costs of the groups order[lower:k], lower < k <= upper; may end early."""
+        """Return the costs of the groups order[lower:k] for k = lower + 1, .., upper.
+
+        order: node indices.
+
+        The result ends early if larger groups are infeasible, or unlikely to be feasible.
+        """
         if lower == 0 and len(order) == len(self.problem.nodes):
             self._remember(tuple(order))
         cap = unbounded_if_none(self.limits.buffer_cap)
@@ -113,7 +133,12 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Add an order of all nodes that `fitting` tries; if new, forget undecided groups."""
+        """Add an order along which `fitting` tries to run groups.
+
+        If the order is new, groups that were rejected without proof are forgotten: they may fit in
+        it.
+        order: indices of all nodes.
+        """
         if order not in self._ranks:
             self._ranks[order] = np.argsort(np.array(order, np.int64))
             for group in self._unsure:
@@ -121,9 +146,11 @@ class Traffic:
             self._unsure.clear()
 
     def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
-        """Evaluate groups order[lower:k], lower < k <= upper, until one that fits in no order.
+        """Evaluate the groups order[lower:k] for k = lower + 1, .., upper.
 
-        Returns arrays: bytes moved, a lower bound of the peak in any order, the peak in this one.
+        It stops before the first group that provably fits in no order of its nodes.  Returns three
+        arrays with one entry per group: bytes moved to and from external memory; a lower bound of
+        the live bytes at the peak in any order; the live bytes at the peak in the given order.
         """
         position = np.full(len(self.problem.nodes), -1, np.int64)
         position[order] = np.arange(len(order))
@@ -140,7 +167,12 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return whether all weights, or some node's inputs and output, exceed the limits."""
+        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+
+        This is so if their weights exceed the weight limit, or if the inputs and the output of one
+        of them exceed the buffer limit.
+        group: mask of nodes.
+        """
         members = self._members(group)
         limits = self.limits
         return bool(
@@ -154,10 +186,11 @@ class Traffic:
         return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether the two nodes and all nodes on paths between them exceed the limits.
+        """Return True if provably no group contains both node `writer` and its reader `reader`.
 
-        If so, no group contains the two nodes: it would contain all of these nodes, and would need
-        at least as much memory for the tensors that they write.
+        A group with both contains all nodes on paths between them.  The result is True if these
+        nodes provably exceed the limits.
+        writer, reader: indices of nodes.
         """
         found = self._apart.get((writer, reader))
         if found is None:
@@ -174,15 +207,22 @@ class Traffic:
         )
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test of node masks of `piece`; False if they fit the buffer in no order.
+        """Return a test that excludes sets of nodes of `piece` that cannot fit the buffer.
 
-        The test counts only the tensors that nodes of `piece` write, so True proves nothing.
+        Searches of a piece for lower bounds of the cost use it to skip such sets.  The test takes a
+        mask of nodes of `piece`.  If it returns False, their tensors fit in no order.  True proves
+        nothing, because the test is relaxed: it counts only the tensors that the nodes of `piece`
+        write, so it accepts sets that are too large.
+
+        piece: a problem that consists of some of the nodes.
         """
         alone = Traffic(piece, self.limits)
         return lambda group: alone.fitting(group) != fitting.TOO_LARGE
 
     def fitting(self, group: int) -> int:
         """Return whether the tensors of a group fit the buffer in some order of its nodes.
+
+        group: mask of nodes.
 
         The result is FITS, TOO_LARGE, or UNDECIDED if the search gave up.
         """
@@ -202,9 +242,10 @@ class Traffic:
         return found
 
     def _fits_along(self, rank: Column, members: Column) -> bool:
-        """Return whether a group fits the buffer if its nodes run in the sequence of a given order.
+        """Return whether a group fits the buffer if its nodes run in a given order.
 
-        rank: position of each node in the given order; members: nodes of the group.
+        rank: position of each node of the problem in the given order.
+        members: indices of the nodes of the group.
         """
         inside = members[np.argsort(rank[members])]
         _, _, reached = self._sweep(inside, 0, len(inside))
@@ -224,7 +265,12 @@ class Traffic:
 
 
 def _columns(problem: GroupingProblem) -> Columns:
-    """Return the arrays read_start, read, reader_start, reader, kept and sizes of `sweep`."""
+    """Return a grouping problem as arrays (read_start, read, reader_start, reader, kept, sizes).
+
+    Node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].  The nodes
+    reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network outputs,
+    else 0; sizes[t] is in bytes.
+    """
     kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
     return (
         *_lists(problem.reads),
@@ -235,7 +281,10 @@ def _columns(problem: GroupingProblem) -> Columns:
 
 
 def _lists(masks: Sequence[int]) -> tuple[Column, Column]:
-    """Return (start, members): the bits of mask k are members[start[k]:start[k + 1]]."""
+    """Return (start, members): the bits set in mask k are members[start[k]:start[k + 1]].
+
+    Example: the masks 0b101 and 0b10 give start = [0, 2, 3] and members = [0, 2, 1].
+    """
     members = [list(bits(mask)) for mask in masks]
     start = np.append(0, np.cumsum([len(some) for some in members])).astype(np.int64)
     return start, np.array([i for some in members for i in some], np.int64)

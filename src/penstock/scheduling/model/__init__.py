@@ -1,1 +1,1 @@
-"""Data model: parts, row dependences, plans, prefetches, memory assignments and costs."""
+"""Data model of scheduling: parts (nodes with kernels), plans, prefetches, memory and costs."""

@@ -1,8 +1,9 @@
-"""Cost: the estimated cost of execution, used by search and reports.  CostModel: computes cycles.
+"""Cost: the estimated cost of kernel calls, for search and reports.  CostModel: computes cycles.
 
-Bytes moved are the bytes of the tensor regions that kernel calls access, not load instructions.
-Multiply-accumulates include taps in the padding.  Kernels skip output channels whose result is
-constant; the multiply-accumulates of these channels are counted separately.
+The bytes that a call reads and writes are the sizes of the tensor regions that it accesses, however
+many load and store instructions its kernel executes.  Multiply-accumulates include those with
+padding.  Kernels skip output channels proved to be constant; the multiply-accumulates of these
+channels are counted separately.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ Bytes = tuple[tuple[str, int], ...]
 class Cost:
     """Estimated cost of a set of kernel calls.
 
-    cycles, calls: cycles of all calls together, and their number.
-    macs: multiply-accumulates, without those of skipped channels.
-    read_bytes, written_bytes: bytes of the tensor regions that the calls read and write, by memory
-        region.
-    constant_macs: multiply-accumulates of skipped channels, whose results are constant.
+    cycles: cycles of all calls together.
+    calls: number of calls.
+    macs: multiply-accumulates that the kernels execute.
+    read_bytes, written_bytes: sizes of the tensor regions that the calls read and write, as sorted
+        pairs (name of a memory region, bytes).
+    constant_macs: multiply-accumulates that the kernels skip, because the result of the output
+        channel is constant.
     """
 
     cycles: int = 0
@@ -38,7 +41,7 @@ class Cost:
 
     @property
     def nominal_macs(self) -> int:
-        """Multiply-accumulates of all channels, skipped ones included."""
+        """Multiply-accumulates of all output channels: those executed and those skipped."""
         return self.macs + self.constant_macs
 
     def __add__(self, other: Cost) -> Cost:
@@ -57,33 +60,40 @@ NOTHING = Cost()
 
 
 class CostModel(Protocol):
-    """Estimates the cycles of calls, on any engine.
+    """Estimates the cycles of kernel calls, on any engine.
 
-    memory: the memory regions of the part's operands (`MemoryAssignment.for_part`); None: all
-        operands are in the default region.
+    All methods take the memory regions of the operands (`memory`, see `MemoryAssignment.for_part`);
+    None means that all operands are in the default region.
     """
 
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the cycles of the work on the part's whole output, without call overhead."""
+        """Return the cycles of computing the part's whole output, without the overhead of calls.
+
+        memory: memory regions of the part's operands; None: the default region for all.
+        """
         ...
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the overhead of each call of the part, in cycles."""
+        """Return the overhead that each call of the part adds to its work, in cycles.
+
+        memory: memory regions of the part's operands; None: the default region for all.
+        """
         ...
 
     def cycles(
         self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
     ) -> int:
-        """Return the total cycles of a sequence of calls, including call overhead.
+        """Return the total cycles of a sequence of calls of a part, including the overhead of each.
 
         stripes: the number of output rows that each call computes.  They must add up to all rows
             of the output, unless the kernel has a cost function of its own (`Kernel.cycles`).
+        memory: memory regions of the part's operands; None: the default region for all.
         """
         ...
 
 
 def added(one: Bytes, other: Bytes) -> Bytes:
-    """Return the sum of two byte counts, memory region by memory region."""
+    """Return the sum, for each memory region, of two lists of (region name, bytes) pairs."""
     if not one or not other:
         return one or other
     found = dict(one)

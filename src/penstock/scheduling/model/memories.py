@@ -1,8 +1,8 @@
 """MemorySystem: the memory regions that the search considers, and the cost of accessing them.
 
-The cycle figures of an engine assume memory of a nominal bandwidth.  A slower memory adds, for each
-tensor region that a call accesses, its latency and the difference in time per byte.  Access times
-are integers in units of 1/1024 cycle (`FINE`), so that sums in the search are exact.
+The cycle estimates of an engine assume memory of a nominal bandwidth.  Every access to a tensor
+adds the latency of its memory region and, in a slower memory, the difference in time per byte.
+Access times are integers in units of 1/1024 cycle (`FINE`), so that sums in the search are exact.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class MemorySystem:
 
     tensors: regions for tensors; the first one, the default, holds network inputs and outputs.
     constants: the region that stores constants.
-    engine: the processor; cycle estimates assume memory with its nominal bandwidth.
+    engine: the processor; cycle estimates assume memory of the bandwidth stated in `engine`.
     copier: the copy engine; None if the target has none.
     """
 
@@ -42,7 +42,11 @@ class MemorySystem:
 
     @property
     def uniform(self) -> bool:
-        """Whether access times do not depend on the memory assignment."""
+        """Whether the memory assignment makes no difference.
+
+        This is the case if there is a single region for tensors, and no access to any region takes
+        more time than the engine's cycle estimates assume.
+        """
         return len(self.tensors) == 1 and not any(
             time for memory in self.every for time in self.access_times(memory)
         )
@@ -53,10 +57,10 @@ class MemorySystem:
         return MemoryAssignment(self.tensors[0].name, self.constants.name)
 
     def access_times(self, memory: MemoryRegion) -> tuple[int, int]:
-        """Return the latency of an access to a tensor region, and the additional time per byte.
+        """Return what an access to `memory` adds to a cycle estimate: (time per access, per byte).
 
-        The time per byte is what `memory` takes beyond the bandwidth that the engine's cycle
-        estimates assume; 0 if it is at least as fast.  Both are in units of 1/`FINE` cycle.
+        Per access: the latency.  Per byte: the time beyond the bandwidth that the engine's cycle
+        estimates assume; 0 if `memory` is at least as fast.  Both are in units of 1/`FINE` cycle.
         """
         slower = 1 / memory.bandwidth_bytes_per_cycle - 1 / self.engine.bandwidth_bytes_per_cycle
         return FINE * memory.latency_cycles, round(FINE * max(0.0, slower))
@@ -66,15 +70,16 @@ class MemorySystem:
 
         memory: name of the memory region that is accessed.
 
-        The result is in units of 1/`FINE` cycle.
+        The result is in units of 1/`FINE` cycle; 0 if `size_bytes` is 0.
         """
         return self.accesses(memory, int(size_bytes > 0), size_bytes)
 
     def accesses(self, memory: str, regions: int, size_bytes: int) -> int:
-        """Return the time that accesses to tensor regions add to the engine's cycle estimate.
+        """Return the time that several accesses add to the engine's cycle estimate.
 
-        memory: name of the memory region that holds the tensor regions.
-        regions, size_bytes: number of tensor regions, and their total size.
+        memory: name of the memory region that is accessed.
+        regions: number of accesses, each to one region (box) of a tensor.
+        size_bytes: bytes of all accesses together.
 
         The result is in units of 1/`FINE` cycle.
         """
@@ -91,7 +96,7 @@ class MemorySystem:
         return first, self.accesses(memory, *part.constant_reads_of_later_calls(constant))
 
     def copy_cycles(self, source: str, target: str, size_bytes: int) -> int:
-        """Return the cycles of a copy by the copy engine, without its setup time.
+        """Return the cycles of a copy by the copy engine, without the setup time of that engine.
 
         source, target: names of memory regions.
         """
@@ -100,5 +105,5 @@ class MemorySystem:
         return sum(memory.latency_cycles for memory in ends) + -int(-size_bytes // slowest)
 
     def named(self, name: str) -> MemoryRegion:
-        """Return the region of that name."""
+        """Return the memory region with the given name."""
         return next(memory for memory in self.every if memory.name == name)

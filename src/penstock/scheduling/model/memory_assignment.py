@@ -29,7 +29,10 @@ class MemoryAssignment:
         return dict(self.exceptions).get(tensor, self.default)
 
     def extended(self, pairs: Iterable[tuple[str, str]]) -> MemoryAssignment:
-        """Return this assignment with further pairs (tensor name, region name)."""
+        """Return this assignment with further pairs (tensor name, region name).
+
+        Pairs that name the default region are left out.
+        """
         outside = [pair for pair in pairs if pair[1] != self.default]
         if not outside:
             return self
@@ -43,10 +46,10 @@ class MemoryAssignment:
         return replace(self, exceptions=tuple(pair for pair in self.exceptions if keep(pair[0])))
 
     def for_part(self, part: Part, owners: Mapping[str, str]) -> MemoryAssignment:
-        """Return the assignment of a part's inputs and output, by the tensors' own names.
+        """Return the memory regions of a part's inputs and output, listed under the tensors' names.
 
-        This assignment, the one of a schedule, lists tensors by the names of their storages.  For
-        an alias, the two names differ.
+        A schedule's assignment (`self`) lists tensors under the names of their storages (memory
+        blocks).  For example, a reshaped view `y` of a tensor `x` has the storage `x`.
         owners: name of the storage of each value, by value name (`Parts.owners`).
         """
         if not self.exceptions:
@@ -59,8 +62,8 @@ class MemoryAssignment:
     def operand_regions(self, part: Part) -> tuple[str, ...]:
         """Return the regions of a part's operands in the form that `ir.op.Kernel.cycles` takes.
 
-        Empty if all operands are in the default region.  Otherwise a region name for each input and
-        then one for the output, with "" for the default region and for constants.
+        Empty if no tensor is outside the default region.  Otherwise a region name for each input
+        and then one for the output, with "" for the default region and for constants.
         """
         if not self.exceptions:
             return ()
@@ -74,6 +77,7 @@ class MemoryAssignment:
         """Return the number of the memory region of each tensor.
 
         tensors: names of tensors.
+
         The default region is 0; other regions are numbered by first appearance in `exceptions`.
         """
         regions = [self.default, *dict.fromkeys(region for _, region in self.exceptions)]

@@ -1,8 +1,8 @@
 """Part: the schedulable unit, a graph node with the engine and the kernels that can run it.
 
-A part has one preferred kernel and optional variants: a fallback kernel that needs less scratch
-memory, and kernels that read constants from a prefetched copy.  `Plan` selects the variant: by the
-scratch bytes that the plan provides, and by the prefetches that it contains.
+A part has a preferred kernel, and possibly others: a fallback kernel that needs less scratch
+memory, and kernels that read constants from a prefetched copy.  A plan (`Plan`) determines which of
+them runs, by the scratch memory that it provides and the prefetches that it contains.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from penstock.ir.region import Region
 class Part(Brief):
     """A unit of scheduling: one node, its engine and its kernels.
 
-    nodes: the node that the kernel computes, as a tuple of one; empty for a streamed input.
+    nodes: a single node; empty if the part is a streamed input.
     engine: name of the engine that runs the part.
     kernel: preferred kernel.
     streamed_input: for a part without nodes, the network input whose rows the caller supplies.
-    fallback: kernel with the least scratch; used where a plan has no room for `kernel`'s scratch.
+    fallback: kernel that runs where the scratch memory is too small for the preferred one; None if
+        there is none.
     prefetching: kernels that read constants from a prefetched copy, by increasing copy size.
     """
 
@@ -54,20 +55,21 @@ class Part(Brief):
         return next(kernel for kernel in self.prefetching if kernel.prefetch == prefetch)
 
     def within(self, scratch_bytes: int) -> Part:
-        """Return this part with one kernel: the preferred one if it fits, else the fallback kernel.
+        """Return this part with a single kernel: the preferred one if it fits, else the fallback.
 
-        The preferred kernel fits if it needs at most `scratch_bytes`, or if there is no other.
+        The preferred kernel fits if it needs at most `scratch_bytes` of scratch memory.  It also
+        remains if there is no fallback kernel.
         """
         return self.with_kernel(self.kernel_within(scratch_bytes))
 
     @property
     def least_scratch_bytes(self) -> int:
-        """Scratch bytes of the kernel that needs the least."""
+        """Scratch bytes of the fallback kernel; without one, those of the preferred kernel."""
         return self.kernel_within(0).scratch_bytes
 
     @property
     def name(self) -> str:
-        """Name of the output tensor."""
+        """Name of the part: that of its output tensor."""
         return self.output.name
 
     @property
@@ -77,9 +79,9 @@ class Part(Brief):
 
     @property
     def kind_and_origin(self) -> tuple[str, str]:
-        """Operator kind and location in the model file, for reports.
+        """Operator kind of the node and its location in the model file, for reports.
 
-        ("pull", "") for a streamed input.
+        ("pull", "") for a streamed input, a network input whose rows the caller supplies.
         """
         return (self.nodes[-1].kind, self.nodes[-1].origin) if self.nodes else ("pull", "")
 
@@ -90,16 +92,22 @@ class Part(Brief):
 
     @property
     def constants(self) -> tuple[Value, ...]:
-        """Constant arrays that the kernel reads as stored in the model, such as weights."""
+        """Constants that the kernel reads as stored in the model, such as weights; no scalars."""
         read = (self.inputs[k] for k, _ in self.kernel.constants)
         return tuple({v.name: v for v in read if v.type.rank}.values())
 
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
-        """Return (number of regions, bytes) of a constant that each call after the first one reads.
+        """Return (number of accesses, bytes) to charge for a constant in each call after the first.
 
-        This is the whole constant, unless the part accumulates.  A call of an accumulating part
-        reads only the weights of its own rows, so that all calls together read the constant once;
-        the first call is charged with all these bytes, and later calls with none.
+        In general, each call reads the whole constant: the result is (1, bytes of the constant).
+
+        A kernel that accumulates computes each output row by adding to the previous one, and a call
+        reads only the weights for its own rows.  The first call is charged with all bytes.  The
+        result is (n, 0): n is the number of the part's inputs that are this constant and are read
+        to compute the last row, usually 1.
+
+        Example, for a constant of 4096 bytes: (1, 4096) in general, (1, 0) if the kernel
+        accumulates.
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes
@@ -111,13 +119,16 @@ class Part(Brief):
 
     @property
     def variable_inputs(self) -> tuple[Value, ...]:
-        """Non-constant tensors that the part reads and does not compute itself."""
+        """Inputs that are not constant, each once."""
         made = {node.output.name for node in self.nodes}
         every = (v for node in self.nodes for v in node.variable_inputs if v.name not in made)
         return tuple({v.name: v for v in every}.values())
 
     def needs(self, out: Region) -> tuple[Region, ...]:
-        """Return, for each input, the region that is read to compute region `out` of the output."""
+        """Return, for each input, the region that is read to compute region `out` of the output.
+
+        Empty for a streamed input.
+        """
         return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
 
     def in_place(self) -> tuple[int, ...]:
@@ -125,13 +136,17 @@ class Part(Brief):
         return tuple(k for node in self.nodes[-1:] for k in node.op.in_place(node.site))
 
     def macs(self, out: Region) -> int:
-        """Return the multiply-accumulates of output region `out`, skipped channels included."""
+        """Return the multiply-accumulates of output region `out`, for all channels.
+
+        Those that the kernel skips, in channels whose result is constant, are included.
+        """
         return sum(node.op.work(node.site, out).macs for node in self.nodes[-1:])
 
     def executed_macs(self, nominal: int) -> int:
         """Return how many of `nominal` multiply-accumulates the kernel executes.
 
-        The kernel skips output channels whose result is constant.
+        nominal: multiply-accumulates of all output channels.  The kernel skips the channels whose
+            result is constant.
         """
         shape = self.output.type.shape
         return self.kernel.executed_macs(nominal, shape[-1] if shape else 1)

@@ -1,4 +1,4 @@
-"""Parts: a graph split into parts, in the graph's order.
+"""Parts: a graph split into parts (nodes with engine and kernels), in the graph's order.
 
 A tensor's *storage* is the memory block that holds it.  An alias (the same bytes under another
 shape) shares the storage of the tensor that it views, so nodes that only create aliases are not
@@ -20,7 +20,7 @@ from penstock.scheduling.model.rows import RowParts
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CpuFallback(Brief):
-    """A node that no accelerator claims, with the reason and its estimated processor cycles."""
+    """A node that no accelerator claims: the reason, and its estimated cycles on the processor."""
 
     node: Node
     reason: str
@@ -29,8 +29,10 @@ class CpuFallback(Brief):
 
 @dataclass(frozen=True, repr=False)
 class Parts(Brief):
-    """A graph split into parts, in the graph's order.
+    """A graph split into parts (nodes with engine and kernels), in the graph's order.
 
+    parts: one per node that computes something, and one per streamed input (a network input whose
+        rows the caller supplies during the run).
     accelerators: names of the accelerators.
     cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
     """
@@ -42,7 +44,10 @@ class Parts(Brief):
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """Graph inputs that are in memory before the first part runs (streamed ones are not)."""
+        """Graph inputs that are in memory before the first part runs.
+
+        Streamed inputs, whose rows the caller supplies during the run, are left out.
+        """
         streamed = {part.name for part in self.parts if part.streamed_input is not None}
         return tuple(v for v in self.graph.inputs if v.name not in streamed)
 
@@ -53,7 +58,7 @@ class Parts(Brief):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Names of all values of the graph; other buffers must not use them."""
+        """Names of all values of the graph; no other buffer may have one of them."""
         return self.graph.names()
 
     @cached_property
@@ -63,9 +68,10 @@ class Parts(Brief):
 
     @cached_property
     def owners(self) -> Mapping[str, str]:
-        """Name of the storage of each value that is not a constant, by value name.
+        """Name of the storage (memory block) of each value that is not a constant, by value name.
 
-        A storage is named after the tensor that owns it; its aliases have the same entry.
+        A storage has the name of the tensor that owns it.  Aliases share the storage: if `y` is a
+        reshaped view of `x`, both have the entry "x".
         """
         found = {value.name: value.name for value in self.graph.variables()}
         for node in self.graph.nodes:

@@ -1,4 +1,4 @@
-"""Plan: how one cascade, a sequence of parts that run interleaved stripe by stripe, is run."""
+"""Plan: how to run one cascade, a sequence of parts that are interleaved stripe by stripe."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan(Brief):
-    """A cascade and its cost.
+    """How to run a cascade (parts interleaved stripe by stripe), and its cost.
 
     parts: indices into `Parts.parts`, in execution order.
     stripe: maximum number of output rows that a part computes per call; None: all rows.
-    nearest_first: order in which the missing inputs of a part are produced.  True: first
-        the input that requires the rows of the network's inputs least in advance; False: first the
-        one that requires them most in advance (sum of `RowRead.advance` over the reads between).
+    nearest_first: which input is produced first if several inputs of a part lack rows.  False: the
+        input of the largest advance; True: that of the smallest.  The advance of a tensor measures
+        how early its rows require rows of the network's inputs: it is the sum of `RowRead.advance`
+        over the reads of a path from a network input to it, the largest over all paths.
     costs: cost of each part, in the order of `parts`; empty before costing.
-    prefetches: copies of constants for this cascade, those of the copy engine first.
+    prefetches: copies of constants for this cascade, those by the copy engine first.
     copying: cost of the copy engine's prefetches, including stalls.
-    waiting: stall cycles of the accelerators' prefetches, unless the parts' costs include them.
-    scratch_bytes: scratch memory that the parts share, one after the other.  Each part runs the
-        kernel that fits (`Part.kernel_within`).
-    breakdowns: breakdown of the cycles of each part, computed from tensor addresses; None for a
-        part whose breakdown is unknown.  Empty before placement.
+    waiting: stall cycles due to the accelerators' prefetches; zero if `costs` include them.
+    scratch_bytes: size of the scratch memory, which the parts use one after the other.  A part for
+        which no accelerator prefetches runs its preferred kernel if that fits, else its fallback.
+    breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
+        a part without this information.  Empty before placement.
     """
 
     parts: tuple[int, ...]
@@ -45,7 +46,7 @@ class Plan(Brief):
 
     @property
     def bare(self) -> Plan:
-        """The plan without costs."""
+        """The plan without costs and breakdowns."""
         if not self.costs:
             return self
         return replace(self, costs=(), copying=NOTHING, waiting=NOTHING, breakdowns=())
@@ -57,7 +58,7 @@ class Plan(Brief):
 
     @property
     def accelerator_prefetches(self) -> tuple[tuple[Prefetch, AcceleratorCopy], ...]:
-        """Prefetches by accelerators, each paired with its field `accelerator`."""
+        """Prefetches by accelerators, as pairs (prefetch, its field `accelerator`)."""
         pairs = ((p, p.accelerator) for p in self.prefetches)
         return tuple((prefetch, copy) for prefetch, copy in pairs if copy is not None)
 
@@ -67,7 +68,10 @@ class Plan(Brief):
         return replace(self, prefetches=(*copies, *others))
 
     def kernel(self, k: int, part: Part) -> Kernel:
-        """Return the kernel with which this plan runs `part`; `k` is its index in `Parts.parts`."""
+        """Return the kernel of `part` that this plan runs.
+
+        k: index of the part in `Parts.parts`.
+        """
         for prefetch in self.prefetches:
             copy = prefetch.accelerator
             if copy is not None and copy.part == k:
@@ -75,7 +79,7 @@ class Plan(Brief):
         return part.kernel_within(self.scratch_bytes)
 
     def with_selected_kernel(self, k: int, part: Part) -> Part:
-        """Return `part` with the kernel that this plan selects as its only kernel.
+        """Return `part` with only one kernel: the one that this plan runs.
 
         k: index of the part in `Parts.parts`.
         """

@@ -1,9 +1,12 @@
-"""Prefetch: a copy of a constant into faster memory before the calls that read it there.
+"""Prefetch: a copy of a constant into faster memory, before calls that read the copy.
 
-Two engines make such copies.  A copy engine (DMA) copies a constant tensor for a processor, which
-waits for the copy before the cascade that reads it.  An accelerator copies part of a kernel's table
-during one of its own calls.  Either copy starts with the cascade that reads the constant, or one
-cascade earlier to overlap with computation.
+Two kinds of engine make such copies:
+
+- A copy engine (DMA) copies a constant tensor for a processor.  The processor waits for the end of
+  the copy before the cascade that reads it.
+- An accelerator copies the first bytes of a kernel's constant table, during one of its own calls.
+
+A copy starts in the cascade that reads it or, to overlap with computation, one cascade earlier.
 """
 
 from __future__ import annotations
@@ -17,7 +20,11 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 
 
 class PrefetchStart(Enum):
-    """The cascade in which a prefetch starts, relative to the cascade that reads the constant."""
+    """The cascade in which a prefetch starts.
+
+    OWN_CASCADE: the cascade that reads the copy.
+    PREVIOUS_CASCADE: the cascade just before that one, so that the copy overlaps with computation.
+    """
 
     PREVIOUS_CASCADE = "previous cascade"
     OWN_CASCADE = "own cascade"
@@ -25,9 +32,9 @@ class PrefetchStart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorCopy:
-    """What a prefetch by an accelerator copies, and for which part.
+    """A copy of constants that an accelerator makes for one of its parts.
 
-    part: index of the part that reads the copy, and whose accelerator makes it.
+    part: index of the part that reads the copy.
     prefetch: the bytes copied, and the commands for the copy.
     """
 
@@ -39,7 +46,8 @@ class AcceleratorCopy:
 class Prefetch:
     """A copy of `size_bytes` of a constant from memory region `source` to region `target`.
 
-    constant: name of the constant tensor, or of the kernel table for an accelerator's copy.
+    constant: name of what is copied: a constant tensor by the copy engine, or a table of constants
+        of a kernel by an accelerator.
     start: the cascade in which the copy starts.  A copy engine starts it when that cascade begins,
         an accelerator in the first call of that cascade.
     accelerator: details of a copy that an accelerator makes; None if the copy engine makes it.
@@ -56,16 +64,18 @@ class Prefetch:
 
     @property
     def early(self) -> bool:
-        """Whether the copy starts in the previous cascade."""
+        """Whether the copy starts one cascade before the cascade that reads it."""
         return self.start is PrefetchStart.PREVIOUS_CASCADE
 
     @staticmethod
     def by_copy_engine(
         constant: Value, target: str, memory: MemoryAssignment, start: PrefetchStart
     ) -> Prefetch:
-        """Return a prefetch by the copy engine of a constant tensor to memory region `target`.
+        """Return a prefetch in which the copy engine copies a constant tensor.
 
+        target: name of the memory region to copy to.
         memory: defines the region of constants, from which the tensor is copied.
+        start: the cascade in which the copy starts.
         """
         size = constant.type.size_bytes
         return Prefetch(constant.name, size, memory.constants, target, start)
@@ -74,11 +84,12 @@ class Prefetch:
     def by_accelerator(
         part: int, prefetch: ConstantPrefetch, memory: MemoryAssignment, start: PrefetchStart
     ) -> Prefetch:
-        """Return a prefetch by an accelerator of a kernel table to the default region of tensors.
+        """Return a prefetch in which an accelerator copies bytes of a kernel's constant table.
 
         part: index of the part whose kernel reads the table.
         prefetch: the bytes copied, and the commands for the copy.
         memory: defines the region of constants (the source) and the default region (the target).
+        start: the cascade in which the copy starts.
         """
         source, target = memory.constants, memory.default
         copy = AcceleratorCopy(part, prefetch)

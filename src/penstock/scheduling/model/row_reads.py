@@ -1,6 +1,6 @@
-"""Derive the row dependences of a graph's parts (`rows.RowParts`).
+"""Determine which rows of its inputs each part of a graph reads (`rows.RowParts`).
 
-They are exact: they are computed from the input region that each single output row reads
+The results are exact: they are computed from the input region that each single output row reads
 (`Part.needs`).
 """
 
@@ -24,12 +24,13 @@ from penstock.scheduling.model.rows import RowPart, RowParts, RowRead, Storage, 
 def row_parts(
     graph: Graph, parts: Sequence[Part], inputs: Sequence[Value], owners: Mapping[str, str]
 ) -> RowParts:
-    """Return the row dependences of all parts.
+    """Return, for all parts, which rows of their inputs they read to compute their output rows.
 
     inputs: the graph inputs that are in memory before the first part runs.
     owners: name of the storage of each value, by value name.
 
-    Raises InternalError if a part reads a row of an accumulating storage other than the last.
+    Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
+    memory of one row, all but the last are overwritten.
     """
     values = {v.name: v for v in graph.variables()}
     read_first = [owners[v.name] for v in inputs]
@@ -48,19 +49,25 @@ def row_parts(
 
 
 def works_by_rows(part: Part) -> bool:
-    """Return whether the part can compute any interval of its output rows in one call."""
+    """Return whether one call of the part can compute any interval of its output rows."""
     return part.kernel.by_rows and _rows_are_boxes(part.output.type.shape)
 
 
 def _shares_one_slot(part: Part) -> bool:
-    """Return whether each output row of a part may overwrite the previous one in the same slot."""
+    """Return whether all output rows of a part can share the memory of one row.
+
+    This is the case if the part computes each row by adding to the previous one.
+    """
     return part.kernel.accumulates and works_by_rows(part)
 
 
 def _check_last_rows(storages: tuple[Storage, ...], row_parts: tuple[RowPart, ...]) -> None:
-    """Raise InternalError if a part reads a row of an accumulating storage other than the last.
+    """Check that no part reads an overwritten row.
 
-    Each row of such a storage overwrites the previous one.
+    If the rows of a storage share the memory of one row (`Storage.accumulates`), all but the last
+    are overwritten.
+
+    Raises InternalError if a part reads such a row.
     """
     for read in (read for part in row_parts for read in part.reads):
         storage = storages[read.storage]
@@ -72,7 +79,14 @@ def _check_last_rows(storages: tuple[Storage, ...], row_parts: tuple[RowPart, ..
 
 
 def _rows_are_boxes(shape: tuple[int, ...]) -> bool:
-    """Return whether every interval of rows is a box: axes before the row axis have extent one."""
+    """Return whether every interval of a tensor's rows is a box, that is, a hyper-rectangle.
+
+    The row axis is the third axis from the end, or the first one of two axes (`row_axis`).  Rows
+    are numbered along this axis and all axes before it.  An interval of rows may therefore begin in
+    one image and end in the next; it is then no box.  This is impossible if all axes before the row
+    axis have extent one.  Example: True for (1, H, W, C), False for (2, H, W, C).  A tensor with
+    fewer than two axes has a single row; the result is False.
+    """
     return len(shape) > 1 and prod(shape[: row_axis(len(shape))]) == 1
 
 
@@ -86,8 +100,8 @@ def _read_as_arrays(
 ) -> frozenset[str]:
     """Return the names of the storages that must be contiguous arrays.
 
-    These are the storages of operands of kernels that do not work by rows, and the storages that a
-    part accesses through an alias with a different number of rows.
+    These are the storages of operands of kernels that always compute all rows in one call, and the
+    storages that a part accesses through an alias with a different number of rows.
     """
     found: set[str] = set()
     for part in parts:
@@ -99,7 +113,7 @@ def _read_as_arrays(
 
 
 def _reader_counts(parts: Sequence[Part], owners: Mapping[str, str]) -> Counter[str]:
-    """Return the number of parts that read each storage, by name."""
+    """Return the number of parts that read each storage, by storage name."""
     return Counter(
         name for part in parts for name in {owners[v.name] for v in part.variable_inputs}
     )
@@ -107,7 +121,7 @@ def _reader_counts(parts: Sequence[Part], owners: Mapping[str, str]) -> Counter[
 
 @dataclass(frozen=True, slots=True)
 class _RowAnalysis:
-    """Derives the row dependences of single parts from data about the whole graph.
+    """Determines which input rows a single part reads, from data about the whole graph.
 
     A part is one node as a unit of scheduling, with its kernels.
 
@@ -115,7 +129,7 @@ class _RowAnalysis:
     values: all values that are not constants, by name.
     number: index of each storage, by name.
     contiguous: names of the storages that must be contiguous arrays.
-    readers: number of parts that read each storage, by name.
+    readers: number of parts that read each storage, by storage name.
     """
 
     owner: Mapping[str, str]
@@ -125,7 +139,7 @@ class _RowAnalysis:
     readers: Counter[str]
 
     def row_part(self, part: Part) -> RowPart:
-        """Return the row dependences of one part."""
+        """Return which input rows one part reads to compute its output rows."""
         rows = row_count(part.output.type.shape)
         steps = rows if works_by_rows(part) else 1
         read = dict.fromkeys(self.owner[v.name] for v in part.variable_inputs)
@@ -151,10 +165,10 @@ class _RowAnalysis:
         )
 
     def _may_share_slots(self, part: Part, name: str) -> bool:
-        """Return whether the output rows of a part may be stored in the slots of storage `name`.
+        """Return whether a part may store its output in the memory of its input storage `name`.
 
-        A contiguous output must take all slots of a contiguous storage, which requires that the
-        part is the only reader of that storage.
+        True for an output that need not be contiguous.  A contiguous output must take over a whole
+        contiguous storage, so the part must be the only reader of that storage.
         """
         written = self.owner[part.output.name]
         return written not in self.contiguous or (
@@ -163,10 +177,10 @@ class _RowAnalysis:
 
 
 def _may_overwrite_rows(part: Part, inputs: list[int], storage: Value) -> bool:
-    """Return whether each output row may overwrite the row with the same number of a storage.
+    """Return whether each output row r of a part may overwrite row r of the input `storage`.
 
-    Requires that output element i depends only on element i of the storage, for every input of the
-    part that is in the storage.
+    The operator must allow this for each input that is stored there: element i of the output
+    depends on no element of the input but element i.
     inputs: indices of these inputs.
     """
     allowed = part.in_place()
@@ -179,11 +193,13 @@ def _may_overwrite_rows(part: Part, inputs: list[int], storage: Value) -> bool:
 
 
 def _row_intervals(part: Part, k: int, storage: Value, steps: int) -> tuple[list[int], list[int]]:
-    """Return the interval of rows of `storage` that each call reads through input `k`.
+    """Return the intervals [first, end) of rows of `storage` that the calls of a part read.
 
-    The result is (first rows, end rows), with one entry per call; a call that reads nothing has the
-    entries (number of rows, 0).
+    k: index of the input through which the rows are read.
     steps: number of calls: one per output row, or 1 for a single call that computes all rows.
+
+    The result is (list of all first rows, list of all end rows), with one entry per call.  A call
+    that reads nothing has first = the number of rows and end = 0.
     """
     value = part.inputs[k]
     rows = row_count(storage.type.shape)
@@ -197,10 +213,9 @@ def _row_intervals(part: Part, k: int, storage: Value, steps: int) -> tuple[list
 
 
 def _windows(part: Part, k: int, steps: int) -> list[Region]:
-    """Return the window that each of `steps` calls reads: a region of input `k`.
+    """Return the region of input `k` that each call of a part reads.
 
-    steps: 1 for a single call that computes the whole output, else the number of output rows, each
-    of which one call computes.
+    steps: number of calls: one per output row, or 1 for a single call that computes all rows.
     """
     shape = part.output.type.shape
     whole = Region.whole(shape)
@@ -213,7 +228,8 @@ def _windows(part: Part, k: int, steps: int) -> list[Region]:
 def row_interval(region: Region, shape: tuple[int, ...]) -> tuple[int, int]:
     """Return the smallest interval [first, end) of rows that contains a region of a tensor.
 
-    shape: shape of the tensor; its axes up to the row axis are flattened into the row number.
+    shape: shape of the tensor.  Rows of a tensor of shape (N, H, W, C) are numbered n * H + h; a
+        tensor with fewer than two axes has a single row.
     """
     if len(shape) < 2:
         return 0, 1

@@ -1,8 +1,9 @@
 """Row dependences: which rows of its inputs a part reads to compute the rows of its output.
 
-A storage is an array of rows (`ir/op.py`, `row_axis`).  A part whose kernel works by rows computes
-any interval of them; any other part computes all rows in one call.  Two tables per input describe
-all that row scheduling needs.  When the first n rows of the output have been computed,
+A storage, the memory of a tensor, is an array of rows (`ir/op.py`, `row_axis`).  A part whose
+kernel works by rows computes any interval of rows in one call; any other part computes all rows in
+one call.  Two tables per input describe all that row scheduling needs.  When the first n rows of
+the output have been computed,
 
     needed[n]   the first `needed[n]` rows of the input have been required
     done[n]     the first `done[n]` rows of the input are not read again
@@ -27,9 +28,9 @@ Counts = npt.NDArray[np.int32]
 class Storage:
     """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
-    contiguous: the rows must be consecutive in memory, since some kernel accesses a plain array.
-    accumulates: the rows share one slot; each overwrites the previous one, and only the last one
-        is read.
+    contiguous: whether the rows must be consecutive in memory, since some kernel accesses an array.
+    accumulates: whether all rows share the memory of one row.  Then each row overwrites the
+        previous one, and only the last one is read.
     """
 
     name: str
@@ -40,12 +41,12 @@ class Storage:
 
     @property
     def slots(self) -> int:
-        """Number of row slots: one per row, or a single one for an accumulating storage."""
+        """Number of rows held at a time: all, or one if each row overwrites the previous one."""
         return 1 if self.accumulates else self.rows
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all row slots."""
+        """Size of the memory in bytes; that of one row if each row overwrites the previous one."""
         return self.slots * self.row_bytes
 
 
@@ -54,9 +55,9 @@ class RowRead:
     """The rows of one input storage that a part reads.
 
     storage: index of the storage in `RowParts.storages`.
-    needed[n]: how many of the first rows are required to compute the first n output rows.
-    done[n]: how many of the first rows are not read again after the first n output rows.
-    in_place: whether each output row may overwrite the row of the storage with the same number.
+    needed[n]: how many of the first input rows are required to compute the first n output rows.
+    done[n]: how many of the first input rows are not read again after the first n output rows.
+    in_place: whether each output row r may overwrite row r of the storage.
 
     Both tables have the shape (number of output rows + 1,).
     """
@@ -68,10 +69,11 @@ class RowRead:
 
     @property
     def advance(self) -> float:
-        """How far the input is read in advance of the output, as a fraction of the input.
+        """How far reading the input runs in advance of computing the output.
 
-        The fraction of the input rows that half of the output rows require, minus one half; 0 for a
-        part that reads its input in proportion to its output.
+        When half of the output rows have been computed: the fraction of the input rows required,
+        minus the fraction of the output rows computed.  0: both proceed in proportion; 0.5: half
+        of the output requires the whole input.
         """
         middle = (len(self.needed) + 1) // 2
         return self.needed[middle] / self.needed.max(initial=1) - middle / (len(self.needed) - 1)
@@ -79,12 +81,12 @@ class RowRead:
 
 @dataclass(frozen=True, slots=True)
 class RowPart:
-    """The row dependences of one part.
+    """Which rows a part reads and writes.
 
     written: index of the storage that the part writes.
     reads: one entry per input storage.
     whole: whether the part computes all output rows in one call.
-    accumulates: whether the part computes each output row from the previous one.
+    accumulates: whether the part computes each output row by adding to the previous one.
     scratch_bytes: scratch memory of the part's kernel that needs the least.
     """
 
@@ -97,8 +99,9 @@ class RowPart:
 
 @dataclass(frozen=True, eq=False)
 class RowParts:
-    """Row dependences of all parts of a graph.
+    """Which rows each part of a graph reads and writes.
 
+    storages: the memory of each tensor; aliases share one entry.
     row_parts: one entry per part, in the order of `Parts.parts`.
     inputs, outputs: indices of the storages of the network's inputs and outputs.
     """
@@ -117,16 +120,17 @@ class RowParts:
     def least_bytes(self) -> int:
         """Lower bound of the memory of any schedule, in bytes.
 
-        The maximum of: all inputs, all outputs, and for each part one output row together with the
-        input rows that it reads.
+        The maximum of three sizes: that of all inputs, that of all outputs, and the largest
+        `_row_bytes` of a part (an output row together with the input rows that it requires).
         """
         ends = (sum(self.storages[k].size_bytes for k in ks) for ks in (self.inputs, self.outputs))
         return max(*ends, *(self._row_bytes(part) for part in self.row_parts))
 
     def _row_bytes(self, part: RowPart) -> int:
-        """Return the maximum, over all output rows, of the bytes of the row and the rows it reads.
+        """Return the most bytes that must be live while a part computes one output row.
 
-        The output row is not counted if it may overwrite an input row.
+        For each output row, these are the input rows that must be in memory, and the output row
+        itself unless it may overwrite an input row.
         """
         written = self.storages[part.written]
         taken = np.zeros(written.rows, np.int64)
@@ -138,5 +142,8 @@ class RowParts:
 
 
 def rows_coincide(value: Value, storage: Value) -> bool:
-    """Return whether row r of a value is row r of its storage: both have equally many rows."""
+    """Return whether each row r of a value is row r of its storage.
+
+    This is the case if both have equally many rows.
+    """
     return row_count(value.type.shape) == row_count(storage.type.shape)

@@ -1,4 +1,4 @@
-"""Schedule: plans that cover the graph, in order.  Frontier: the schedules worth placing."""
+"""Schedule: the plans of all cascades, in order.  Frontier: the schedules worth placing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from penstock.scheduling.model.plan import Plan
 class Gaps:
     """Optimality gaps: how far memory may lie above the optimum, as a fraction of a lower bound.
 
-    order: gap of the execution order without stripes; partition: gap of the split into cascades.
-    0.0 means proven optimal.
+    0.0 means proved optimal; 0.05 means at most 5 % above the lower bound.
+    order: gap of the execution order, without stripes.
+    partition: gap of the split of the order into cascades.
     """
 
     order: float
@@ -29,10 +30,12 @@ class Gaps:
 class Schedule(Brief):
     """A sequence of plans, in execution order, that runs each part of a graph once.
 
-    memory: memory region of each storage.
+    parts: all parts of the graph (nodes with their kernels).
+    plans: one per cascade: its parts, stripes and cost.
+    memory: memory region of each tensor.
     copier: name of the copy engine; None if the target has none.
-    keep_inputs: whether the network's inputs must survive the run.
-    peak_bytes: live bytes at the peak, in the default memory region.
+    keep_inputs: whether the network's inputs must not be overwritten.
+    peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
     """
 
@@ -56,7 +59,7 @@ class Schedule(Brief):
 
     @property
     def steps(self) -> tuple[Part, ...]:
-        """Parts in execution order, each with the kernel that its plan selects."""
+        """Parts in execution order, each with only the kernel that its plan runs."""
         parts = self.parts.parts
         return tuple(
             plan.with_selected_kernel(k, parts[k]) for plan in self.plans for k in plan.parts
@@ -65,6 +68,9 @@ class Schedule(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Frontier(Brief):
-    """Schedules that may be Pareto-optimal in (memory, cycles), by increasing live bytes."""
+    """Schedules that may be Pareto-optimal in (memory, cycles), by increasing live bytes.
+
+    The placement of tensors determines the final memory and cycles of each schedule.
+    """
 
     schedules: tuple[Schedule, ...]

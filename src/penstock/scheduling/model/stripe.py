@@ -25,11 +25,13 @@ Extents = tuple[int, ...]
 class StripeConfig:
     """Stripes of a tensor.  Each field has one number per axis, in elements unless noted otherwise.
 
-    shape: elements of a stripe; extent: elements of the tensor; offset: start of the first stripe.
+    shape: elements of a stripe.
+    extent: elements of the tensor.
     strides: distance between stripes, possibly fractional (upsampling, channel blocks): stripe i
         starts at floor(offset + i * stride).
     order: position of the axis in the loop nest, 1 outermost; 0 for an axis without a loop.
     stripes: number of stripes along the axis, empty ones included.
+    offset: start of the first stripe.
     """
 
     shape: Extents
@@ -52,17 +54,19 @@ class StripeConfig:
             )
 
     def propagate(self, affine: Affine) -> StripeConfig:
-        """Return the stripes of an input, given those of the output.
+        """Return the stripes of an operator's input, given those of its output (`self`).
 
         affine: the map from output elements to the input elements that they read.
 
-        Shape and extent are those of the boxes read, rounded up.  Strides are scaled by the
-        coefficients and not rounded.  Order, stripes and offset are mapped as if every non-zero
-        coefficient were 1; then the constant terms are added to the offset.  An input axis that
-        depends on no striped output axis has one stripe.
+        The fields of the result:
+        shape, extent: the extents of the input boxes that are read, rounded up.
+        strides: multiplied by the coefficients of `affine`, not rounded.
+        order, stripes, offset: mapped as if every non-zero coefficient were 1; the offset of
+            `affine` is then added to `offset`.
+        An input axis that depends on no striped output axis has one stripe.
 
-        Since the offset is not scaled, it is inexact if several operators of a cascade have
-        padding; `Affine.apply` gives the exact position of a stripe.
+        `offset` is inexact if several operators of a cascade have padding, since it is not scaled.
+        `Affine.apply` gives the exact position of a stripe.
         """
         follow = _pattern(affine)
         stripes, offset = follow.linear(self.stripes), follow.linear(self.offset)
@@ -76,10 +80,10 @@ class StripeConfig:
         )
 
     def count_stripes(self, sliding_window: bool = False) -> dict[Extents, int]:
-        """Return the number of stripes of each shape.
+        """Return the number of stripes of each shape, by shape.
 
         Stripes are clipped to the tensor; empty stripes are not counted.
-        sliding_window: reduce each stripe to the elements that no previous stripe along an axis
+        sliding_window: along each axis, reduce a stripe to the elements that no previous stripe
             covers, as with rolling buffers.
         """
         counts: dict[Extents, int] = {(): 1}
@@ -143,10 +147,10 @@ class _AxisStripes:
         return min(max(0, first_at_bound), self.stripes)
 
     def runs(self, lower: int, upper: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, number of stripes) for each run of stripes with the same start.
+        """Yield (start, number of stripes) for each run of stripes that start at the same element.
 
-        Starts are in [lower, upper), in ascending order.
-        Several stripes start at the same element if the stride is less than 1.
+        Several stripes do so if the stride is less than 1.
+        lower, upper: only runs with a start in [lower, upper), in ascending order.
         """
         i, end = self.below(lower), self.below(upper)
         while i < end:
@@ -156,11 +160,7 @@ class _AxisStripes:
             i = following
 
     def sizes(self) -> Counter[int]:
-        """Return how many stripes of each size there are, after clipping them to the axis.
-
-        Stripes that lie inside the axis are counted at once; only those that extend across an end
-        of the axis are enumerated.
-        """
+        """Return how many stripes of each size there are, after clipping them to the axis."""
         counts: Counter[int] = Counter()
         first, last = sorted((0, self.extent - self.shape))
         counts[min(self.shape, self.extent)] = self.below(last + 1) - self.below(first)
@@ -170,11 +170,10 @@ class _AxisStripes:
         return _positive(counts)
 
     def new_sizes(self) -> Counter[int]:
-        """Return how many stripes of each size there are, counting only a stripe's new elements.
+        """Return how many stripes there are by number of new elements.
 
-        New elements are those inside the axis that no previous stripe covers.  There are three
-        kinds of stripes that have any: the first stripe that reaches into the axis, the following
-        ones that end inside the axis, and the first one after these.
+        New elements of a stripe are those inside the axis that no previous stripe covers.  Stripes
+        without new elements are not counted.
         """
         counts: Counter[int] = Counter()
         first = self.below(1 - self.shape)
@@ -191,10 +190,11 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Add stripes first + 1 to last to `counts`: number of stripes by number of new elements.
+        """Add stripes first + 1 to last to `counts`.
 
-        New elements are those that no previous stripe covers.  Their number is the step from
-        the start of the previous stripe (the stride rounded down or up), but at most `shape`.
+        counts[n]: number of stripes with n new elements, which no previous stripe covers.  The new
+            elements of a stripe are as many as its distance from the previous stripe (the stride
+            rounded down or up), but at most `shape`.
         """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step
@@ -203,14 +203,14 @@ class _AxisStripes:
 
 
 def _positive(counts: Counter[int]) -> Counter[int]:
-    """Return the entries of `counts`, numbers of stripes by size, with positive size and number."""
+    """Return the entries of `counts` whose stripe size (key) and count (value) are positive."""
     return Counter({size: count for size, count in counts.items() if size > 0 and count > 0})
 
 
 def _pattern(affine: Affine) -> Affine:
-    """Return the pattern of an affine map: the map with 1 for every non-zero coefficient.
+    """Return an affine map with 1 in place of every non-zero coefficient.
 
-    The last column of the matrix becomes 0; `offset` is unchanged.
+    The constants in the last column of the matrix become 0; `offset` is unchanged.
     """
     rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
     return Affine(rows, affine.offset)

@@ -2,10 +2,10 @@
 
     file order -> pieces -> heuristic orders -> best-first search -> beam search, if that gave up
 
-The file order is that of the steps in the problem.  The problem is divided into pieces after steps
-that have the same position in every order.  The peak of an order is the maximum over its pieces, so
-a piece is searched only if its peak exceeds those of the pieces searched before and the proven
-bound.  The searches are bounded by counted states, never by time.
+The file order is that of the steps in the problem.  A step that has the same position in every
+order ends a piece: a part of the problem that is searched separately.  The peak of an order is the
+maximum over its pieces.  So a piece is searched only if its peak exceeds the proven bound and the
+peaks of the pieces searched before.  The searches are bounded by counted states, never by time.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ BEAM_WIDTH = 16
 class OrderOptions:
     """Budgets of the search, and the reductions of the search space that it uses.
 
-    max_states: maximum number of states of the best-first searches of all pieces together; a piece
-        is a part of the problem that is searched separately.
-    beam_width: width of the beam search after an unfinished best-first search; 0 disables it.
-    tricks: the reductions to use.
+    max_states: maximum number of states of all best-first searches together.  There is one search
+        for each part of the problem that can be ordered separately.
+    beam_width: number of states that a beam search keeps for each number of completed steps.  A
+        beam search follows an unfinished best-first search; 0 disables it.
+    tricks: which reductions to use.
     """
 
     max_states: int = 20_000
@@ -38,9 +39,11 @@ class OrderOptions:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An execution order, as indices of the problem's steps.
+    """An execution order, with its peak memory and a proven lower bound of the peak.
 
-    bound_bytes: proven lower bound of the peak of any order.
+    order: indices of the problem's steps.
+    peak_bytes: live bytes at the peak.
+    bound_bytes: proven lower bound of the peak of any order; 0 if none has been computed.
     file_peak_bytes: peak of the order in which the problem lists the steps.
     states: number of states searched, a measure of work.
     """
@@ -66,9 +69,10 @@ class Order:
 
 
 def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Order:
-    """Return the order of least peak that the search finds.
+    """Return the order of least peak memory that the search finds.
 
-    It is the order of the problem if the search finds none with a lower peak.
+    The result is the order in which the problem lists the steps if none with a lower peak is found.
+    options: None stands for the default options.
     """
     options = options or OrderOptions()
     table = step_table(problem)
@@ -88,7 +92,7 @@ def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Or
 def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
     """Return the order that a heuristic determines; no lower bound of the peak is computed.
 
-    Its `bound_bytes` is therefore 0.
+    So the `bound_bytes` of the result is 0.
     """
     table = step_table(problem)
     order = heuristic_order(table, heuristic)
@@ -100,8 +104,9 @@ def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
 def pieces(table: StepTable, split: bool = True) -> list[Piece]:
     """Divide a problem into pieces that run one after the other; return them in execution order.
 
-    Each piece but the last ends with a step that is an ancestor or descendant of all other steps.
-    split: whether to split the problem; otherwise all steps are one piece.
+    Each piece but the last ends with a step that has the same position in every order: it is an
+    ancestor or a descendant of every other step.
+    split: False: all steps are one piece.
     """
     count = len(table.rows)
     ends = {table.everything}
@@ -123,10 +128,10 @@ def _some_order(table: StepTable, done: int, end: int) -> list[int]:
 
 @dataclass(slots=True)
 class _PieceOrder:
-    """The steps of a piece (a subproblem) in two orders, with their peaks in bytes.
+    """The steps of a piece (a part of the problem that is searched separately) in two orders.
 
-    file_order, file_peak: the order in which the problem lists the steps.
-    order, peak: the best order found so far.
+    file_order, file_peak: the order in which the problem lists the steps, and its peak in bytes.
+    order, peak: the best order found so far, and its peak in bytes.
     """
 
     piece: Piece
@@ -139,6 +144,7 @@ class _PieceOrder:
     def of(table: StepTable, piece: Piece, ranks: list[dict[int, int]]) -> _PieceOrder:
         """Return a piece with its steps in the problem's order and in the best known order.
 
+        A piece is a part of the problem that is searched separately.
         ranks: for each known order, a map from step to position; the problem's order comes first.
         """
         steps = tuple(bits(piece.goal & ~piece.done))
@@ -148,7 +154,12 @@ class _PieceOrder:
         return _PieceOrder(piece, inside[0], peaks[0], inside[best], peaks[best])
 
     def order_within(self, peak: int) -> tuple[int, ...]:
-        """Return the problem's order if its peak is at most `peak`, else the best order found."""
+        """Return the file order if its peak is at most `peak` bytes, else the order found.
+
+        The file order is that in which the problem lists the steps.  The order found is that of
+        least peak memory among those examined.  Its peak is not compared with `peak`; it is no
+        larger if `peak` is `_Run.reached` after all pieces were searched.
+        """
         return self.file_order if self.file_peak <= peak else self.order
 
 
@@ -156,6 +167,7 @@ class _PieceOrder:
 class _Run:
     """The state of the search for better orders of the pieces, which are searched in turn.
 
+    A piece is a part of the problem that can be ordered separately.
     bound: proven lower bound, in bytes, of the peak over all pieces.
     reached: largest peak, in bytes, of the pieces passed to `improve` so far.
     states: number of states searched so far.
@@ -168,10 +180,11 @@ class _Run:
     states: int = 0
 
     def improve(self, part: _PieceOrder) -> None:
-        """Search for a better order of the piece `part` if that may lower the peak over all pieces.
+        """Search for a better order of the piece `part` if that may lower the overall peak.
 
-        A piece whose peak is at most `bound` or at most `reached` is not searched: the peak over
-        all pieces is at least as large anyway.
+        A piece is a part of the problem that is searched separately.  It is not searched if its
+        peak is at most `bound`, a lower bound for all orders, or at most `reached`, the largest
+        peak of the pieces passed before.
         """
         if part.peak > max(self.bound, self.reached):
             search = StepSearch(self.table, part.piece, self.options.tricks)
@@ -186,9 +199,10 @@ class _Run:
         self.reached = max(self.reached, part.peak)
 
     def _beam(self, part: _PieceOrder, search: StepSearch) -> None:
-        """Lower the peak of the piece `part` by beam searches, each with a limit of the peak.
+        """Lower the peak of the piece `part` by a series of beam searches.
 
-        The limit is bisected between the proven bound and the lowest peak found so far.
+        Each one looks for an order with at most a given peak.  This limit is bisected between the
+        proven bound and the lowest peak found so far.
         """
         failed = self.bound - 1
         while self.options.beam_width and part.peak - failed > 1:

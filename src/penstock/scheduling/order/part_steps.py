@@ -13,9 +13,10 @@ from penstock.scheduling.order.steps import OrderProblem, OrderStep
 
 
 def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
-    """Return the order problem whose steps are the parts (nodes that run as a unit).
+    """Return the problem of ordering parts (nodes that run as a unit) for least peak memory.
 
-    Its tensors are the storages: the memory of a tensor and its aliases.  Each step writes one.
+    Each part is a step.  The tensors of the problem are the storages: a storage is the memory of a
+    tensor and its aliases.  Each step writes one.
     keep_inputs: whether the network's inputs must survive the run.
     """
     storages = parts.owners
@@ -39,10 +40,10 @@ def _step(part: Part, storages: Mapping[str, str]) -> OrderStep:
 
 
 def _may_overwrite(part: Part, storage: str, storages: Mapping[str, str]) -> bool:
-    """Return whether the part may write its output over `storage`, the memory of a tensor it reads.
+    """Return whether a part may write its output over `storage`, the memory of an input tensor.
 
-    Requires that output element i depends only on element i of the storage, for every input of the
-    part that is in the storage.
+    This requires, for each input of the part in this memory, that output element i depends only on
+    element i of the input.
     storages: name of the storage of each value, by value name.
     """
     allowed = part.in_place()

@@ -25,7 +25,10 @@ class Heuristic(Enum):
 
 
 def heuristic_order(table: StepTable, heuristic: Heuristic) -> tuple[int, ...]:
-    """Return the indices of all steps in the topological order that a heuristic determines."""
+    """Return the indices of all steps in the topological order that a heuristic determines.
+
+    table: the dependences and the memory of the steps.
+    """
     graph = table.graph
     match heuristic:
         case Heuristic.FILE:

@@ -1,15 +1,17 @@
 """StepSearch: best-first search for the order of least peak memory between two states.
 
-States are expanded in order of the least peak by which they are reached.  So the first path to the
-goal is optimal, and at any time the peak of the next state to expand is a proven lower bound.
+A state is a set of completed steps.  States are expanded in ascending order of the least peak with
+which they are reached.  So the first path to the goal is optimal, and at any time the peak of the
+next state to expand is a proven lower bound.
 
 *Free steps.*  A ready step is free if it does not exceed the peak of the state and leaves no more
 live bytes than before.  It may run at once: in any completion of the state, moving the step to the
-front does not increase the live bytes during any other step.  The tensors that it frees would be
-freed later otherwise, the tensors that it writes would be written anyway, and what other steps can
-share or free only grows with the set of completed steps.  *Free chains* extend this to sequences in
-which each step reads from the previous one, up to the first point with no more live bytes than at
-the start.
+front does not increase the live bytes during any other step.  There are three reasons: the tensors
+that it frees would be freed later otherwise; the tensors that it writes would be written anyway;
+what other steps can share or free only grows with the set of completed steps.
+
+*Free chains* extend this to sequences of steps, each of which reads from the previous one.  A chain
+ends at the first point with no more live bytes than at its start.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from penstock.scheduling.order.step_table import StepTable, bits
 class OrderTricks:
     """Reductions of the search space.  None of them changes a result found within the budget.
 
-    split: search pieces separately; steps that have the same position in every order delimit them.
+    split: divide the problem after the steps that have the same position in every order, and search
+        each piece separately.
     floor: treat all peaks below the proven lower bound as equal to it.
     ceiling: drop states whose peak is no lower than that of the best heuristic order.
-    free_steps, free_chains: run a ready step, or a chain of steps that read from each other, at
-        once if it leaves no more live bytes than before and does not raise the peak.
+    free_steps: run a ready step at once if it leaves no more live bytes than before and does not
+        raise the peak.
+    free_chains: the same for a chain of steps, each of which reads from the previous one.
     merge: keep only the best order for each set of completed steps.
     """
 
@@ -44,9 +48,11 @@ class OrderTricks:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A subproblem: run the steps of `goal` that are not in `done`, from the state `done`.
+    """A part of an order problem: from the state `done`, run the steps of `goal` that remain.
 
-    done, goal: bit masks of steps; live_bytes: live bytes in the state `done`.
+    done: mask of the steps that are completed before.
+    live_bytes: live bytes in the state `done`.
+    goal: mask of the steps that are completed afterwards; contains `done`.
     """
 
     done: int
@@ -56,12 +62,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a search.
+    """The result of a best-first search for the order of least peak memory.
 
-    order: the best order found with a peak below the ceiling given to the search, or None.
+    order: the optimal order, as indices of steps; None if the search did not finish, or if every
+        order has a peak at or above the ceiling, an upper limit given to the search.
     bound_bytes: proven lower bound of the peak.
-    finished: whether the search was completed.  If so, `order` is optimal, or None if every order
-        has a peak at or above the ceiling.
+    finished: whether the search ended within its budget.
     states: number of states reached so far, a measure of work.
     """
 
@@ -90,7 +96,7 @@ class _State:
     ready: int
 
     def order(self) -> tuple[int, ...]:
-        """Return the steps from the start to this state."""
+        """Return the indices of the steps from the start to this state."""
         parts: list[tuple[int, ...]] = []
         state: _State | None = self
         while state is not None:
@@ -100,7 +106,7 @@ class _State:
 
 
 class StepSearch:
-    """Search for the order of the steps of one piece that has the least peak memory.
+    """Search for the order of least peak memory for one piece: a part of the problem.
 
     The states are sets of completed steps.
     """
@@ -110,9 +116,9 @@ class StepSearch:
         self.states = 0
 
     def best_first(self, floor_bytes: int, ceiling_bytes: int, max_states: int) -> Finding:
-        """Search for the order of least peak.
+        """Search for the order of least peak memory for one piece of a problem.
 
-        floor_bytes: proven lower bound of the peak of the whole problem, of which this is a piece.
+        floor_bytes: proven lower bound of the peak of the whole problem.
         ceiling_bytes: peak of a known order; only orders with a lower peak are found.
         max_states: budget; a state is counted whenever it is reached with a lower peak than before.
         """
@@ -140,7 +146,7 @@ class StepSearch:
         return Finding(None, ceiling_bytes, True, self.states)
 
     def beam(self, limit_bytes: int, width: int) -> tuple[int, ...] | None:
-        """Return some order with a peak of at most `limit_bytes`, found by beam search.
+        """Search for any order with a peak of at most `limit_bytes`, by beam search.
 
         width: number of states kept for each number of completed steps.
 
@@ -168,10 +174,10 @@ class StepSearch:
         return self._after_free_steps(None, (), piece.done, piece.live_bytes, peak, ready)
 
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
-        """Yield the successors of `state` that are reached with a peak of at most `limit`.
+        """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
-        tried: for each set of completed steps, the lowest peak with which it was yielded so far;
-            updated.  A set is not yielded again unless its peak is lower.
+        tried: for each mask of completed steps, the lowest peak in bytes with which it was yielded
+            so far; updated.  A successor is omitted if its peak is not below that.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)
@@ -195,11 +201,13 @@ class StepSearch:
         peak: int,
         ready: int,
     ) -> _State:
-        """Run free steps and chains while there are any, and return the state after them.
+        """Run free steps and chains of steps while there are any, and return the state after them.
 
         A free step or chain leaves no more live bytes than before and does not raise the peak.
-        parent, steps: the previous state, and the steps run since.
-        done, live, peak, ready: the state after `steps`.
+        parent: the previous state; None at the start.
+        steps: indices of the steps run since that state.
+        done, live, peak, ready: the situation after `steps`: mask of the completed steps, live
+            bytes, live bytes at the peak so far, mask of the ready steps.
         """
         path = list(steps)
         while free := self._free_steps(done, live, peak, ready):
@@ -214,9 +222,9 @@ class StepSearch:
         """Return a ready step, or a chain that begins with one, that is optimal to run at once.
 
         In a chain, each step reads from the previous one.  The step or chain leaves no more live
-        bytes than before.  An empty list if there is none.
-        limit: maximum live bytes while a step runs.
+        bytes than before.  The list is empty if there is none.
         done, live, ready: mask of the completed steps, live bytes, mask of the ready steps.
+        limit: maximum live bytes while a step runs.
         """
         if not (self.tricks.free_steps or self.tricks.free_chains):
             return []
@@ -236,8 +244,9 @@ class StepSearch:
     def _free_chain(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
         """Return a chain that starts with `step` and ends with at most `live` live bytes.
 
-        Each step of a chain reads from the previous one.  An empty list if no chain is found.
-        done: mask of the steps completed before `step`; live, after: live bytes before, after it.
+        Each step of a chain reads from the previous one.  The list is empty if no chain is found.
+        done: mask of the steps completed before `step`.
+        live, after: live bytes before `step`, and after it.
         limit: maximum live bytes while a step runs.
         """
         chain = [step]

@@ -15,7 +15,7 @@ from penstock.scheduling.order.steps import OrderProblem, dependence_graph, shar
 
 @dataclass(frozen=True, slots=True)
 class StepRead:
-    """A tensor that a step reads, and whose memory is free after its last reader.
+    """A tensor that one step reads and that is dead after its last reader.
 
     others: mask of the other steps that read the tensor.
     """
@@ -26,7 +26,7 @@ class StepRead:
 
 @dataclass(frozen=True, slots=True)
 class InPlacePair:
-    """A tensor that a step reads and one that it writes, where it may overwrite the former.
+    """Two tensors of a step: its output `written` may overwrite its input `read`.
 
     They share memory while the step runs if all other readers of `read` have run.
     others: mask of these readers.
@@ -46,11 +46,12 @@ class StepRow:
 
     before: mask of the steps that write the tensors that it reads.
     after: indices of the steps that read the tensors that it writes.
-    ancestors, descendants: masks of all steps that must run before it, or after it.
+    ancestors, descendants: masks of all steps that must run before it, and of those after it.
     added_bytes: bytes of all tensors that it writes, plus its scratch memory.
-    lasting_bytes: bytes of the written tensors that are read later or are outputs.
+    lasting_bytes: bytes of the tensors that it writes and that are live after it: other steps read
+        them, or they are network outputs.
     reads: the tensors that it reads, without those that are kept to the end of the run.
-    pairs: the tensors that it may read and write in place.
+    pairs: pairs of an input and an output that may share memory.
     must_bytes: lower bound, over all orders, of the live bytes while it runs.
     """
 
@@ -79,7 +80,7 @@ class StepTable:
 
     @property
     def everything(self) -> int:
-        """The state in which all steps have run, as a mask of steps."""
+        """The mask of all steps."""
         return (1 << len(self.rows)) - 1
 
     def run(self, done: int, live_bytes: int, step: int) -> tuple[int, int]:
@@ -144,7 +145,7 @@ def bit_mask(steps: Iterable[int]) -> int:
 
 
 def step_table(problem: OrderProblem) -> StepTable:
-    """Return the dependences and the memory of the steps of an order problem."""
+    """Compute the dependences and the memory of each step of an order problem."""
     graph = dependence_graph(problem)
     sizes = dict(problem.sizes)
     read_by = {name: 0 for name in sizes}
@@ -158,9 +159,10 @@ def step_table(problem: OrderProblem) -> StepTable:
 
 
 class _Reachability:
-    """For each step, masks of the steps and tensors on paths before and after it.
+    """For each step: the steps before and after it in every order, and their tensors.
 
-    They are computed once, for the rows of all steps.
+    Both are masks, computed once for the rows of all steps.  The tensors are those that the earlier
+    steps write and those that the later steps read.
     """
 
     def __init__(
@@ -195,7 +197,7 @@ class _Reachability:
                 self.wanted[i] |= self.wanted[j] | self.reads[j]
 
     def row(self, i: int) -> StepRow:
-        """Return the dependences and the memory of step i."""
+        """Compute the dependences and the memory of step i."""
         step, sizes = self.problem.steps[i], self.sizes
         writes = tuple(dict.fromkeys(step.writes))
         lasting = [n for n in writes if self.read_by[n] or n in self.kept]
@@ -220,9 +222,9 @@ class _Reachability:
     def _must(self, i: int, pairs: list[InPlacePair]) -> int:
         """Return a lower bound, over all orders, of the live bytes while step i runs.
 
-        It counts the tensors that step i uses, and those written by an ancestor and read by a
-        descendant.
-        pairs: the in-place pairs of step i.
+        It counts the tensors that step i reads or writes, and those that must be live across it:
+        written before it, and read after it or kept to the end.
+        pairs: the pairs of an input and an output of step i that may share memory.
         """
         must = self.written[i] & (self.wanted[i] | self.kept_mask) | self.reads[i] | self.writes[i]
         possible = (p for p in pairs if not p.others & self.descendants[i])

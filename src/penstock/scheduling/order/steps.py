@@ -28,7 +28,8 @@ class OrderStep:
     """A step that reads and writes tensors, given by name.
 
     scratch_bytes: memory that is live only while the step runs.
-    in_place: (read, written) pairs of tensors that may share memory.
+    in_place: (read, written) pairs of tensors; `written` may overwrite `read`, so the two may share
+        memory.
     """
 
     name: str
@@ -40,10 +41,10 @@ class OrderStep:
 
 @dataclass(frozen=True, slots=True)
 class OrderProblem:
-    """Steps with the sizes of their tensors, and the network's inputs and outputs.
+    """Steps that are to be ordered for least peak memory, with the sizes of their tensors.
 
-    sizes: (tensor, bytes) pairs.
-    inputs, outputs: names of tensors.
+    sizes: (tensor name, bytes) pairs.
+    inputs, outputs: names of the network's input and output tensors.
     keep_inputs: whether the inputs must survive the run.
 
     Every tensor is an input or written by exactly one step.  Tensors that need no memory, such as

@@ -1,10 +1,9 @@
 """Prefetches by accelerators: constants that an accelerator copies during its own calls.
 
-A kernel may read its constants from a prefetched copy (`Part.prefetching`).  The accelerator copies
-them to the memory of tensors while it computes the first call of the part's cascade or, for an
-early copy, of the previous cascade.  A part that runs in many calls then reads its constants from
-slow memory only once.  The copy occupies memory from the cascade in which it starts to the end of
-the part's cascade.
+A kernel may read its constants from a prefetched copy (`Part.prefetching`).  A part that runs in
+many calls then reads its constants from slow memory only once.  The accelerator makes the copy
+during the first call of a cascade: the part's own cascade or, for an early copy, the one before it.
+The copy occupies memory from the start of that cascade to the end of the part's cascade.
 
 The selection for a schedule is greedy: candidates are added in descending order of the cycles that
 they save, if the live bytes stay within a limit and the number of copies within `MOST_PREFETCHES`.
@@ -34,7 +33,7 @@ few memory areas at a time."""
 class PrefetchCandidate:
     """A prefetch that a part of a cascade could use.
 
-    part: index of the part.
+    part: index of the part in `Parts.parts`.
     prefetch: the bytes copied, and the commands for the copy.
     start: the cascade in which the copy starts.
     saved_cycles: cycles by which the part's calls become faster; stalls are not subtracted.
@@ -47,14 +46,14 @@ class PrefetchCandidate:
 
     @property
     def early(self) -> bool:
-        """Whether the copy starts in the previous cascade."""
+        """Whether the copy starts one cascade before the cascade that reads it."""
         return self.start is PrefetchStart.PREVIOUS_CASCADE
 
     def net_cycles(self, previous_call_cycles: float) -> float:
-        """Return the net saving: the cycles saved, minus those of the copy that no call hides.
+        """Return an estimate of the net saving: `saved_cycles` minus the stall due to the copy.
 
-        An early copy overlaps with the first call of the previous cascade; for any other copy, no
-        overlap is assumed.
+        An early copy stalls only for the cycles by which it outlasts the first call of the previous
+        cascade.  Any other copy is assumed to stall for its whole duration.
         previous_call_cycles: cycles of the first call of the previous cascade.
         """
         hidden = max(0.0, previous_call_cycles) if self.early else 0.0
@@ -63,9 +62,10 @@ class PrefetchCandidate:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchedSchedule:
-    """A schedule with prefetches.
+    """A schedule with prefetches by accelerators, and its estimated cycles.
 
-    cycles: estimated cycles of the schedule; the costs in `schedule` do not include the prefetches.
+    schedule: its costs do not include these prefetches.
+    cycles: the estimate that includes them.
     """
 
     schedule: Schedule
@@ -74,9 +74,10 @@ class PrefetchedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchCandidates:
-    """Finds the prefetches that cascades could use.
+    """Finds the prefetches by accelerators that cascades could use.
 
     Results are memoised, since the schedules of a frontier have most of their cascades in common.
+    accounting: computes the cycles of calls.
     _known: candidates of a plan, by (plan, memory assignment, engine of the first call of the
         previous cascade).
     """
@@ -91,7 +92,7 @@ class PrefetchCandidates:
     def candidates(
         self, schedule: Schedule, cascades: Sequence[ExpandedCascade]
     ) -> Iterator[tuple[int, PrefetchCandidate]]:
-        """Yield (index of the cascade, candidate) for the candidates of all cascades."""
+        """Yield the candidates of all cascades, as pairs (index of the cascade, candidate)."""
         previous: str | None = None  # engine of the previous cascade's first call
         for c, cascade in enumerate(cascades):
             key = cascade.plan, schedule.memory, previous
@@ -135,9 +136,10 @@ class PrefetchCandidates:
 def with_accelerator_prefetches(
     schedule: Schedule, candidates: PrefetchCandidates, limits: Iterable[float]
 ) -> Iterator[PrefetchedSchedule]:
-    """Yield the schedule with prefetches by accelerators, once for each limit of live bytes.
+    """Yield one schedule per limit of live bytes: `schedule` with prefetches within the limit.
 
     schedule: a schedule with costs and without prefetches by accelerators.
+    candidates: finds the prefetches to select from.
     limits: values for the maximum of the live bytes in the default memory region.
     """
     expanded = ExpandedSchedule(schedule)
@@ -180,10 +182,10 @@ class _Selection:
         self.saved_cycles = 0
 
     def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
-        """Add a candidate to the cascade with index `c` if it saves cycles within the limits.
+        """Add a candidate to the cascade with index `c` if it saves cycles and limits permit it.
 
-        The live bytes must stay within the limit of this selection.  A part has at most one
-        prefetch, and a cascade at most `MOST_PREFETCHES` that start in the same cascade.
+        The candidate must not raise the live bytes above the limit of this selection.  A part has
+        at most one prefetch.  At most `MOST_PREFETCHES` copies for a cascade have the same start.
         """
         plan = self.plans[c]
         selected = plan.accelerator_prefetches
@@ -215,12 +217,15 @@ class _Selection:
             self._stalls[k] = cycles
 
     def _stall(self, c: int) -> int:
-        """Return the stall cycles that prefetches add to the first call of cascade number `c`."""
+        """Return the stall cycles that prefetches add to the first call of a cascade.
+
+        c: index of the cascade.
+        """
         following = self.plans[c + 1] if c + 1 < len(self.plans) else None
         return self._accounting.stall_cycles(self._cascades[c], self.plans[c], following)
 
     def _scratch_bytes(self, plan: Plan, extended: Plan) -> int:
-        """Return the scratch bytes for `extended`, which is `plan` with one more prefetch.
+        """Return the scratch bytes that `extended`, which is `plan` with one more prefetch, needs.
 
         Parts without prefetches keep the kernels that they run in `plan`.
         """
@@ -238,7 +243,10 @@ def _ticks(cascade: ExpandedCascade) -> slice:
 
 
 def _stripes(cascade: ExpandedCascade, k: int) -> list[int]:
-    """Return the number of output rows of each call of the part with index `k`."""
+    """Return the number of output rows of each call of a part in a cascade.
+
+    k: index of the part in `Parts.parts`.
+    """
     position = cascade.lower + cascade.plan.parts.index(k)
     mine = cascade.calls[cascade.calls[:, 0] == position]
     return (mine[:, 2] - mine[:, 1]).tolist()

@@ -1,8 +1,10 @@
 """Double buffering: prefetches by the copy engine that overlap with the previous cascade.
 
-An early prefetch is a copy that starts in the previous cascade.  It saves the additional time of
-reading the constant from slow memory in every call or, if the cascade prefetches the constant
-itself, the stall of that copy.
+A prefetch is called early if its copy starts in the previous cascade.  The time that it saves is
+
+- the stall of the copy, if the cascade has so far prefetched the constant at its own start;
+- else the additional time of reading the constant from slow memory in every call, minus the setup
+  time of the copy engine.
 
 The selection is greedy.  In each cascade, constants are prefetched in descending order of the time
 saved, if the target region has room for the copy during both cascades and the copy ends before the
@@ -36,9 +38,9 @@ FILLS = (FILL, 0.7, 0.5)
 def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: float) -> Schedule:
     """Return a schedule with more copies of constants that start in the previous cascade.
 
-    Each constant is copied to a memory region for tensors other than the default one.
+    The copies are made to all memory regions for tensors except the default one.
     schedule: a schedule with costs; the costs of the result are not updated.
-    fill: maximum share of a memory region that live bytes may occupy.
+    fill: maximum share of a memory region that live bytes may occupy, in (0, 1].
     """
     for memory in memories.tensors[1:]:
         room = _Room(schedule, memories, memory, fill)
@@ -60,9 +62,9 @@ def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: floa
 
 @dataclass(frozen=True, slots=True)
 class _Saving:
-    """A constant of a cascade, and the time that an early prefetch of it saves.
+    """The time that a cascade saves if a constant is copied during the previous cascade.
 
-    time: in fractions of a cycle, `FINE` per cycle.
+    time: in units of 1/`FINE` cycle.
     """
 
     constant: Value
@@ -70,10 +72,10 @@ class _Saving:
 
 
 class _Room:
-    """The room left in a memory region for copies of constants.
+    """Selects the constants to copy to one memory region during the previous cascade.
 
-    Selects the constants to copy there during the previous cascade.  Records the live ranges of all
-    buffers in the region, so that the copies fit.
+    Records the live ranges of all buffers in the region, so that the copies fit.
+    memory: the region.
     fill: maximum share of the region that live bytes may occupy.
     """
 
@@ -92,7 +94,8 @@ class _Room:
 
         before: the previous cascade.
         cycles: cycles of the previous cascade, during which copies can run.
-        late: names of the constants that the cascade itself prefetches to this region.
+        late: names of the constants that `cascade` has so far prefetched to this region at its own
+            start.
         """
         found: list[Prefetch] = []
         memory, start = self._schedule.memory, PrefetchStart.PREVIOUS_CASCADE
@@ -110,11 +113,10 @@ class _Room:
         return tuple(found)
 
     def _savings(self, cascade: ExpandedCascade, late: set[str]) -> Iterator[_Saving]:
-        """Yield the constants for which an early prefetch may be added, and the time that it saves.
+        """Yield the constants that may be copied one cascade earlier, with the time this saves.
 
-        An early prefetch is a copy that starts in the previous cascade.
-        late: names of the constants that the cascade itself prefetches to this region; constants
-            with any other prefetch are excluded.
+        late: names of the constants that the cascade has so far prefetched to this region at its
+            own start; constants with any other prefetch are excluded.
         """
         copier = self._memories.copier
         assert copier is not None

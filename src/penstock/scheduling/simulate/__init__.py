@@ -1,1 +1,1 @@
-"""Simulation of schedules without data: calls, live ranges, peak memory, traffic and cost."""
+"""Simulation of schedules without data: calls, live ranges, peak memory, bytes moved and cost."""

@@ -1,6 +1,7 @@
-"""Cost accounting: the exact cost of each part of an expanded schedule.
+"""Cost accounting: the cost of each part of a schedule, computed call by call.
 
-Bytes moved are counted as the reference machine counts them.
+The bytes read and written are those that the reference machine, the interpreter of compiled
+programs, counts as well.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 class CallTraffic:
     """Work and memory traffic of one kernel call.
 
-    macs: nominal multiply-accumulates.
+    macs: multiply-accumulates, including those that the kernel skips.
     read_bytes: bytes read from each input, constants included.
-    previous_row_bytes: bytes read from the previous output row; 0 unless the kernel accumulates.
+    previous_row_bytes: bytes read from the previous output row, if the kernel adds to that row; 0
+        for other kernels.
+    written_bytes: bytes written to the output.
     """
 
     macs: int
@@ -53,6 +56,7 @@ class KernelVariant:
 class PartCalls:
     """All calls of one part, with everything that determines their cost.
 
+    variant: the part and the kernel that it runs.
     stripes: the interval [first, end) of output rows of each call.
     inputs, output: names of the memory regions of the inputs and of the output.
     """
@@ -69,7 +73,8 @@ class FirstCall:
 
     variant: the kernel that the call runs.
     rows: number of output rows that the call computes.
-    own, early: prefetches during the call, for its own cascade and for the next one.
+    own: prefetches that run during the call and serve its own cascade.
+    early: prefetches that run during the call and serve the next cascade.
     """
 
     variant: KernelVariant
@@ -80,9 +85,12 @@ class FirstCall:
 
 @dataclass(frozen=True, slots=True)
 class CostAccounting:
-    """Computes the costs of the plans of schedules of a graph.
+    """Computes the costs of plans, for the schedules of one graph.
 
     Results are memoised, since the schedules of a frontier have most of their cascades in common.
+    parts: the graph, split into parts (nodes with their kernels).
+    model: estimates the cycles of calls.
+    memories: determines access times and copy times.
     _traffic: traffic of a call, by (index of the part, first output row, end row).
     """
 
@@ -134,7 +142,9 @@ class CostAccounting:
     def with_prefetch_costs(
         self, cascades: Sequence[ExpandedCascade], plans: Sequence[Plan]
     ) -> tuple[Plan, ...]:
-        """Return the plans of consecutive cascades with the costs of their prefetches.
+        """Return the plans with the costs of their prefetches (`Plan.copying` and `Plan.waiting`).
+
+        cascades, plans: consecutive cascades and their plans.
 
         A copy engine's early prefetch overlaps with the whole previous cascade, an accelerator's
         with the first call of the previous cascade.
@@ -155,12 +165,9 @@ class CostAccounting:
     ) -> int:
         """Return the stall cycles that accelerator prefetches add to a cascade's first call.
 
-        An early prefetch runs during the first call of the cascade before its own, any other one
-        during the first call of its own cascade.  So this call has the prefetches of `plan` that
-        are not early, and the early ones of `following`.
-
-        plan: the plan of the cascade.
-        following: the plan of the next cascade; None: disregard early prefetches.
+        plan: the plan of the cascade; its prefetches that are not early run during this call.
+        following: the plan of the next cascade; its early prefetches run during this call as well.
+            None: disregard early prefetches.
         """
         own = tuple(c.prefetch for p, c in plan.accelerator_prefetches if not p.early)
         early = (
@@ -182,9 +189,9 @@ class CostAccounting:
     def _stall_of_call(self, part: Part, call: FirstCall) -> int:
         """Return the cycles that prefetches add to a call.
 
-        `Kernel.filled` determines them if the kernel has this function.  Otherwise the call waits
-        for the prefetches of its own cascade (`call.own`), and those of the next cascade
-        (`call.early`) cost the cycles by which they outlast the call.
+        If the kernel has the cost function `Kernel.filled`, it determines the result.  Otherwise
+        the call waits for the prefetches of its own cascade (`call.own`).  Those of the next
+        cascade (`call.early`) overlap with the call, and add the cycles by which they outlast it.
         """
         cycles = self.model.cycles(part, [call.rows])
         if part.kernel.filled is None:
@@ -197,11 +204,11 @@ class CostAccounting:
         return round(part.kernel.filled(call.rows, fillings).cycles) - cycles
 
     def _copying(self, plan: Plan, before: Plan | None) -> Cost:
-        """Return the cost of copying, which is that of the copy engine's prefetches in a plan.
+        """Return the cost of the copy engine's prefetches for a plan: stalls and bytes copied.
 
-        An early prefetch starts with the previous plan, any other one with its own plan.
-        before: the previous plan with its costs, whose cycles hide the early prefetches of `plan`;
-            None for the first plan.
+        before: the previous plan with its costs; None for the first plan.  The early prefetches of
+            `plan` run during the previous plan, and stall only for the cycles by which they
+            outlast it.
         """
         copier, copies = self.memories.copier, plan.copies
         if copier is None or not copies:
@@ -220,9 +227,11 @@ class CostAccounting:
         return Cost(waiting, 0, 0, _bytes(read), _bytes(written))
 
     def _cost(self, part: Part, calls: PartCalls, operands: MemoryAssignment) -> Cost:
-        """Return the cost of all calls of a part that has a single kernel.
+        """Return the cost of all calls of a part, including access times.
 
-        operands: memory assignment of the part's operands.
+        part: the part with only the kernel that the calls run.
+        calls: the output rows of each call, and the memory regions of inputs and output.
+        operands: memory assignment of the part's operands, for the cost model.
         """
         traffic = [self._call_traffic(calls.variant.part, *stripe) for stripe in calls.stripes]
         output = calls.output
@@ -247,10 +256,10 @@ class CostAccounting:
         )
 
     def _access_time(self, memory: str, sizes: Sequence[int]) -> int:
-        """Return the time that accesses to tensor regions add to the engine's cycle estimate.
+        """Return the time that accesses to tensors add to the engine's cycle estimate.
 
-        memory: name of the memory region that holds the tensor regions.
-        sizes: bytes of each tensor region; regions of size 0 are not accessed.
+        memory: name of the memory region that is accessed.
+        sizes: bytes of each access; those of 0 bytes take no time.
 
         The result is in units of 1/`FINE` cycle.
         """
@@ -259,9 +268,10 @@ class CostAccounting:
     def _operand_regions(
         self, part: Part, memory: MemoryAssignment, copied: Mapping[str, str]
     ) -> tuple[tuple[str, ...], str]:
-        """Return the names of the memory regions of a part's inputs, and that of its output.
+        """Return the memory regions of a part: (names for the inputs, name for the output).
 
-        copied: name of the region of each prefetched constant, by constant name.
+        memory: the memory assignment of the schedule.
+        copied: name of the target region of each prefetched constant, by constant name.
         """
         owners = self.parts.owners
         inputs = (
@@ -280,12 +290,15 @@ class CostAccounting:
 
 
 def _kernels(part: Part) -> tuple[Kernel | None, ...]:
-    """Return the kernels of a part: preferred, fallback (None if there is none), prefetching."""
+    """Return all kernels of a part, indexed by `KernelVariant.kernel`.
+
+    These are the preferred kernel, the fallback (None if there is none), the prefetching kernels.
+    """
     return (part.kernel, part.fallback, *part.prefetching)
 
 
 def _variant(k: int, part: Part, kernel: Kernel) -> KernelVariant:
-    """Return the variant that identifies `kernel`, one of the kernels of `part`.
+    """Return the part index and kernel index that identify `kernel`, one of the kernels of `part`.
 
     k: index of the part in `Parts.parts`.
     """
@@ -297,7 +310,7 @@ def _bytes(sizes: dict[str, int]) -> Bytes:
 
 
 def _traffic_of_call(part: Part, first: int, end: int) -> CallTraffic:
-    """Return the traffic of a call of `part` that computes output rows [first, end)."""
+    """Return the work and traffic of a call of `part` that computes output rows [first, end)."""
     shape = part.output.type.shape
     out = Region.whole(shape)
     if end - first < row_count(shape):

@@ -1,10 +1,14 @@
 """ExpandedSchedule: a schedule call by call, with the live ranges of its memory blocks.
 
-A block is a unit of placement: a whole storage, if all its rows are live in the same ticks, or a
-single row of any other storage, since rows of equal size leave no gaps when they are placed.  In a
-contiguous storage, a block is a run of rows with equal live ranges, at a fixed offset from the
-other blocks of that storage.  A row that overwrites a row of another storage belongs to the block
-of that row.
+A memory block is a unit to which the placement assigns an address.  A block of a storage (the
+memory of a tensor and its aliases) is
+
+- the whole storage, if all its rows are live in the same ticks;
+- otherwise a single row, since rows of equal size leave no gaps when they are placed;
+- but in a storage that must be contiguous, a run of rows with equal live ranges, placed at a fixed
+  distance from the other runs.
+
+A row that overwrites a row of another storage belongs to the block of the overwritten row.
 """
 
 from __future__ import annotations
@@ -26,9 +30,9 @@ from penstock.scheduling.simulate.row_tables import Numbers, RowTables, row_tabl
 
 @dataclass(frozen=True)
 class ExpandedCascade:
-    """A plan with its calls.
+    """A cascade (parts that run interleaved) with its sequence of calls.
 
-    lower, upper: the cascade consists of positions [lower, upper) of the schedule's order.
+    lower, upper: the cascade consists of the parts at positions [lower, upper) of the schedule.
     tick: tick at which the first call runs; call k of the schedule runs at tick k + 1.
     calls[i]: (position of the part, first row, end row, position of the part that requested the
         rows) of call i.
@@ -50,9 +54,10 @@ class ExpandedCascade:
 class MemoryBlock:
     """Rows [lower, upper) of a storage, which are live in ticks [born, dead).
 
+    storage: name of the storage, the memory of a tensor and its aliases.
+
     Call k of the schedule runs at tick k + 1; inputs are written at tick 0, outputs are read at the
     last tick.
-    storage: name of the storage.
     """
 
     storage: str
@@ -74,7 +79,12 @@ class ExpandedSchedule:
 
     @cached_property
     def tables(self) -> RowTables:
-        """The parts and their reads as arrays, for plans whose `nearest_first` is False."""
+        """Tables of the parts and the rows that they read, for plans with `nearest_first` False.
+
+        In these tables, the inputs of a part are in descending order of advance (see
+        `Plan.nearest_first`).
+        `tables_for` returns the tables for a given plan.
+        """
         return self._tables(nearest_first=False)
 
     @cached_property
@@ -82,13 +92,16 @@ class ExpandedSchedule:
         return self._tables(nearest_first=True)
 
     def tables_for(self, plan: Plan) -> RowTables:
-        """Return the row tables for a plan, whose `nearest_first` determines the order of reads."""
+        """Return the tables of the parts and the rows that they read, for a plan.
+
+        `Plan.nearest_first` determines the order of each part's inputs in the tables.
+        """
         return self._nearest_first_tables if plan.nearest_first else self.tables
 
     def storage_owner(self, value: Value) -> Value | None:
-        """Return the value that owns the storage of `value`; None for a constant.
+        """Return the tensor in whose memory `value` is stored; None if `value` is a constant.
 
-        This is `value` itself unless it is an alias.
+        For an alias this is the tensor that it views, otherwise `value` itself.
         """
         name = self._owners.get(value.name)
         return None if name is None else self._values[name]
@@ -120,7 +133,7 @@ class ExpandedSchedule:
 
     @cached_property
     def live_ranges(self) -> RowLiveRanges:
-        """Live range of each row, in ticks."""
+        """Live range of each row, in ticks (one per kernel call)."""
         cascades = [(c.lower, c.upper, c.calls) for c in self.cascades]
         return row_live_ranges(self.tables, cascades, self.region_numbers)
 
@@ -132,12 +145,11 @@ class ExpandedSchedule:
 
     @cached_property
     def row_blocks(self) -> tuple[Numbers, Numbers]:
-        """Two arrays (owner, dead) that describe the slot of each row.
+        """The storage to which the memory of each row belongs, and when that memory becomes free.
 
-        Row r of storage s has index `live_ranges.starts[s]` + r.
-        owner: index of the storage to which the slot belongs.  It differs from the row's own
-            storage if the row overwrites a row of another storage.
-        dead: for a row in a slot of its own storage, the tick at which the slot becomes free.
+        Two arrays (owner, dead), in which row r of storage s has index `live_ranges.starts[s]` + r.
+        owner: index of a storage: s itself, or another storage whose row r is overwritten in place.
+        dead: tick at which the memory becomes free; meaningless for rows whose owner is not s.
         """
         rows, ranges = self.schedule.parts.rows, self.live_ranges
         owner = np.repeat(np.arange(len(rows.storages)), self.tables.rows)
@@ -156,7 +168,7 @@ class ExpandedSchedule:
     def block_table(self) -> Numbers:
         """All memory blocks as a table, storage by storage.
 
-        Shape (blocks, 5): index of the storage, first row, end row, first tick, end tick.
+        One row per block: (index of the storage, first row, end row, first live tick, end tick).
         """
         storages = self.schedule.parts.rows.storages
         owner, dead = self.row_blocks
@@ -179,9 +191,9 @@ class ExpandedSchedule:
             yield MemoryBlock(storages[s].name, *rows_and_ticks)
 
     def live_bytes(self, others: list[LiveBuffer]) -> Numbers:
-        """Return the live bytes in the default memory region at each tick.
+        """Return the live bytes in the default memory region at each tick (one per kernel call).
 
-        others: buffers in that region that are not blocks of tensors.
+        others: further buffers in that region, such as scratch memory, to be counted as well.
         """
         storages = self.schedule.parts.rows.storages
         in_default = self.region_numbers[self.block_table[:, 0]] == 0

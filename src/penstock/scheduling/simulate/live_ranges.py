@@ -1,4 +1,4 @@
-"""Live ranges of rows under a schedule."""
+"""Live ranges of the rows of all tensors under a schedule."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from penstock.scheduling.simulate.row_tables import Numbers, RowTables, starts
 
 
 class RowLiveRanges(NamedTuple):
-    """The live range of every row; row r of storage s has index starts[s] + r.
+    """The live range of every row of every storage, in ticks.
 
+    starts: start of each storage in the other arrays: row r of storage s has index starts[s] + r.
     born, dead: the row is live in ticks [born, dead).
     over: for row r of a storage, the index of the storage whose row r it overwrites in place; -1
-        for a row in a slot of its own.
+        if it overwrites none.
 
-    Rows of a storage that share one slot all have the live range of the slot.
+    If all rows of a storage share the memory of one row, each has the live range of that memory.
 
     Time is counted in ticks, one per call: at tick 0 the caller writes the inputs, at tick k + 1
     call k runs, and at the last tick the caller reads the outputs.
@@ -34,8 +35,9 @@ def row_live_ranges(
 ) -> RowLiveRanges:
     """Return the live ranges of all rows.
 
-    cascades: (lower, upper, calls) of each cascade, which has positions [lower, upper) of the order
-        and the calls that `execution.expand` returns; together they cover the order.
+    cascades: (lower, upper, calls) of each cascade, in execution order.  A cascade consists of the
+        parts at positions [lower, upper) of the order, and has the calls that `execution.expand`
+        returns.  Together, the cascades cover the order.
     region[s]: index of the memory region of storage s.
     """
     first = starts(tables.rows.tolist())

@@ -17,9 +17,9 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 
 
 def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int) -> Alternatives:
-    """Return the peaks known before a search: those of single parts that run in one call.
+    """Return the peaks that are known before a search: those of single parts run in one call.
 
-    stripes: stripe heights (maximum rows per call) to try.
+    stripes: stripe heights (maximum rows per call) that the search tries.
     most_parts: maximum number of parts in a cascade.
     """
     count = len(tables.written)
@@ -35,9 +35,11 @@ def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int)
 
 
 def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
-    """Return the live bytes at the peak, and the call overhead in cycles, of a part run as a whole.
+    """Simulate one part alone, in a single call.
 
-    The part at `position` of the execution order runs alone, in one call.
+    position: position of the part in the execution order.
+
+    Returns the live bytes at the peak, and the call overhead in cycles.
     """
     peak, _, cycles = run_cascade(tables, position, position + 1, WHOLE, UNBOUNDED, _NO_CALLS)
     return peak, cycles
@@ -46,15 +48,17 @@ def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
 def candidates(
     tables: RowTables, lowers: range, upper: int, alternatives: Alternatives, *, prune: bool
 ) -> tuple[Numbers, int]:
-    """Return the candidate cascades [lower, upper), for each lower in `lowers` and stripe height.
+    """Simulate all candidate cascades that end before position `upper` of the execution order.
 
-    lowers: a range of positions.
-    alternatives: the stripe heights, and the peaks known so far; the latter are updated.
+    There is a candidate [lower, upper) for each position in `lowers` and each stripe height.
+    lowers: a range with step 1.
+    alternatives: the stripe heights, and the peaks known so far; this function updates the peaks.
     prune: drop a candidate if known cascades cover the same positions with no higher peak and no
         more call overhead.
 
-    Returns an array of shape (candidates, 4) with lower position, stripe height, live bytes at the
-    peak and call overhead in cycles; and the number of simulated calls, a measure of work.
+    Returns an array, and the number of simulated calls as a measure of work.  The array has one row
+    for each candidate that is not dropped: (lower, stripe height, live bytes at the peak, call
+    overhead in cycles).
     """
     found = np.empty((len(lowers) * len(alternatives.stripes), 4), np.int64)
     count, work = enter_candidates(

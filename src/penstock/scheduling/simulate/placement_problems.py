@@ -35,7 +35,7 @@ def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, Placement
 def live_bytes(expanded: ExpandedSchedule) -> Numbers:
     """Return the live bytes in the default memory region at each tick of the schedule.
 
-    They include scratch memory and prefetched constants.
+    Scratch memory and prefetched constants are included.  A tick is the time of one kernel call.
     """
     default = expanded.schedule.memory.default
     others = [buffer for memory, buffer in _other_buffers(expanded) if memory == default]
@@ -65,8 +65,8 @@ def scratch_name(schedule: Schedule, plan: Plan) -> str:
 def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
     """Return the name of the buffer that receives a prefetched constant.
 
-    If the copy engine makes the copy, the name is "constant/region", where `region` is the target
-    region.  If an accelerator does, it is "part/prefetched", where `part` reads the copy.
+    For a copy by the copy engine: "constant/region", where `region` is the target region.
+    For a copy by an accelerator: "part/prefetched", where `part` reads the copy.
     A number is appended if a value of the graph has this name.
     """
     if prefetch.accelerator is not None:
@@ -77,9 +77,9 @@ def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
 
 
 def table_name(schedule: Schedule, part: Part, table: str) -> str:
-    """Return "part: table", the buffer name of a table that a part's accelerator kernel reads.
+    """Return the name of the buffer of a constant table that a part's accelerator kernel reads.
 
-    A number is appended if a value of the graph has this name.
+    The name is "part: table", with a number appended if a value of the graph has it.
     """
     return _unused_name(schedule, f"{part.name}: {table}")
 
@@ -90,7 +90,10 @@ def _unused_name(schedule: Schedule, name: str) -> str:
 
 
 def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield (name of the memory region, buffer) for each block, a storage or some of its rows."""
+    """Yield (name of the memory region, buffer) for each memory block of a tensor.
+
+    A block is a whole storage or some rows of it.
+    """
     rows, memory = expanded.schedule.parts.rows, expanded.schedule.memory
     anchors: dict[str, tuple[str, int]] = {}
     alignments = _alignments(expanded.schedule.parts)
@@ -116,7 +119,7 @@ def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
 
 
 def _alignments(parts: Parts) -> Mapping[str, int]:
-    """Return the alignments in bytes, by name, of storages that need over `ALIGNMENT_BYTES`."""
+    """Return the alignment in bytes, by name, of each storage that needs over `ALIGNMENT_BYTES`."""
     found: dict[str, int] = {}
     for part in parts.parts:
         if part.kernel.alignment_bytes > ALIGNMENT_BYTES:
@@ -139,7 +142,7 @@ def _prefetched(
     """Yield (name of the memory region, buffer) for the target buffer of each prefetch.
 
     The buffer is live from the beginning of the cascade in which the copy starts to the end of the
-    cascade that reads the constant; an early copy starts one cascade before the latter.
+    cascade that reads the copy.  An early prefetch starts one cascade before it is read.
     by_accelerator: True selects the prefetches by accelerators, False those by the copy engine.
     """
     before = 1

@@ -1,8 +1,8 @@
 """Compiled (numba) loops of the row simulation.
 
 They live in one file: numba's cache does not notice changes of compiled functions in other files.
-A call of a compiled function counts references to all of its array arguments, which may cost more
-than its body; therefore the innermost loops only call functions that the compiler inlines.
+A call of a compiled function updates the reference counts of its array arguments, which may take
+longer than its body; therefore the innermost loops only call functions that the compiler inlines.
 
 Parameters that many functions share:
 
@@ -33,12 +33,12 @@ loops of such a part, and of all parts that it reads from, for every consumer.""
 class Alternatives(NamedTuple):
     """Peaks of the cascades simulated so far, used to prune a search over stripe heights.
 
-    stripes[k]: stripe heights, in decreasing order.
-    least_cycles[k, p]: least call overhead, in cycles, of all parts before position p at stripe
-        height stripes[k].
+    stripes[k]: stripe height k (maximum rows per call); the heights decrease.
+    least_cycles[k, p]: call overhead, in cycles, of all parts before position p, each running alone
+        at height stripes[k].
     least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that covers
-        positions [u - n, u).  The sequence must have no more call overhead than the same parts,
-        each running alone, at height stripes[k].
+        positions [u - n, u) and has no more call overhead than its parts have according to
+        least_cycles[k].
     """
 
     stripes: Numbers
@@ -50,8 +50,7 @@ class Alternatives(NamedTuple):
 def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
     """Return how many rows of each storage are computed before the cascade [lower, upper) begins.
 
-    These are all rows of the storages that the cascade reads and earlier parts write; the entries
-    of the other storages are 0.
+    All rows of a storage that the cascade reads but does not write; 0 for any other storage.
     """
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):
@@ -62,8 +61,9 @@ def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
 
 @compiled
 def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
-    """Return the index of a part's first read of rows that are not yet computed; -1 if none.
+    """Return the first read of a part that requires rows not yet computed; -1 if there is none.
 
+    The result is the index of a read, an edge from a storage to the part, in `RowTables`.
     The part at position `a` is to compute its output rows up to `end`.
     produced[s]: number of rows of storage s that have been computed.
     """
@@ -95,7 +95,8 @@ def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -
 def slots_taken(slots: int, first: int, end: int) -> int:
     """Return the number of row slots that become occupied when rows [first, end) are computed.
 
-    slots: number of row slots of the storage: one per row, or a single one that all rows share.
+    A slot is the memory of one row.
+    slots: number of slots of the storage: one per row, or a single one that all rows share.
     """
     return min(end, slots) - min(first, slots)
 
@@ -122,11 +123,11 @@ def overwritten_storage(
     dead: Numbers,
     region: Numbers,
 ) -> int:
-    """Return the index of the storage whose rows [first, end) a call overwrites in place, or -1.
+    """Return the index of the storage that a call overwrites in place; -1 if there is none.
 
-    The call computes rows [first, end) of the part at position `a`.  To overwrite
-    rows, it must be their last reader, and its output must be in the memory region of the storage.
-    lower, upper: positions [lower, upper) of the cascade.
+    The call, in the cascade [lower, upper), computes rows [first, end) of the part at position `a`.
+    It may overwrite the same rows of an input if it is the last reader of these rows, and if input
+    and output are in the same memory region.
     produced[s], dead[s]: how many of the first rows of storage s are computed, and dead.
     region[s]: index of the memory region of storage s.
     """
@@ -140,9 +141,9 @@ def overwritten_storage(
 
 @compiled
 def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
-    """Return the size of the scratch buffer that the parts of cascade [lower, upper) share.
+    """Return the bytes of the scratch buffer that the parts of cascade [lower, upper) share.
 
-    It is the largest size that one of the parts needs.
+    The buffer is as large as the part with the highest demand requires.
     """
     most = 0
     for p in range(lower, upper):
@@ -221,11 +222,11 @@ def run_cascade(
 
 @compiled
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
-    """Return the lowest known peak of cascades that together cover positions [lower, upper).
+    """Return the lowest known peak of a sequence of cascades that covers positions [lower, upper).
 
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of a stripe height in `Alternatives.stripes`.  Only cascades that together have no more
-        call overhead than their parts at this height are considered.
+    k: index of a stripe height.  The sequence may have at most the call overhead of its parts when
+        each runs alone at this height.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):
@@ -247,12 +248,12 @@ def enter_candidates(
 ) -> tuple[int, int]:
     """Simulate the cascade [lower, upper) for each lower in [least, most) and each stripe height.
 
-    alternatives: the stripe heights, and the peaks known so far; the latter are updated.
+    alternatives: the stripe heights, and the peaks known so far; this function updates the peaks.
     prune: drop a candidate if known cascades cover the same positions with no higher peak and no
         more call overhead.
     found: output array, which receives one row per candidate in the format of `peak.candidates`.
 
-    Returns the number of candidates and the number of simulated calls.
+    Returns the number of candidates entered and the number of simulated calls.
     """
     unlisted = np.empty((0, 4), np.int64)
     known, cycles_before = alternatives.least_peak, alternatives.least_cycles
@@ -320,7 +321,7 @@ def read_time(
 
     The call computes rows [first, end) of the part at position `a`.
     region[s]: index of the memory region of storage s.
-    access_times[m]: time per tensor region that a call reads from region m, and per byte of it.
+    access_times[m]: (time per access, time per byte) in region m.
 
     Times are in units of 1/`memories.FINE` cycle.
     """
@@ -348,15 +349,14 @@ def run_with_traffic(
     access_times: Numbers,
     capacities: Numbers,
 ) -> tuple[Numbers, int, bool]:
-    """Simulate the given calls of a cascade with memory traffic.
+    """Simulate the given calls of the cascade [lower, upper): its live bytes and its time.
 
-    calls: in the format of `execution.expand`; region[s]: index of the memory region of storage s.
-    extra[m], capacities[m]: bytes of region m that are always live, and that are available.
-    constants, access_times: times to read constants and tensors, see `traffic.peaks_and_time`.
+    calls, region, constants, access_times: as for `traffic.peaks_and_time`.
+    extra[m]: bytes of region m that are live all the time; capacities[m]: bytes available there.
 
-    Returns the peak of the live bytes in each region, the time in units of 1/`FINE` cycle, and
-    whether every peak is within its capacity; if one is not, the simulation stops there, and the
-    time is 0.  The time may be negative: an engine may run faster outside the default region.
+    Returns (live bytes at the peak in each region, time, whether all peaks are within capacity).
+    The simulation stops at the first peak above its capacity, with time 0.  The time is in units of
+    1/`FINE` cycle, and may be negative: an engine may run faster outside the default region.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

@@ -22,7 +22,7 @@ class RowTables(NamedTuple):
 
     By storage:
     rows[s], row_bytes[s]: number of rows, and bytes of a row.
-    slots[s]: number of row slots in memory: one per row, or a single one that all rows share.
+    slots[s]: number of rows that memory holds: all, or 1 if each row overwrites the previous one.
     maker[s]: position of the part that writes the storage, or -1 for a network input.
     last[s]: last position that reads the storage, or -1 if none does; the number of parts if the
         storage must survive the run.
@@ -35,15 +35,15 @@ class RowTables(NamedTuple):
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their
-        missing rows are produced (`Plan.nearest_first`).
+        missing rows are computed (`Plan.nearest_first`).
     resident[p]: bytes of the storages that are written before p and read at p or later.
 
     By read:
-    storage[e], reader[e]: the storage, and the position that reads it.
-    joint[e]: 1 if each output row may overwrite the row of the storage with the same number, else
-        0.
-    table[e]: start of the read's entries in `needed` and `done`: needed[table[e] + n] and
-        done[table[e] + n] are `needed[n]` and `done[n]` of its `model.rows.RowRead`.
+    storage[e], reader[e]: the storage, and the position of the part that reads it.
+    joint[e]: 1 if each output row r may overwrite row r of the storage, else 0.
+    table[e]: start of the read's entries in `needed` and `done`.
+    needed[table[e] + n]: how many of the first rows are required to compute n output rows.
+    done[table[e] + n]: how many of the first rows are not read again after n output rows.
     """
 
     rows: Numbers
@@ -82,9 +82,10 @@ def row_tables(
     Results are memoised, since the schedules of a frontier use only a few different orders.
 
     call_cycles: overhead of each call in cycles, by part index; None: zero.
-    keep_inputs: whether the network's inputs must survive the run.
-    nearest_first: order of a part's reads: by increasing (True) or decreasing (False) result of
-        `_advances` for the storage that is read.
+    keep_inputs: whether the network's inputs must not be overwritten.
+    nearest_first: order of the inputs of each part, by advance.  False: the input of the largest
+        advance comes first; True: that of the smallest.  The advance of a tensor measures how early
+        its rows require rows of the network's inputs (`_advances`).
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
@@ -132,13 +133,13 @@ def row_tables(
 def starts(counts: list[int]) -> Numbers:
     """Return the start index of each of several consecutive intervals, and the end of the last one.
 
-    counts: number of items in each interval.
+    counts: number of items in each interval.  For [2, 3], the result is [0, 2, 5].
     """
     return np.append(0, np.cumsum(counts)).astype(np.int64)
 
 
 def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
-    """Return, for each position, whether the order of the part's reads differs in two tables.
+    """Return, for each position, whether two tables order the reads of the part there differently.
 
     The tables must have the same execution order.
     """
@@ -147,12 +148,13 @@ def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_
 
 
 def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -> Numbers:
-    """Return the bytes of the storages written before position p and read at p or later.
+    """Return the bytes of the storages that are live at each position p of the execution order.
 
-    The result has an entry for each p in [0, count]; network inputs count as written before 0.
+    These are the storages written before p and read at p or later.  The result has an entry for
+    each p in [0, count]; network inputs count as written before 0.
     sizes: bytes of each storage.
-    maker, last: positions of the part that writes each storage, and of its last reader, as in
-        `RowTables`.
+    maker[s], last[s]: positions of the part that writes storage s and of its last reader, encoded
+        as in `RowTables`.
     count: number of parts.
     """
     gained = np.zeros(count + 2, np.int64)
@@ -162,10 +164,11 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
 
 
 def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
-    """Return, for each storage, how early its computation requires rows of the network's inputs.
+    """Return, for each storage, how early its rows require rows of the network's inputs.
 
-    The measure is the largest sum of `RowRead.advance` along any path of reads from a network input
-    to the storage; 0 for the inputs.  It determines the order of the reads of a part.
+    The result is 0 for a network input.  For another storage, it is the sum of `RowRead.advance`
+    over the reads of a path from a network input to the storage, the largest over all paths.
+    `row_tables` sorts the reads of each part by it.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

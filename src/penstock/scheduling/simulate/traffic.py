@@ -17,7 +17,7 @@ def peaks_and_time(
     access_times: Numbers,
     capacities: Numbers,
 ) -> tuple[Numbers, int] | None:
-    """Return the live bytes at the peak of each memory region, and the time of the calls.
+    """Return the live bytes at the peak of each memory region, and the time of a cascade's calls.
 
     The time is the sum of the overhead of the calls, the times in `constants`, and the access times
     of the tensors that the calls read and write.  Times are in units of 1/`memories.FINE` cycle.
@@ -27,10 +27,10 @@ def peaks_and_time(
         rows) of call i.
     region[s]: index of the memory region of storage s.
     extra[m]: bytes that are live in region m during the whole cascade.
-    constants[0, p - lower]: time for reading constants in the first call of the part at position p,
-        and the change in that call's computing time if operands are outside the default region.
-    constants[1, p - lower]: the same for each later call.
-    access_times[m]: time per tensor region that a call accesses in region m, and per byte of it.
+    constants[0, p - lower]: time to add to the first call of the part at position p: for reading
+        constants, and for the change in computing time if operands are outside the default region.
+    constants[1, p - lower]: the same for each later call of that part.
+    access_times[m]: (time per access, time per byte) in region m.
     capacities[m]: bytes available in region m.
 
     Returns None if a peak exceeds its capacity.

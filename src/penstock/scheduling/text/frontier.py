@@ -9,21 +9,22 @@
     ..
     cost c0 = Cost(cycles=651244, calls=14, macs=117600, read_bytes=(("flash", 2436), ..), ..)
 
-A plan lists its parts in execution order and their costs.  Clauses that may follow the parts:
+A plan lists its parts in execution order.  Clauses that may follow the parts:
 
     stripe N                              maximum number of rows per call; default: all rows
-    nearest                               `Plan.nearest_first`, the order in which the missing
-                                          inputs of a part are produced, is True
+    nearest                               `Plan.nearest_first` is True: if several inputs of a part
+                                          lack rows, that of the smallest advance is produced first
     scratch N                             scratch memory in bytes
     copy w from flash to dtcm 64 bytes early
-                                          prefetch of a constant by the copy engine, which starts
+                                          prefetch of the constant w by the copy engine; it starts
                                           in the previous plan (`early`) or in this one
     prefetch conv2 "weights" from flash to sram 64 bytes early
-                                          prefetch of a table for a part by its accelerator
-    cost c0, c1  copying c2  waiting c3   costs of the parts, of copies, and of stalls
+                                          prefetch of the constant table "weights" of the part
+                                          conv2 by its accelerator
+    cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
 
 The lines `memory`, `copier`, `keep_inputs` and `gaps` apply to all schedules that follow.  The text
-contains only the names of parts, so the reader needs the parts as well.
+contains only the names of parts; to read it, the parts themselves are required as well.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment,
 
 
 def print_frontier(frontier: Frontier) -> str:
-    """Return the text of a frontier, which is only the word "frontier" if it has no schedules."""
+    """Return a frontier as text; only the word "frontier" if it has no schedules."""
     if not frontier.schedules:
         return "frontier\n"
     name = name_or_string(frontier.schedules[0].parts.graph.name)
@@ -59,7 +60,7 @@ def print_frontier(frontier: Frontier) -> str:
 
 
 def print_schedules(schedules: Iterable[Schedule]) -> str:
-    """Return the schedules, then their plans and costs, one line each.
+    """Return schedules as text, then their plans and costs, one per line.
 
     All schedules must have the same parts.
     """
@@ -69,7 +70,7 @@ def print_schedules(schedules: Iterable[Schedule]) -> str:
 def read_frontier(text: str, parts: Parts) -> Frontier:
     """Parse the text of a frontier.
 
-    parts: the parts to which the text refers.
+    parts: the parts of the graph, to which the text refers by name.
 
     Raises ModelError if the text is malformed or contradicts the parts.
     """
@@ -89,9 +90,10 @@ def read_frontier(text: str, parts: Parts) -> Frontier:
 
 @dataclass
 class _Printer:
-    """Prints schedules.
+    """Prints schedules, then the plans and costs to which they refer by name.
 
-    costs, plans: the names given to costs and plans, which are printed after the schedules.
+    costs: the name of each cost, such as "c0".
+    plans: the name of each plan, such as "p0".
     table: constants that occur in the text.
     """
 
@@ -123,7 +125,7 @@ class _Printer:
     def _state(self, schedule: Schedule) -> Iterator[str]:
         """Yield the lines `memory`, `copier`, `keep_inputs` and `gaps` for a schedule.
 
-        They set the state of the reader for this schedule and those that follow in the text.
+        In the text, these lines apply to all schedules that follow.
         """
         yield f"memory {attribute(schedule.memory, self.table)}"
         if schedule.copier is not None:
@@ -155,13 +157,19 @@ class _Printer:
 
 
 def _transfer(prefetch: Prefetch) -> str:
-    """Return the transfer of a prefetch as text, such as "from flash to sram 64 bytes early"."""
+    """Return source, target, size and start of a prefetch, as "from flash to sram 64 bytes early".
+
+    The last word is left out unless the copy starts in the previous cascade.
+    """
     memories = f"from {name_or_string(prefetch.source)} to {name_or_string(prefetch.target)}"
     return f"{memories} {prefetch.size_bytes} bytes{' early' if prefetch.early else ''}"
 
 
 class ScheduleReader:
-    """Parses schedules, plans and costs, up to the first line with another keyword."""
+    """Parses the lines of a text that describe schedules, plans, costs and settings.
+
+    It stops at the first line with another keyword.
+    """
 
     def __init__(self, scanner: Scanner, parts: Parts) -> None:
         self._scanner = scanner
@@ -174,7 +182,7 @@ class ScheduleReader:
         self._attributes = AttributeReader(scanner, _CLASSES, ConstantReader(scanner, {}))
 
     def schedules(self) -> tuple[Schedule, ...]:
-        """Parse all statements and return the schedules.
+        """Parse the lines about schedules and return the schedules.
 
         A schedule may refer to plans and costs that are declared after it.
         """
@@ -206,7 +214,12 @@ class ScheduleReader:
         return tuple(schedule() for schedule in found)
 
     def _new(self, known: Mapping[str, object]) -> str:
-        """Parse the name of a new plan or cost; raise ModelError if it is in `known`."""
+        """Parse the name of a new plan or cost and return it.
+
+        known: the names declared so far, as keys.
+
+        Raises ModelError if the name is one of them.
+        """
         at = self._scanner.peek()
         name = self._scanner.name()
         if name in known:
@@ -222,9 +235,10 @@ class ScheduleReader:
         return found
 
     def _schedule(self, state: _State) -> Callable[[], Schedule]:
-        """Parse a schedule.
+        """Parse a schedule and return a function that builds it.
 
-        The returned function builds it; call it when all plans have been parsed.
+        Call the function when all plans have been parsed, since the text declares them later.
+        state: the settings that apply to the schedule.
         """
         scanner = self._scanner
         memory = state.memory
@@ -266,13 +280,19 @@ class ScheduleReader:
         return found
 
     def _find(self, known: Mapping[str, _T], at: Token) -> _T:
-        """Return the entry of `known` with the name `at`; raise ModelError if there is none."""
+        """Return the entry of `known` whose name is the text of the token `at`.
+
+        Raises ModelError if there is none.
+        """
         if at.text not in known:
             raise self._scanner.unknown(f"{at} is not declared", at=at)
         return known[at.text]
 
     def _part(self) -> int:
-        """Parse the label of a part, its name in the text, and return the index of the part."""
+        """Parse the label of a part and return its index in `Parts.parts`.
+
+        A label is a name or a handle, such as "%0", that the graph's text declares for a name.
+        """
         at = self._scanner.peek()
         name = self.labels.name()
         if name not in self._numbers:
@@ -280,9 +300,9 @@ class ScheduleReader:
         return self._numbers[name]
 
     def _plan(self) -> Callable[[], Plan]:
-        """Parse a plan.
+        """Parse a plan and return a function that builds it.
 
-        The returned function builds it; call it when all costs have been parsed.
+        Call the function when all costs have been parsed, since the text declares them later.
         """
         scanner = self._scanner
         parts = [self._part()]
@@ -335,7 +355,10 @@ class ScheduleReader:
         raise scanner.contradiction(f"{at} prefetches no {table}", at=at)
 
     def _transfer(self, constant: str) -> Prefetch:
-        """Parse a transfer, such as "from flash to sram 64 bytes early", of `constant`."""
+        """Parse a transfer, such as "from flash to sram 64 bytes early", and return its prefetch.
+
+        constant: name of the constant that is copied.
+        """
         scanner = self._scanner
         scanner.expect_word("from")
         source = scanner.name()
@@ -350,11 +373,11 @@ class ScheduleReader:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state of the reader: the settings that apply to the schedules that follow.
+    """Settings of a schedule that the text states once, for all schedules that follow.
 
     memory: None before the first line `memory`, which must precede all schedules.
     copier: name of the copy engine; None if the target has none.
-    keep_inputs: whether the network's inputs must survive the run.
+    keep_inputs: whether the network's inputs must not be overwritten.
     gaps: optimality gaps of the execution order and of the split into cascades.
     """
 

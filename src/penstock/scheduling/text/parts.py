@@ -15,8 +15,8 @@
     fallback NAME   the kernel with the least scratch memory
     prefetch N, ..  bytes of constants that each prefetching kernel reads from a copy
     cpu_fallback NAME
-                    a node that no accelerator claims: its cycles, the reason, and the node if a
-                    pass has rewritten it
+                    a node that no accelerator claims: its cycles and the reason; then the node, if
+                    a pass has rewritten it in the graph
 
 Node and target determine the kernels, so the text contains only their names.  The reader obtains
 the kernels from a `Resolver` and rejects a text that contains other names.
@@ -40,18 +40,21 @@ from penstock.scheduling.model.parts import CpuFallback, Parts
 
 
 class Resolver(Protocol):
-    """Provides (resolves) the kernels, of which the text of parts contains only the names."""
+    """Provides the kernels to `read_parts`, since the text of parts contains only their names."""
 
     def graph(self, graph: Graph) -> Graph:
-        """Return the graph with a kernel in each composite (sub-graph for an accelerator)."""
+        """Return the graph with a kernel in each composite node.
+
+        A composite node represents a sub-graph that an accelerator runs.
+        """
         ...
 
     def part(self, node: Node) -> Part:
-        """Return the part of a node: its engine and kernels."""
+        """Return a node with its engine and kernels, as a part."""
         ...
 
     def stream(self, value: Value) -> Part:
-        """Return the part of a network input whose rows the caller supplies."""
+        """Return a network input whose rows the caller supplies, as a part."""
         ...
 
 
@@ -62,7 +65,7 @@ class _PartLine:
     kernel, engine: names of the preferred kernel and of the engine.
     scratch_bytes: scratch memory of the preferred kernel.
     fallback: name of the fallback kernel, or "" if there is none.
-    prefetch_bytes: size in bytes of the copy that each prefetching kernel reads.
+    prefetch_bytes: for each prefetching kernel, the size of the copy of constants that it reads.
     """
 
     kernel: str
@@ -93,9 +96,9 @@ class _PartLine:
 
 
 def print_parts(parts: Parts, *, with_data: bool = False) -> str:
-    """Return the text of parts.
+    """Return parts as text.
 
-    with_data: append the contents of the constants that the text shows as digests (hashes).
+    with_data: append the contents of the constants that the text refers to by digest (hash).
     """
     table, labels = ConstantTable(), Labels.of(parts.graph)
     lines = (*graph_lines(parts.graph, labels, table), "", *_part_lines(parts, labels, table))
@@ -108,7 +111,8 @@ def read_parts(
 ) -> Parts:
     """Parse the text of parts.
 
-    classes: the classes of operators and of records in their fields, by name.
+    classes: by name, the classes of operators and of the records in their fields.
+    resolver: provides the kernels that the text names.
     constants: contents of constants by digest, for a text that does not contain them.
 
     Raises ModelError if the text is malformed or names other kernels than the resolver provides.
@@ -137,7 +141,7 @@ def _part_lines(parts: Parts, labels: Labels, table: ConstantTable) -> Iterator[
 
 
 class _PartsReader:
-    """Parses the lines of a text of parts that follow the graph."""
+    """Parses the lines after the graph in a text of parts."""
 
     def __init__(
         self, scanner: Scanner, reader: GraphReader, graph: Graph, resolver: Resolver
@@ -220,7 +224,10 @@ class _PartsReader:
         return CpuFallback(node, reason, cycles)
 
     def _node(self) -> Node:
-        """Parse the label of a node, its name in the text, and a colon; return the node."""
+        """Parse the label of a node and a colon; return the node.
+
+        A label is a name or a handle, such as "%0", that the graph's text declares for a name.
+        """
         at = self._scanner.peek()
         node = self._nodes.get(self._labels.name())
         if node is None:

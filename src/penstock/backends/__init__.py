@@ -1,1 +1,1 @@
-"""Backends: which engine runs which nodes, with which kernels, at what cost."""
+"""Backends: the engine of each node (processor or accelerator), its kernels and their cost."""

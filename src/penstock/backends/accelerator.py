@@ -1,5 +1,6 @@
-"""Accelerator: the frozen record, created by a `UMABackend`, that describes an accelerator.
+"""Accelerator: the description of an accelerator that the compiler works with, a frozen record.
 
+A `UMABackend`, the class that the author of an accelerator writes, creates this record.
 Source of the interface: TVM RFC 0060 (UMA).  Additions: memories, costs, constraints with reasons,
 and functional models of driver functions, so that programs can run without the hardware.
 """
@@ -32,8 +33,13 @@ Value = str | int | bool | float
 class PassPhase(Enum):
     """The point of the compilation at which an accelerator's pass runs.
 
-    Passes of one phase run in order of registration.  POST_PARTITIONING and TIR_PHASE_n are UMA's
-    names for POST_PARTITIONING_0 and PROGRAM_PHASE_n."""
+    PRE_PARTITIONING: on the graph, before the accelerator's patterns are matched.
+    POST_PARTITIONING_0, then POST_PARTITIONING_1: on the graph, after each match has become one
+        composite node.
+    PROGRAM_PHASE_0 to PROGRAM_PHASE_3, in this order: on the scheduled program.
+
+    Passes of one phase run in order of registration.  UMA's names are aliases: POST_PARTITIONING
+    for POST_PARTITIONING_0, and TIR_PHASE_n for PROGRAM_PHASE_n."""
 
     PRE_PARTITIONING = "pre_partitioning"
     POST_PARTITIONING_0 = "post_partitioning_0"
@@ -73,11 +79,12 @@ ProgramPass = Callable[[Program, AcceleratorTarget], Program]
 
 @dataclass(frozen=True, slots=True)
 class NamedPattern:
-    """A pattern with its name and an optional predicate that its matches must satisfy.
+    """A pattern of nodes that an accelerator can run, with its name and an optional predicate.
 
-    The predicate receives a match as a composite node.  It returns True to accept the match, and
-    False or a string with the reason to refuse it.  Messages quote the predicate's
-    docstring."""
+    predicate: a further condition on matches; None for no condition.  It receives a match as a
+        composite, which is one node that stands for all matched nodes.  It returns True to
+        accept the match, and False or a string with the reason to refuse it.  Messages quote its
+        docstring."""
 
     name: str
     pattern: Pattern
@@ -101,10 +108,11 @@ Choose = Callable[[Node, Composite, AcceleratorTarget], Sequence[Implementation]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A function that returns implementations for certain composites.
+    """A function of a backend that returns the kernels of certain composites (matched sub-graphs).
 
-    op: the name of the main operator, or of the pattern, of these composites.
-    choose: the function.
+    op: an operator or pattern name; the strategy applies to composites of this pattern, and to
+        composites whose main operator this is.
+    choose: returns the implementations, which are kernels with conditions, for one such composite.
     level: the priority; higher levels are tried first."""
 
     op: str
@@ -137,10 +145,10 @@ class Codegen(Brief):
 class OpenChoice:
     """An alternative to an accelerator: the same hardware with other attribute values.
 
-    Only attributes whose choice the user left open, by setting no value, differ.
+    The values differ only for attributes that the user did not set.
 
-    text: the alternative as an argument of --accelerator.
-    note: a consequence of the values, for messages; "" for none.
+    text: the alternative as a value of the option --accelerator.
+    note: a remark about the alternative that messages show to users; "" for none.
     make: returns the alternative."""
 
     text: str
@@ -150,17 +158,18 @@ class OpenChoice:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Accelerator(Brief):
-    """An accelerator as the compiler sees it: its features for given values of its attributes.
+    """An accelerator as the compiler sees it, with given values of its attributes.
 
     target: its name, attribute values, chip and memories.
     patterns: the sub-graphs that the accelerator supports.
-    strategies: functions that return kernels for matched sub-graphs.
+    strategies: functions that return kernels for matched sub-graphs (composites).
     graph_passes, program_passes: passes, each with its phase.
-    constraints: predicates that every match must satisfy.
+    constraints: predicates on every match; they return True, False, or the reason to refuse the
+        match.
     codegen: how commands are generated.
     merge_compiler_regions: whether adjacent composites that can run as one unit share a region
         number.
-    open_choices: alternatives to try if a network does not fit."""
+    open_choices: alternatives that messages propose if a network does not fit into memory."""
 
     target: AcceleratorTarget
     patterns: tuple[NamedPattern, ...]
@@ -183,9 +192,11 @@ class Accelerator(Brief):
         return tuple(m for m in self.target.memories.values() if "arena" in m.holds)
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Accelerator:
-        """Return the accelerator with new sizes for some arenas.
+        """Return a copy of the accelerator in which some arenas have new sizes.
 
-        sizes_bytes: the new sizes, by name of the arena."""
+        An arena is a memory that can hold tensors between calls.
+
+        sizes_bytes: the new sizes, by name of the arena; other arenas keep their sizes."""
         arenas = {memory.name: memory for memory in resized(self.arenas, sizes_bytes)}
         target = replace(self.target, memories={**self.target.memories, **arenas})
         choices = tuple(

@@ -59,11 +59,13 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
 
 
 def refusal(answer: object, where: str) -> str | None:
-    """Return the reason for a refusal, or None if there is no refusal.
+    """Return the reason for a refusal: "" for no stated reason, and None if there is no refusal.
 
-    `answer` is what a rule or condition of a backend returned: True for no refusal, False for a
-    refusal without a reason (the result is ""), or the reason.  Raises BackendError, with the
-    location `where`, if it is anything else.
+    answer: what a rule or condition of a backend returned: True for no refusal, False for a refusal
+        without a reason, or a string with the reason.
+    where: the location that an error reports.
+
+    Raises BackendError for any other answer.
     """
     if isinstance(answer, bool | np.bool_):
         return None if answer else ""
@@ -101,10 +103,10 @@ def implementations(
 
 
 def cycles(implementation: Implementation, node: Node) -> float:
-    """Return the cycles of a single call of `implementation` that computes the whole output.
+    """Return the cycles of a call of `implementation` that computes the whole output of `node`.
 
-    Raises BackendError if the cost function returns no valid number of cycles, be it for the whole
-    output or for a single row, which the search evaluates later.
+    Raises BackendError if there is no cost function, or if it returns no valid number of cycles.
+    The cost of a single row is checked, too, because the schedule search needs it later.
     """
     engine = node.op.engine if isinstance(node.op, Composite) else "accelerator"
     where = f'{engine}: the cost of "{implementation.name}", for {node.origin or node.name}'
@@ -120,9 +122,9 @@ def cost_of(
 ) -> float:
     """Return the cycles of a call that computes `rows` output rows, according to `cost`.
 
-    `memories`: for each input and then the output, the name of the accelerator's memory that holds
-        it, or "" for any other memory; () if all are in other memories or nothing is known.
-    `where`: the location that an error reports.
+    memories: the accelerator's memory of each input and, last, of the output, for example ("sram",
+        "", "sram").  "" stands for a constant or any other memory.  () stands for "" everywhere.
+    where: the location that an error reports.
 
     Raises BackendError if `cost` raises an exception or returns no valid number of cycles.
     """
@@ -137,9 +139,10 @@ def cost_of(
 def breakdown_of(
     cost: Callable[..., object], arguments: tuple[object, ...], expression: str, where: str
 ) -> Breakdown:
-    """Return `cost(*arguments)`, the cycles of one kernel call in total and by resource.
+    """Return `cost(*arguments)`, the cycles of one kernel call in total and by hardware resource.
 
-    `expression`: text for `cost(*arguments)` in errors; `where`: the location that errors report.
+    expression: the text that stands for `cost(*arguments)` in errors.
+    where: the location that an error reports.
 
     Raises BackendError if `cost` raises an exception or returns anything but a valid Breakdown.
     """
@@ -194,8 +197,8 @@ def _call(
 ) -> object:
     """Return the result of a backend's function.
 
-    Raises BackendError, with `where` and `help`, if the function raises an exception other than
-    PenstockError.
+    Raises BackendError if the function raises an exception other than PenstockError.  The error has
+    the location `where` and the advice `help`.
     """
     try:
         return function(*arguments)

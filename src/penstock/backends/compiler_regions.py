@@ -1,7 +1,7 @@
 """Compiler regions: adjacent composites of one accelerator that share a region number.
 
-The number is stored in the attribute `region` of each composite.  A region is convex: no path
-leaves it and returns to it through other nodes or another region, so it can run as one unit.
+The number is stored in the attribute `region` of each composite.  A region can run as one unit: no
+path leaves the region and returns to it, even if each other region counts as a single node.
 Source: TVM, MergeCompilerRegions (UMA's `merge_compiler_regions`).
 """
 
@@ -16,10 +16,12 @@ REGION = "region"
 
 
 def with_regions(graph: Graph, engine: str, *, merge: bool) -> Graph:
-    """Return the graph with a region number on every composite of `engine`.
+    """Return the graph with a region number on every composite of the accelerator `engine`.
 
-    Regions are numbered from 0 in node order.  With `merge`, adjacent composites share a region as
-    long as it is convex; otherwise each composite is a region of its own.
+    Regions are numbered from 0 in node order.
+
+    merge: True to let adjacent composites share a region if no path leaves the region and returns
+        to it; False to make each composite a region of its own.
     """
     groups = _Groups(graph)
     composites = (n for n in graph.nodes if isinstance(n.op, Composite) and n.op.engine == engine)
@@ -46,13 +48,13 @@ def _numbered(composite: Composite, number: int) -> Composite:
 
 
 class _Groups:
-    """Disjoint groups of nodes, initially one per node.  A group has the name of one of its nodes.
+    """Disjoint groups of the nodes of a graph; the name of a group is that of one of its nodes.
+
+    Initially, each node is a group.  The graph of the groups is always acyclic.
 
     sources: for each node, the names of the nodes whose outputs it reads.
     group_of: for each node, the name of its group.
     members: for each group, the names of its nodes.
-
-    Invariant: the graph obtained by contracting every group to one node is acyclic.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -65,10 +67,10 @@ class _Groups:
         self.members = {node.name: [node.name] for node in graph.nodes}
 
     def join(self, first: str, second: str) -> None:
-        """Merge the groups of two nodes, where `second` reads `first`.
+        """Merge the groups of two nodes, where `second` reads the output of `first`.
 
-        Does nothing if a path between the two groups passes through a third group, since merging
-        would create a cycle.
+        Does nothing if a path between the two groups passes through a third group, because merging
+        would then create a cycle.
         """
         upper, lower = self.group_of[first], self.group_of[second]
         if upper == lower or self._reaches(upper, lower):

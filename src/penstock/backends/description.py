@@ -32,7 +32,7 @@ class Facts(dict[str, _Fact]):
 
 
 def is_name(value: object) -> bool:
-    """Return whether a value is a valid name: a printable, non-empty string without outer spaces.
+    """Return whether a value is a printable, non-empty string without leading or trailing spaces.
 
     >>> is_name("sram"), is_name(""), is_name(" "), is_name(7)
     (True, False, False, False)
@@ -41,9 +41,9 @@ def is_name(value: object) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the innermost line of backend code in the traceback of an exception.
+    """Return the line of a backend's source code that caused an exception, such as "backend.py:12".
 
-    The form is "backend.py:12"; "" if no backend code was running.
+    It is the innermost such line in the traceback; "" if there is none.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = (frame for frame in reversed(frames) if _is_backend_code(Path(frame.filename)))
@@ -52,9 +52,9 @@ def line_of(error: BaseException) -> str:
 
 
 def _is_backend_code(file: Path) -> bool:
-    """Return whether a file contains backend code.
+    """Return whether a source file describes an accelerator, unlike the compiler's own files.
 
-    That is a file outside the package penstock, or of an accelerator bundled with it.
+    This holds for files outside the package penstock and for those of its bundled accelerators.
     """
     inside, is_file = file.is_relative_to(_CORE), not file.name.startswith("<")
     return is_file and (not inside or file.is_relative_to(_ACCELERATORS))
@@ -78,8 +78,11 @@ def name_of(function: object) -> str:
 def require_callable(value: object, role: str, takes: str, where: str) -> None:
     """Raise BackendError if `value` is not callable.
 
-    For the message: `role` says what `value` is, such as "cost function"; `takes` describes its
-    parameters, such as "a KernelCall"; `where` is the location.
+    The other parameters are texts for the message.
+
+    role: what `value` is, such as "cost function".
+    takes: its parameters, such as "a KernelCall".
+    where: the location of the error.
     """
     if not callable(value):
         raise BackendError(
@@ -92,9 +95,12 @@ def require_callable(value: object, role: str, takes: str, where: str) -> None:
 
 @contextmanager
 def backend_code(role: str, where: str) -> Generator[None]:
-    """Convert exceptions raised in the `with` block to a BackendError that names role and line.
+    """Convert exceptions raised in the `with` block to a BackendError that states the source line.
 
-    `role` says what the block calls, such as "cost function".  PenstockError is not converted.
+    PenstockError is not converted.
+
+    role: what the block calls, such as "cost function", for the message.
+    where: the location that the message states before the line.
     """
     try:
         yield

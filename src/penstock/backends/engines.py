@@ -1,4 +1,4 @@
-"""Cycles of parts (nodes with their kernels) on their engines: processor or accelerator."""
+"""Engines: the cycles of parts (nodes with their kernels) on the processor or an accelerator."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from penstock.scheduling.model.part import Part
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Cycles of parts: from the kernel's cost function on an accelerator, else from `processor`.
+    """The cycle model of all engines: the processor and the accelerators.
 
-    Searches approximate the cycles of a call by a linear function of its number of rows.  For an
-    accelerator, this function agrees with the cost function for one row and for all rows; its value
-    at zero rows is the cost per call.  `_known` caches the results of cost functions, by function,
-    number of rows and memory regions."""
+    On an accelerator, the cycles of a call come from the cost function of its kernel.  The schedule
+    search approximates them by a constant per call plus a constant per output row.  Both constants
+    are such that the cycles are exact for a call of one row and for a call of all rows.
+
+    processor: the cycle model of the processor.
+    _known: cached results of cost functions, by function, number of rows and memory regions."""
 
     processor: Processor
     _known: dict[tuple[object, int, tuple[str, ...]], int] = field(
@@ -30,19 +32,20 @@ class Engines:
     )
 
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the cycles of computing the part's whole output, without the cost per call.
+        """Return the cycles of computing a whole output, without the constant cost of each call.
 
-        The cost per call is the cycles of a call that do not depend on its number of rows.
-        `memory` None: all tensors are in the default memory region."""
+        part: the node that computes the output, and its kernels.
+        memory: the memory region of each tensor; None if all are in the default region."""
         if part.kernel.cycles is None:
             return self.processor.work_cycles(part, memory)
         rows = row_count(part.output.type.shape)
         return max(0, self._cycles(part, rows, memory) - self.call_cycles(part, memory))
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the cost per call: the cycles of a call that do not depend on its rows.
+        """Return the constant cost of a call: the cycles that do not depend on its number of rows.
 
-        `memory` None: all tensors are in the default memory region."""
+        part: the called node, and its kernels.
+        memory: the memory region of each tensor; None if all are in the default region."""
         if part.kernel.cycles is None:
             return self.processor.call_cycles(part, memory)
         rows = row_count(part.output.type.shape)
@@ -54,9 +57,11 @@ class Engines:
     def cycles(
         self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
     ) -> int:
-        """Return the total cycles of several calls; `stripes` holds the output rows of each.
+        """Return the total cycles of the calls that compute a node's output in stripes.
 
-        `memory` None: all tensors are in the default memory region."""
+        part: the node, and its kernels.
+        stripes: for each call, its number of output rows.
+        memory: the memory region of each tensor; None if all are in the default region."""
         if part.kernel.cycles is None:
             return self.processor.cycles(part, stripes, memory)
         known = {rows: self._cycles(part, rows, memory) for rows in set(stripes)}
@@ -65,7 +70,9 @@ class Engines:
     def _cycles(self, part: Part, rows: int, memory: MemoryAssignment | None) -> int:
         """Return the cycles of an accelerator call that computes `rows` output rows.
 
-        `memory` None: all tensors are in the default memory region.
+        part: the called node, and its kernels.
+        memory: the memory region of each tensor; None if all are in the default region.
+
         Raises BackendError if the kernel's cost function fails."""
         asked = part.kernel.cycles
         assert asked is not None

@@ -1,4 +1,4 @@
-"""Building blocks for functional models of driver functions."""
+"""NumPy functions for functional models, which simulate the driver functions of accelerators."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ def convolved(
     before: tuple[int, int] = (0, 0),
     zero: int = 0,
 ) -> Int64s:
-    """Return the accumulators of a convolution, without bias, with shape (rows, columns, outputs).
+    """Return the accumulators of a convolution without bias, with shape (rows, columns, channels).
 
-    x: the input, with shape (rows, columns, channels).
-    weights: with shape (outputs, kernel rows, kernel columns, channels).
-    size: rows and columns of the output.
-    before: padding above and to the left; padding contributes 0 to an accumulator.
-    zero: zero point of the input, which is subtracted from `x`.
+    x: the input, with shape (rows, columns, input channels).
+    weights: with shape (output channels, kernel rows, kernel columns, input channels).
+    size: the rows and columns of the output.
+    stride, dilation: vertical, then horizontal.
+    before: the padding above the image and on its left side; it adds 0 to an accumulator.
+    zero: the zero point of the input, which is subtracted from `x`.
 
     >>> x, weights = np.arange(4).reshape(2, 2, 1), np.ones((1, 2, 2, 1))
     >>> convolved(x, weights, (2, 2), before=(1, 1))[..., 0]

@@ -1,6 +1,6 @@
 """Checks of the values that functions of a backend return.
 
-Each check returns a description of the problem that completes an error message.
+Each check returns the description of a problem, which becomes part of an error message.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from penstock.program.program import Address, Invoke, Issue, Loop, Transfer
 
 
 def prefetch_problem(found: object, tables: Mapping[str, Array]) -> str:
-    """Return why `found` is not a valid ConstantPrefetch of a table; "" if it is, or is None.
+    """Return what is wrong with `found`, the result of a prefetch function; "" if it is valid.
 
-    `tables`: the tables of the implementation, by name."""
+    Valid results are None, for no prefetch, and a ConstantPrefetch of 1 byte up to all bytes of one
+    of the `tables`, which are the implementation's tables by name."""
     if found is None:
         return ""
     if not isinstance(found, ConstantPrefetch):
@@ -47,7 +48,9 @@ def traffic_problem(found: object) -> str:
 
 
 def tables_problem(found: object) -> str:
-    """Return why `found` is not a mapping from strings to arrays of a `DType`; "" if it is one."""
+    """Return why `found` is not a mapping from strings to arrays; "" if it is one.
+
+    The element type of each array must be a `DType`."""
     if not isinstance(found, Mapping):
         return f"they are {found!r:.60}, not a mapping"
     types = {dtype.value for dtype in DType}

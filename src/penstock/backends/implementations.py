@@ -83,11 +83,11 @@ def strategy_attributes(main: Node, composite: Composite) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class _BoundImplementation:
-    """An implementation as the backend describes it, bound to one composite.
+    """An implementation that a backend describes, for one composite (matched nodes as one node).
 
-    `offloaded`: the composite.
-    `described`: the implementation.
-    `cost`: its cost function, or that of the roofline model if it has none."""
+    offloaded: the composite, and the accelerator.
+    described: the description of the implementation.
+    cost: the described cost function, or that of the roofline model if there is none."""
 
     offloaded: Offloaded
     described: DescribedImplementation
@@ -99,8 +99,8 @@ class _BoundImplementation:
     def condition(self) -> bool | str:
         """Return True if the implementation can run the composite; otherwise the reason, or False.
 
-        If the backend's condition is False or a reason, this is the result.  If the condition is
-        True, the result depends on whether the element types are supported."""
+        The result is the backend's condition if this is False or a reason.  Otherwise it is True,
+        unless a tensor has an unsupported element type."""
         stated = self.described.condition
         return self._type_mismatch() or True if stated is True else stated
 
@@ -146,7 +146,7 @@ class _BoundImplementation:
     def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
         """Return the cost of a call that computes `rows` output rows and also copies constants.
 
-        The tensors of the call have no addresses yet.
+        This estimate applies before tensors have addresses.
 
         fillings: the copies, each with its size and whether this call or a later one reads it.
 
@@ -157,9 +157,10 @@ class _BoundImplementation:
         return breakdown_of(function, (self.offloaded, rows, fillings), said, self.where)
 
     def prefetch(self) -> ConstantPrefetch | None:
-        """Return the part of a table to prefetch; None for none.
+        """Return which bytes of a table to prefetch before the first call; None for no prefetch.
 
-        Raises BackendError if it is not part of one of the implementation's tables."""
+        Raises BackendError if the backend's `prefetch` function fails, or if its result is not
+        within one of the implementation's tables."""
         if self.described.prefetch is None:
             return None
         with backend_code("prefetch function", self.where):
@@ -176,10 +177,10 @@ class _BoundImplementation:
         return found
 
     def folded(self) -> tuple[int, ...]:
-        """Return the indices, among the composite's inputs, of the main operator's folded inputs.
+        """Return the indices of the composite's inputs that no command reads.
 
-        A folded input is a constant that no command reads, since tables hold its elements.
-        Raises BackendError if a folded input is not constant."""
+        They are constants of the main operator whose elements are contained in tables.
+        Raises BackendError if such an input is not constant."""
         inputs, found = self.offloaded.main.inputs, list[int]()
         for k in self.described.folded:
             if not 0 <= k < len(inputs) or inputs[k].data is None:
@@ -199,13 +200,13 @@ class _BoundImplementation:
         return f'accelerator {accelerator}, implementation "{self.described.name}", node "{node}"'
 
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
-        """Return the cost function with memoisation.
+        """Return the cost function, extended by a cache of its results.
 
-        Its arguments are the number of output rows and, for each input and then the output, the
-        name of the accelerator's memory that holds it, or "" for any other memory; the second one
-        is () if all are in other memories.  The function returns the cycles of a call, which are
-        not validated.  Results are cached in plain dictionaries, because kernels are pickled for
-        worker processes."""
+        The function takes a number of output rows and the accelerator's memories of the tensors,
+        and returns the cycles of a call, which are not validated.  The memories are a name for each
+        input and, last, the output; "" stands for any other memory, and () for "" everywhere.
+
+        The cache is a plain dictionary, since kernels are pickled for worker processes."""
 
         asked: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
         known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
@@ -220,9 +221,10 @@ class _BoundImplementation:
         return cycles
 
     def traffic(self, first: int, end: int) -> Mapping[str, int]:
-        """Return the bytes that a call for output rows [first, end) moves, by name of the data.
+        """Return the bytes that a call for output rows [first, end) moves, by kind of data.
 
-        Raises BackendError unless the backend's `traffic` function returns such a mapping."""
+        The backend chooses the names of the kinds.  Raises BackendError if its `traffic` function
+        fails, or if the result is no mapping from names to numbers of bytes."""
         assert self.described.traffic is not None
         with backend_code("traffic function", self.where):
             found: Any = self.described.traffic(self.offloaded, first, end)
@@ -255,10 +257,10 @@ class _BoundImplementation:
         return found
 
     def tables(self) -> dict[str, Array]:
-        """Return the tables, which are the kernel's arrays computed at compile time, by name.
+        """Return the constant arrays that the compiler computes for the kernel, by name.
 
-        Raises BackendError if the backend's `tables` function returns no mapping to integer
-        arrays."""
+        Raises BackendError if the backend's `tables` function fails, or if its result is no mapping
+        from names to integer arrays."""
         value = self.described.tables
         with backend_code("tables function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value

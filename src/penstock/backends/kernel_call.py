@@ -31,7 +31,7 @@ from penstock.program.program import (
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor in memory, with the addresses that commands use for it.
+    """A tensor in memory, with methods that return the addresses which commands use.
 
     view: the type of the tensor, its buffer, its offset there, and the placement of its rows."""
 
@@ -44,12 +44,15 @@ class Operand:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row, which consists of the elements of the last two axes."""
+        """The size of a row in bytes.
+
+        A row consists of the last two axes of a tensor of rank 3 or more, otherwise of the last
+        axis."""
         return self.view.row_bytes
 
     @property
     def contiguous(self) -> bool:
-        """Whether all rows are stored consecutively."""
+        """Whether the rows of the tensor are stored consecutively, in order."""
         return self.view.contiguous
 
     @property
@@ -62,9 +65,9 @@ class Operand:
         return Address(self.view.buffer, self.view.offset)
 
     def row(self, row: Expr, offset_bytes: Expr = 0) -> Address:
-        """Return the address of a row, plus `offset_bytes`.
+        """Return the address of row number `row`, plus `offset_bytes`.
 
-        The schedule may have placed the rows contiguously, in a ring, or individually."""
+        Rows may be stored contiguously, in a ring buffer or individually."""
         rows = self.view.rows
         if rows.table is not None:
             place: Expr = TableEntry(rows.table, row)
@@ -77,7 +80,7 @@ class Operand:
     def rows(self, lower: Expr, upper: Expr, offset_bytes: int = 0) -> TensorRows:
         """Return rows [lower, upper) as an operand of `KernelCall.issue`.
 
-        The address of each row is that of its first byte plus `offset_bytes`."""
+        offset_bytes: added to the address of each row."""
         view = self.view
         offset = binary("+", view.offset, offset_bytes)
         return TensorRows(view.buffer, view.rows, lower, upper, offset)
@@ -85,14 +88,14 @@ class Operand:
 
 @dataclass(frozen=True)
 class KernelCall(Offloaded):
-    """A call of a kernel, for which a `Compute` function returns the commands.
+    """A call of an accelerator's kernel, for which a function of the backend returns the commands.
 
-    operands: the inputs of the composite, in order.
+    operands: the inputs of the composite (matched nodes as one node), in order.
     result: the output of the composite.
     rows: the largest number of rows that a call computes.
-    places: the name of the buffer of each table of the kernel, by the table's name.
-    scratch_buffer: name of the buffer of the working memory; None if the kernel requests none.
-    prefetch_buffer: name of the buffer of prefetched constants; None if there are none.
+    places: the buffer name of each table of the kernel, by the table's name.
+    scratch_buffer: the buffer name of the working memory; None if the kernel requests none.
+    prefetch_buffer: the buffer name of prefetched constants; None if there are none.
     first, end: the call computes rows [first, end) of the output; both are expressions, since they
         vary from call to call."""
 
@@ -118,7 +121,7 @@ class KernelCall(Offloaded):
         return self.operands[self.composite.inputs.index(names[k])]
 
     def table(self, name: str) -> Address:
-        """Return the address of the kernel's table with this name."""
+        """Return the address of table `name` of the kernel, an array computed at compile time."""
         return Address(Facts(self.places)[name])
 
     @property
@@ -141,17 +144,20 @@ class KernelCall(Offloaded):
 
     @staticmethod
     def invoke(driver: Driver, *arguments: Expr | Address) -> Invoke:
-        """Return a command that calls a function of the accelerator's driver."""
+        """Return a command that calls a function of the accelerator's driver with `arguments`."""
         return Invoke(driver, arguments)
 
     @staticmethod
     def invoke_record(driver: Driver, record: DriverRecord) -> Invoke:
         """Return a command that calls a driver function with the fields of `record` as arguments.
 
-        `record` is a frozen dataclass; its fields are the arguments in order.  The functional model
-        of the function receives a record of the same class, with the values of expressions and the
-        bytes at addresses.  An encoder receives such a record in `StreamCommand.record`, with the
-        values of expressions and a `Place` for each address."""
+        record: a frozen dataclass, whose fields are expressions and addresses in the order of the
+            arguments.
+
+        The functional model of the function receives a record of the same class.  In it, each
+        expression is replaced by its value, and each address by the bytes stored there.  The
+        encoder of a command stream receives such a record in `StreamCommand.record`, with a
+        `Place` for each address."""
         return Invoke(driver, record)
 
     def issue(
@@ -166,12 +172,13 @@ class KernelCall(Offloaded):
     ) -> Issue:
         """Return a command that appends an operation to the command stream.
 
-        operation: a frozen dataclass of the accelerator, which computes output rows [first, end);
-            the encoder receives it unchanged, in a `StreamOperation`.
-        inputs, result: rows of operands (`Operand.rows`); `result` defaults to output rows
-            [first, end).
-        tables, scratch, prefetched: addresses of constants, of working memory, and of prefetched
-            constants that the operation uses."""
+        operation: what the accelerator does, as a frozen dataclass that the backend defines.  It
+            computes output rows [first, end).  The encoder receives it in a `StreamOperation`.
+        inputs: the rows that the operation reads (`Operand.rows`).
+        result: the rows that it writes; None for output rows [first, end).
+        tables: addresses of constants that it uses.
+        scratch: the address of the working memory that it uses; None for none.
+        prefetched: the address of prefetched constants that it uses; None for none."""
         result = result or self.result.rows(self.first, self.end)
         return Issue(
             operation,
@@ -186,7 +193,7 @@ class KernelCall(Offloaded):
 
     @staticmethod
     def transfer(source: Address, target: Address, size_bytes: int) -> Transfer:
-        """Return a command that appends a copy of `size_bytes` bytes to the command stream."""
+        """Return a stream command that copies `size_bytes` bytes from `source` to `target`."""
         return Transfer(source, target, size_bytes)
 
 
@@ -212,17 +219,20 @@ def offloading_kernel(
 ) -> Kernel:
     """Return the kernel `name` for a composite, with the commands that `compute` returns.
 
-    cycles: cycles of a call, given its number of output rows and, for each input and then the
-        output, its memory: a name, or "" for the default one; () if all are in the default one.
-    traffic: bytes that a call for output rows [first, end) moves, by name of the data.
+    cycles: the cycles of a call, given its number of output rows and the accelerator's memories of
+        its tensors: a name for each input and, last, the output.  "" stands for the default memory,
+        and () for "" everywhere.
+    traffic: the bytes that a call for output rows [first, end) moves, by kind of data; None if not
+        stated.
     tables: arrays computed at compile time, by name.
-    by_rows: whether a call may compute any interval of rows.
-    scratch_bytes: working memory of a call.
+    by_rows: True if a call may compute any interval of rows, False if only the whole output.
+    scratch_bytes: the working memory of a call.
     folded: indices of the composite's constant inputs that no command reads.
-    alignment_bytes: alignment of the rows of inputs and output.
-    prefetch: the part of a table that is copied before the first call.
-    placed: cost of a call whose tensors have addresses.
-    filled: cost of a call that also copies constants, before addresses are known."""
+    alignment_bytes: rows of inputs and output start at multiples of this number of bytes.
+    prefetch: the bytes of a table that are copied before the first call; None for none.
+    placed: the cost of a call whose tensors have addresses; None if not stated.
+    filled: the cost of a call that also copies constants, before addresses are known; None if not
+        stated."""
 
     def body(
         inputs: tuple[View, ...],

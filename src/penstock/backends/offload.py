@@ -27,7 +27,7 @@ _PROGRAM_PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class OffloadedGraph:
-    """A graph in which the sub-graphs that accelerators run are composites.
+    """A graph in which each sub-graph that an accelerator runs is a single node, a composite.
 
     cpu_fallbacks: the nodes that the CPU runs, each with its cycles and the reason why no
         accelerator claims it."""
@@ -37,7 +37,10 @@ class OffloadedGraph:
 
 
 def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -> OffloadedGraph:
-    """Return the graph with composites for each accelerator; earlier accelerators take precedence.
+    """Return the graph in which the sub-graphs that accelerators run are composites, with kernels.
+
+    accelerators: in order of precedence; each one claims nodes that no earlier one has claimed.
+    target: the chip; its first engine is the CPU, which runs all other nodes.
 
     Raises BackendError if the description of an accelerator is invalid."""
     processor = Processor(target.engines[0])
@@ -55,9 +58,9 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
 
 
 def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
-    """Run the accelerator's graph passes and make composites of the sub-graphs that it claims.
+    """Run the accelerator's graph passes, and make composites of the sub-graphs that it claims.
 
-    Returns the new graph and the refusals: for each node that is not claimed, by name, the reason.
+    Returns the new graph, and the reason for each node that is not claimed, by node name.
     The composites have no kernels yet."""
     graph = _after_passes(graph, accelerator, PassPhase.PRE_PARTITIONING)
     graph, refusals = partition(
@@ -72,15 +75,16 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
 
 
 def _all_reasons(before: Mapping[str, str], fallback: CpuFallback) -> str:
-    """Return the reason for a CPU fallback, preceded by the reasons of earlier accelerators.
+    """Return all reasons why a node runs on the CPU, those of earlier accelerators first.
 
-    before: the joined reasons why earlier accelerators refused a node, by node name."""
+    before: the reasons of earlier accelerators as one text, by node name.
+    fallback: the node, with the reason of the last accelerator."""
     earlier = before.get(fallback.node.name)
     return f"{earlier}; {fallback.reason}" if earlier else fallback.reason
 
 
 def require_no_cpu_fallback(fallbacks: Sequence[CpuFallback]) -> None:
-    """Raise TargetError if there is a CPU fallback."""
+    """Raise TargetError if there is a CPU fallback, which is a node that no accelerator runs."""
     if fallbacks:
         first = fallbacks[0]
         others = f" and {len(fallbacks) - 1} more fall" if len(fallbacks) > 1 else " falls"
@@ -94,10 +98,10 @@ def require_no_cpu_fallback(fallbacks: Sequence[CpuFallback]) -> None:
 
 
 def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -> Program:
-    """Return the program after the program passes of all accelerators, with encoded streams.
+    """Run the program passes of all accelerators, then encode their command streams.
 
-    The passes of all accelerators in one phase run before those in the next phase; the streams are
-    encoded after the last phase."""
+    Returns the resulting program.  All accelerators complete a phase before the next phase
+    begins."""
     for phase in _PROGRAM_PHASES:
         for accelerator in accelerators:
             program = _after_passes(program, accelerator, phase)
@@ -109,7 +113,7 @@ def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -
 def _after_passes(result: _Result, accelerator: Accelerator, phase: PassPhase) -> _Result:
     """Return the graph or program after the accelerator's passes of a phase.
 
-    Raises BackendError if a pass fails, or does not return a graph or a program, respectively."""
+    Raises BackendError if a pass fails, or if its result is not of the type of its argument."""
     for run in accelerator.passes(phase):
         found = _run(run, result, accelerator.target, phase)
         if type(found) is not type(result):

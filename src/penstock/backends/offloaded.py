@@ -27,11 +27,11 @@ from penstock.tiling.tiler import Tiler
 class Offloaded:
     """A composite that an accelerator may run: the argument of constraints and cost functions.
 
-    node: the composite as a node of the graph.
+    node: the composite (matched nodes as one operator) as a node of the graph.
     target: the accelerator.
-    memory_assignment: set when costs are computed: for each input and then the output, the
-        name of the accelerator's memory that holds it, or "" for any other memory; () if all are in
-        other memories or nothing is known."""
+    memory_assignment: for cost functions: the accelerator's memory of each input and, last, of the
+        output, for example ("sram", "", "sram").  "" stands for a constant or any other memory.
+        () stands for "" everywhere, or for an unknown assignment."""
 
     node: Node
     target: AcceleratorTarget
@@ -46,7 +46,7 @@ class Offloaded:
 
     @cached_property
     def composite(self) -> Composite:
-        """The composite: the operator of `node`."""
+        """The operator of `node`, which contains the matched nodes."""
         assert isinstance(self.node.op, Composite)
         return self.node.op
 
@@ -62,10 +62,10 @@ class Offloaded:
 
     @cached_property
     def kernel(self) -> Kernel:
-        """The portable kernel of the main node, which the processor would run.
+        """The portable C kernel of the main node, which the processor would run.
 
-        Its parameters and tables define TFLite's arithmetic: shapes, windows, zero points, and the
-        multiplier and shift of each output channel."""
+        Its parameters and tables define the exact arithmetic of TFLite.  They contain shapes,
+        windows, zero points, and the multiplier and shift of each output channel."""
         return self.main.op.kernel(self.main.site)
 
     @cached_property
@@ -113,17 +113,18 @@ class Offloaded:
     def tiler(self, default: Tiler) -> Tiler:
         """Return the tiler, which divides the main operator into tiles that fit local memories.
 
-        It is the one registered last for the composite's pattern or main operator; `default` if
-        none was registered."""
+        It is the tiler that was registered last for the composite's pattern or main operator.
+
+        default: the result if none was registered."""
         own = self.composite.name
         found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
         return next(found, default)
 
     def layer(self, rows: int | None = None) -> Layer:
-        """Return the main operator as a loop nest for a tiler.
+        """Return the main operator as a loop nest, the form that a tiler takes.
 
-        `rows`: the number of output rows that the loop nest computes, at any position; None for the
-        whole output."""
+        rows: the number of consecutive output rows that the loop nest computes; None for all
+            rows."""
         layer = layer_of(self.main.op, self.main.site, self.main.name)
         shape = self.main.site.output.shape
         if rows is None or len(shape) < 2:
@@ -131,7 +132,9 @@ class Offloaded:
         return layer.stripe(layer.axes[row_axis(len(shape))].name, rows)
 
     def macs(self, rows: int) -> int:
-        """Return the multiply-accumulates, on padding too, of the first `rows` output rows."""
+        """Return the number of multiply-accumulates that the first `rows` output rows take.
+
+        It includes multiply-accumulates on padding."""
         return self.work(rows).macs
 
     def work(self, rows: int) -> Work:
@@ -144,8 +147,8 @@ class Offloaded:
     def bytes(self, rows: int) -> int:
         """Return the bytes that computing the first `rows` output rows reads and writes.
 
-        They are the sizes of these rows and of the region of each input, constants included, that
-        they depend on."""
+        It is the size of these rows, plus the sizes of the input elements on which they depend.
+        Inputs include constants."""
         out = self._first(rows)
         needs = (*self.node.op.needs(self.node.site, out), out)
         types = (*self.inputs, self.output)
@@ -155,7 +158,9 @@ class Offloaded:
         )
 
     def _first(self, rows: int) -> Region:
-        """Return the region of the first `rows` rows of the output."""
+        """Return the region of the first `rows` output rows, in every image of the batch.
+
+        It is the whole output if the output has fewer than three axes."""
         shape = self.output.shape
         out = Region.whole(shape)
         if len(shape) > 2:
@@ -168,10 +173,10 @@ MAIN = "main"
 
 
 def main_node(composite: Composite) -> Node:
-    """Return the main node of a composite, which selects its strategies and its arithmetic.
+    """Return the main node of a composite, which determines its strategies and its arithmetic.
 
-    A pass may name it in the attribute `MAIN`.  Otherwise it is the node with the most
-    multiply-accumulates, or the first such node."""
+    A graph pass may state the name of this node in the composite's attribute "main".  By
+    default, it is the first of the nodes with the most multiply-accumulates."""
     named = dict(composite.attributes).get(MAIN)
     if named is not None:
         return next(node for node in composite.nodes if node.name == named)

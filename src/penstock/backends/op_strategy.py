@@ -56,20 +56,22 @@ StrategyFunction = Callable[
 
 @dataclass(frozen=True, slots=True)
 class DescribedImplementation:
-    """An implementation as a backend describes it.
+    """An implementation of an operator on an accelerator, as a backend describes it.
 
     compute: returns the commands of a call.
-    cost: cycles of a call; None for the roofline model.
-    traffic: bytes that a call moves, by name of the data; None if not stated.
+    cost: returns the cycles of a call; None for the roofline model.
+    traffic: returns the bytes that a call moves, by kind of data; None if not stated.
     condition: True if the implementation can run the composite, else False or the reason.
     tables: arrays computed at compile time, by name, or a function that returns them.
-    by_rows: whether a call may compute any interval of rows.
+    by_rows: True if a call may compute any interval of rows, False if only the whole output.
     scratch_bytes: working memory of a call, or a function that returns its size.
-    folded: indices of the main operator's constant inputs that no command reads.
-    alignment_bytes: alignment of the rows of inputs and output.
-    prefetch: returns the constants to copy before the first call; None to copy none.
-    placed_cost: cost of a call whose tensors have addresses.
-    filled_cost: cost of a call that also copies constants, before addresses are known.
+    folded: indices of the main operator's constant inputs that no command reads, since tables
+        replace them.
+    alignment_bytes: rows of inputs and output start at multiples of this number of bytes.
+    prefetch: returns the constants to copy before the first call; None for no copy.
+    placed_cost: returns the cost of a call whose tensors have addresses; None if not stated.
+    filled_cost: returns the cost of a call that also copies constants, before addresses are
+        known; None if not stated.
     element_types: supported types of inputs and output; None for int8, and int32 for biases."""
 
     name: str
@@ -128,31 +130,31 @@ class OpStrategy:
 
         `compute`: returns the commands of a call.
         `schedule`: ignored, since the compiler schedules; accepted for compatibility with UMA.
-        `cost`: cycles of a call, or a Breakdown of them by resource, which `penstock profile`
-            shows; without it, the roofline model applies.
-        `traffic`: bytes that a call moves, by name of the data moved, for `penstock profile`.
+        `cost`: returns the cycles of a call, or a Breakdown of them by resource for the command
+            `penstock profile`.  By default, the roofline model applies.
+        `traffic`: returns the bytes that a call moves, by kind of data, for `penstock profile`.
         `condition`: True if the implementation can run the composite that was passed to the
             strategy function; otherwise False or the reason as a string.
-        `tables`: arrays for `call.table`, or a function of Offloaded that returns them.
-        `by_rows`: the implementation computes any interval of rows, [call.first, call.end), and
-            reads rows of its operands through `operand.row`, so that cascades may run it stripe by
-            stripe.  Otherwise it receives whole tensors.
+        `tables`: arrays computed at compile time, or a function of Offloaded that returns them.
+            Commands refer to them by `call.table(name)`.
+        `by_rows`: True if a call can compute any interval of rows, [call.first, call.end).  Several
+            layers can then run stripe by stripe in turn (a cascade).  The commands must access rows
+            by `operand.row`.  False if a call computes the whole output from whole inputs.
         `scratch_bytes`: bytes of working memory in RAM (`call.scratch`), or a function of Offloaded
             that returns them.  If the memory is not available, the implementation with the least
             working memory runs.
         `folded`: indices of the main operator's constant inputs that no command reads, because
             tables replace them; they take no flash.
-        `alignment_bytes`: rows of inputs and output start at multiples of this number.
-        `prefetch`: a function of Offloaded that returns the constants to prefetch (a
-            ConstantPrefetch), or None for none.  Before the first call of the kernel, possibly
-            while other kernels run, the accelerator copies them into the memory that holds tensors.
-            `call.prefetched` is the address of the copy.  The compiler prefers an implementation
-            that prefetches if the copy fits and saves cycles.
-        `placed_cost`: cost of a call whose tensors have addresses, if it depends on these; a
+        `alignment_bytes`: rows of inputs and output start at multiples of this number of bytes.
+        `prefetch`: a function of Offloaded that returns a ConstantPrefetch, or None for none.
+            Before the first call of the kernel, possibly while other kernels run, the accelerator
+            copies these constants into the memory that holds tensors.  `call.prefetched` is the
+            address of the copy.  The compiler prefers an implementation that prefetches if the copy
+            fits and saves cycles.
+        `placed_cost`: the cost of a call whose tensors have addresses, if it depends on these; a
             function of Offloaded and a PlacedCall.  It includes the copies that the call makes.
-        `filled_cost`: cost of a call that also copies constants, used while tensors have no
-            addresses; a function of Offloaded, a number of output rows, and the copies (a tuple of
-            Fillings).
+        `filled_cost`: the cost of a call that also copies constants, before tensors have addresses;
+            a function of Offloaded, a number of output rows, and the copies (a tuple of Fillings).
         `element_types`: the supported element types of the main operator's inputs and output.  By
             default they are int8, and int32 for biases.
 

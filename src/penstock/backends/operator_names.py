@@ -29,7 +29,7 @@ Attributes = tuple[tuple[str, object], ...]
 
 
 class Fused(Enum):
-    """Relay operators that penstock represents as parts of a layer's node."""
+    """A Relay operator that penstock fuses into a layer's node: bias addition or requantisation."""
 
     BIAS_ADD = "nn.bias_add"
     REQUANTISE = "qnn.requantize"
@@ -41,18 +41,22 @@ Kind = type[Op] | Fused
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """One sense of a name: an operator, and restrictions on the nodes that the name denotes.
+    """An operator that a name denotes, and restrictions on the nodes to which the name applies.
 
     kind: the class of the operator, or an operator that penstock fuses into layers (`Fused`).
     attributes: (name, value) pairs of attributes that the node's operator must have.
-    condition: a predicate of operator and site that must hold; None for no condition."""
+    condition: a further predicate of the operator and its `Site`, the types and constants of its
+        operands; None for no condition."""
 
     kind: Kind
     attributes: Attributes = ()
     condition: Callable[..., bool] | None = None
 
     def fits(self, node: Node, kind: Kind) -> bool:
-        """Return whether `kind` is this operator and `node` satisfies the restrictions.
+        """Return whether this sense of a name denotes the operator `kind` of a node.
+
+        It does if the sense is for this operator, and if `node` satisfies the restrictions of the
+        sense.
 
         kind: the operator of `node`, or an operator fused into it, such as a bias addition."""
         return (
@@ -64,9 +68,9 @@ class Sense:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The operators that a name denotes; "image.resize2d", for example, denotes two.
+    """All operators that a name denotes; "image.resize2d", for example, denotes two.
 
-    senses: each of these operators, with the restrictions that nodes must satisfy."""
+    senses: these operators, each with restrictions on the nodes to which the name applies."""
 
     senses: tuple[Sense, ...]
 
@@ -75,7 +79,10 @@ class Meaning:
         return tuple(sense.kind for sense in self.senses)
 
     def fits(self, node: Node, kind: Kind) -> bool:
-        """Return whether `kind` is one of these operators and `node` satisfies its restrictions.
+        """Return whether a name with this meaning denotes the operator `kind` of a node.
+
+        It does if `kind` is one of the operators that the name denotes, and if `node` satisfies the
+        restrictions for this operator.
 
         kind: the operator of `node`, or an operator fused into it, such as a bias addition."""
         return any(sense.fits(node, kind) for sense in self.senses)
@@ -103,9 +110,9 @@ def meanings() -> Mapping[str, Meaning]:
 
 
 def _selected_field(name: str, op: type[Op]) -> Attributes:
-    """Return the field values that a TFLite name implies for an operator.
+    """Return the operator's fields whose value a TFLite name determines, as (field, value) pairs.
 
-    For "RELU6" they are (("activation", "RELU6"),); they are () for most names."""
+    For "RELU6" they are (("activation", "RELU6"),).  Most names determine no field."""
     return tuple(
         (field, name)
         for field, type in field_types(op).items()
@@ -114,10 +121,12 @@ def _selected_field(name: str, op: type[Op]) -> Attributes:
 
 
 def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
-    """Return the operators that a name denotes, with their restrictions.
+    """Return the operators that a name denotes, with restrictions on the nodes to which it applies.
 
-    Raises BackendError for an unknown name.  The error quotes `where`, the expression that contains
-    the name, and suggests similar names, including those in `also`, such as names of patterns.
+    where: the expression that contains the name, for the error.
+    also: further names, such as those of patterns, that the error may suggest.
+
+    Raises BackendError for an unknown name, with suggestions of similar names.
 
     >>> meaning("RELU", 'is_op("RELU")') == meaning("nn.relu", 'is_op("nn.relu")')
     True
@@ -158,10 +167,10 @@ def argument_counts(name: str) -> frozenset[int] | None:
 
 @cache
 def _input_counts() -> Mapping[Kind, frozenset[int]]:
-    """Return the numbers of operands that a pattern may give each operator.
+    """Return the permitted numbers of operands of each operator in a pattern.
 
-    They are the numbers of inputs in the samples in the operator's file and, for an operator with a
-    bias, also these numbers minus 1."""
+    They are the numbers of inputs of the sample nodes in the operator's source file.  For an
+    operator with a bias, each number minus 1 is permitted, too."""
     found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
         for sample in file.samples:
@@ -181,10 +190,10 @@ def kind_name(kind: Kind) -> str:
 
 @cache
 def field_types(record: type) -> Mapping[str, type]:
-    """Return the class of each field of a dataclass, by name.
+    """Return the class of each field of a dataclass, by field name.
 
-    It is `object` for a field whose type is no class, such as a union or a generic type.  The
-    result is empty if `record` is not a dataclass."""
+    `object` stands for types that are no classes, such as unions and generic types.  The result is
+    empty if `record` is not a dataclass."""
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record)
@@ -220,8 +229,8 @@ def attribute_members(kind: Kind, name: str) -> tuple[str, ...]:
 def has_attributes(node: Node, attributes: Attributes) -> bool:
     """Return whether the node's operator has all these attribute values.
 
-    Nested attributes have dotted names.  An enumeration member may be given by its name, and a
-    tuple as a list."""
+    attributes: (name, value) pairs.  The names of nested attributes are dotted ("rows.stride").
+        The value of an enumeration may be a member or its name; that of a tuple may be a list."""
     return all(_has_attribute(node.op, name, value) for name, value in attributes)
 
 

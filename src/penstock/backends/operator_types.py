@@ -18,7 +18,7 @@ def check_element_types(node: Node) -> None:
 
 
 def element_type_problem(node: Node) -> ModelError | None:
-    """Return the error that `check_element_types` raises, or None if it raises none."""
+    """Return the error for unsupported element types of a node; None if they are supported."""
     try:
         computed = node.op.result_type(node.site.inputs)
         require_dtype(node.output.type, (computed.dtype,), "output")

@@ -1,15 +1,15 @@
-"""Packing: tensors stored in blocks of channels between the composites of an engine.
+"""Packing: tensors stored in blocks of channels between the composites of an accelerator.
 
 Nodes that unpack the inputs and pack the output become part of each composite.  The nodes of
-the composite thus still define the exact arithmetic, while its kernel reads and writes blocks.  At
-the border to other engines, the CPU packs or unpacks each tensor once, whatever the number of its
-readers.
+the composite thus still define the exact arithmetic, while its kernel reads and writes blocks.
+Where a tensor passes between the accelerator and another engine, the CPU packs or unpacks it once,
+whatever the number of its readers.
 
     CPU           x ------------> x/packed                y/packed ----> y
     composite     x/packed -> x/image -> layer -> y/image -> y/packed
 
-An engine that also accepts plain images (NHWC) needs no conversion on the CPU: with
-`borders=False`, only tensors that composites of the engine both produce and consume are packed.
+An accelerator that also accepts plain images (NHWC) needs no conversion on the CPU.  With
+`borders=False`, only tensors that its composites both produce and consume are packed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,17 @@ from penstock.ops.slice import Slice
 def packed(
     graph: Graph, engine: str, pack: int, *, borders: bool = True, least_channels: int = 1
 ) -> Graph:
-    """Return the graph with packed int8 tensors between the composites of `engine`.
+    """Return the graph in which int8 tensors between composites of an accelerator are packed.
 
-    A packed tensor stores blocks of `pack` consecutive channels.  With `borders`, tensors that
-    other engines produce or consume are packed too.  Without `borders`, a tensor is packed only if
-    the engine produces it and all its readers run on the engine, and if it has at least
-    `least_channels` channels.  Only tensors of shape (1, H, W, C) or (1, C) can be packed; a
-    composite with an input or output of another shape is unchanged.
+    A packed tensor stores blocks of consecutive channels.  Only tensors of shape (1, H, W, C) or
+    (1, C) can be packed; a composite with an input or output of another shape is unchanged.
+
+    engine: the name of the accelerator.
+    pack: the number of channels in a block.
+    borders: True to pack all inputs and outputs of the composites, also those that other engines
+        produce or consume; False to pack a tensor only if a composite of the accelerator produces
+        it and nothing but such composites reads it.
+    least_channels: with `borders` False, tensors with fewer channels are not packed.
     """
     packing = _Packing(graph, engine, pack, borders, least_channels)
     for node in graph.nodes:
@@ -49,10 +53,11 @@ def packed(
 class _Packing:
     """State of the rewrite of a graph by `packed`.
 
+    engine: the name of the accelerator whose composites are rewritten.
     pack: the number of channels in a block.
     borders: whether tensors that other engines produce or consume are packed, too.
-    least_channels: the fewest channels of a composite's output that is packed without `borders`.
-    nodes: the nodes emitted so far.
+    least_channels: without `borders`, outputs with fewer channels are not packed.
+    nodes: the nodes of the new graph so far.
     packed_values: the packed form of a value, by the name of the value.
     """
 
@@ -70,10 +75,10 @@ class _Packing:
         self.consumers = self.graph.consumers()
 
     def take(self, node: Node) -> None:
-        """Append `node` to the emitted nodes.
+        """Append `node` to the nodes of the new graph.
 
-        A composite of the engine is first rewritten to read and write packed values, unless an
-        input or its output has a type or shape that cannot be packed."""
+        A composite of the accelerator is first rewritten to read and write packed values.  It is
+        unchanged if an input or its output has a type or shape that cannot be packed."""
         if not self._is_packable(node):
             self.nodes.append(node)
             return
@@ -93,10 +98,10 @@ class _Packing:
             self.nodes += _unpacking(output, node.output, self.pack, self.taken)
 
     def _packed(self, value: Value) -> Value:
-        """Return the packed form of an input of a composite.
+        """Return the packed form of a composite's input, or `value` itself if it stays unpacked.
 
-        If the value is not packed yet, the result depends on `borders`: with it, new nodes pack the
-        value on the CPU; without it, the value stays unpacked and is returned itself.
+        If there is no packed form yet, `borders` decides: with it, new nodes pack the value on the
+        CPU; without it, the value stays unpacked.
         """
         if value.name not in self.packed_values:
             if not self.borders:
@@ -107,10 +112,10 @@ class _Packing:
         return self.packed_values[value.name]
 
     def _inner(self, node: Node, composite: Composite) -> tuple[Node, ...]:
-        """Return the nodes of the rewritten composite.
+        """Return the inner nodes of the rewritten composite.
 
-        They are nodes that unpack its packed inputs, its own nodes and, if its output is to be
-        packed, nodes that pack it.
+        They are nodes that unpack its packed inputs, then the original nodes, and last, if the
+        output is to be packed, nodes that pack it.
         """
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):
@@ -128,9 +133,10 @@ class _Packing:
         return all(_is_image(v.type) for v in (*node.variable_inputs, node.output))
 
     def _is_read_elsewhere(self, node: Node) -> bool:
-        """Return whether the unpacked output of `node` is needed.
+        """Return whether the output of `node` is needed in unpacked form.
 
-        It is if it is a graph output or if one of its readers is not a packable composite.
+        This is so if it is an output of the graph, or if any reader is no composite that can be
+        packed.
         """
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))
@@ -143,7 +149,8 @@ def _is_image(type: TensorType) -> bool:
 def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
     """Return the nodes that reshape a value to NHWC, pad its channels with 0, and pack it.
 
-    pack: the number of channels in a block.  The names of new values differ from those in `taken`.
+    pack: the number of channels in a block.
+    taken: names in use, from which the names of new values differ.
     """
     *_, channels = value.type.shape
     steps: list[tuple[str, Op]] = []
@@ -160,7 +167,8 @@ def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
 def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) -> list[Node]:
     """Return the nodes that compute `value` from its packed form `packs`.
 
-    pack: the number of channels in a block.  The names of new values differ from those in `taken`.
+    pack: the number of channels in a block.
+    taken: names in use, from which the names of new values differ.
     """
     *_, channels = value.type.shape
     image = value.type.shape if value.type.rank == 4 else (1, 1, 1, channels)
@@ -175,11 +183,12 @@ def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) ->
 def _chain(
     first: Value, steps: Iterable[tuple[str, Op]], last: Value | None, taken: Collection[str]
 ) -> Iterable[Node]:
-    """Yield a chain of nodes, each of which reads the output of the one before.
+    """Yield a chain of nodes, each of which reads the output of the previous node.
 
-    steps: the operator of each node, with a label for the name of its output.
     first: the input of the first node.
+    steps: for each node, a label for the name of its output, and its operator.
     last: the output of the last node; None for a new value.
+    taken: names in use, from which the names of new values differ.
     """
     every = list(steps)
     stem = (last or first).name

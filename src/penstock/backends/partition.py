@@ -1,8 +1,8 @@
 """Partitioning of a graph between an accelerator and the processor.
 
-    partition   replaces subgraphs that patterns match by composites
+    partition   replaces each match of a pattern by one node, a composite
     choose      selects the kernel of each composite, and dissolves composites without a kernel
-    dissolve    replaces composites by their nodes
+    dissolve    replaces composites by the nodes inside them
 
 The outputs of the graph do not change.
 
@@ -57,13 +57,18 @@ def partition(
     engine: str,
     merge: bool = True,
 ) -> tuple[Graph, Refusals]:
-    """Return the graph with matches of patterns as composites of `engine`, and the refusals.
+    """Return the graph with each match of a pattern as a composite, and the refusals.
 
-    Patterns claim nodes in order of registration, each from the outputs upwards, the largest match
-    first.  A match is refused if one of its nodes is already claimed, if a node outside reads an
-    intermediate value, if an operator does not support its element types, or if the predicate or a
-    constraint refuses it.  With `merge`, adjacent composites that can run as one unit share a
-    region number.  Raises BackendError if a function of the backend fails.
+    The refusals state why a node is in no composite, by the node's name.  Patterns apply in order,
+    each from the outputs of the graph upwards, the largest match first.  A match is refused if
+    another composite contains one of its nodes, if an intermediate value is used outside the
+    match, if an operator does not support its element types, or if a predicate or constraint does
+    not hold.
+
+    engine: the name of the accelerator.
+    merge: whether adjacent composites that can run as one unit share a region number.
+
+    Raises BackendError if a function of the backend fails.
     """
     search = _Search(graph, engine)
     for named in patterns:
@@ -94,15 +99,15 @@ def choose(
 ) -> tuple[Graph, tuple[CpuFallback, ...]]:
     """Select a kernel for each composite of the accelerator.
 
-    Returns the graph, with a kernel in each composite, and the CPU fallbacks.  Composites without a
-    kernel are dissolved.  CPU fallbacks are all nodes that compute something and are not
-    composites, in order, with reason and cycles.
+    Returns the graph, with a kernel in each composite, and the CPU fallbacks, with reason and
+    cycles.  Composites without a kernel are replaced by their nodes.  A CPU fallback is then each
+    node that computes something and is no composite.
 
-    Strategies for the composite's main operator or pattern are tried by decreasing level; levels up
-    to `CORE_LEVEL`, that of the processor's kernels, are ignored.  The first level with an
-    implementation whose condition holds determines the kernel: the one with the fewest cycles.  If
-    another implementation of the level needs less scratch memory, the fastest one with the least
-    scratch becomes the fallback kernel.
+    Strategies for the composite's main operator or pattern are tried by decreasing level, without
+    those of level `CORE_LEVEL` (10) or below.  The first level at which the condition of an
+    implementation holds determines the kernel, which is the one with the fewest cycles.  If another
+    implementation of this level needs less working memory, the fastest of those with the least
+    becomes the fallback kernel.
 
     `processor_cycles`: cycles of a node on the processor; `refusals`: result of `partition`.
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.
@@ -154,10 +159,11 @@ def choose(
 class _Search:
     """State of `partition`.
 
+    engine: the name of the accelerator.
     found: the composites so far, by the name of their last node.
     claimed: names of the nodes inside these composites.
-    refused: the rank and text of the highest-ranking reason for a refusal, by node name; a refusal
-        by a rule (rank 2) outranks a value that is read outside the match (rank 1)."""
+    refused: (rank, reason) by node name; the reason of the highest rank is kept.  Rank 1: an
+        intermediate value is used outside the match.  Rank 2: a rule refuses the match."""
 
     graph: Graph
     engine: str
@@ -172,11 +178,11 @@ class _Search:
         self.position = {node.name: k for k, node in enumerate(self.graph.nodes)}
 
     def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:
-        """Make a composite of the first admissible match of a pattern that ends with `node`.
+        """Make a composite of the first match of a pattern that ends with `node` and is acceptable.
 
-        A match is admissible unless it overlaps an earlier composite, an intermediate value is used
-        outside the match, or a rule refuses it.  In the last two cases, `refused` gets the reason
-        for each node that has none of at least the same rank."""
+        A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
+        used outside it, or if a rule does not hold.  In the last two cases, each node of the
+        match gets the reason in `refused`, unless it has one of the same or a higher rank."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
@@ -195,9 +201,9 @@ class _Search:
         return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
 
     def refusals(self) -> Refusals:
-        """Return why each unclaimed node is not claimed, by node name.
+        """Return the reason why a node is in no composite, by the node's name.
 
-        Composites of earlier accelerators are left out."""
+        Composites that earlier accelerators have made get no reason."""
         unmatched = 0, f"no pattern of {self.engine} matches this node"
         return {
             node.name: self.refused.get(node.name, unmatched)[1]
@@ -206,13 +212,14 @@ class _Search:
         }
 
     def _outside_use(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
-        """Return a refusal (1, reason) if an intermediate value of a match is used outside it.
+        """Return (1, reason) if an intermediate value of a match is used outside it, else None.
 
-        Returns None if there is no such value.  1 is the rank of the reason: users see a reason
-        of the highest rank.
+        An intermediate value is one that a node of the match other than `last` computes.  It is
+        used outside if it is an output of the network, or if a node outside the match reads it.
+        1 is the rank of the reason; of several reasons, users see one of the highest rank.
 
         names: the names of the nodes of the match.
-        last: the node that computes the match's output, which may be used outside."""
+        last: the node that computes the match's output."""
         for name in sorted(names - {last.name}, key=self.position.__getitem__):
             if name in self.outputs:
                 return 1, f'matches, but "{name}" within it is an output of the network'
@@ -224,11 +231,11 @@ class _Search:
     def _broken_rule(
         self, names: frozenset[str], named: NamedPattern, rules: Sequence[Rule]
     ) -> tuple[int, str] | None:
-        """Return a refusal (2, reason) if a match of the pattern `named` breaks a rule.
+        """Return (2, reason) if a match of the pattern `named` breaks a rule, else None.
 
-        Returns None if the match is accepted.  2 is the rank of the reason: users see a
-        reason of the highest rank.  The rules are, in this order: operators support the element
-        types of their nodes, the predicate of the pattern holds, and `rules` hold.
+        2 is the rank of the reason; of several reasons, users see one of the highest rank.  First,
+        operators must support the element types of their nodes.  Then the predicate of the pattern
+        must hold, then each of the `rules`.
 
         names: the names of the nodes of the match."""
         node = self._composite(names, named.name)
@@ -322,9 +329,10 @@ def _no_strategy(name: str, mains: Iterable[Node], accelerator: Accelerator) -> 
 
 
 def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
-    """Return the composite node with its preferred, fallback and prefetching kernels.
+    """Return the composite node with its kernels, or the reason why no kernel can run it.
 
-    If the accelerator has no preferred kernel for it, return the reason."""
+    The kernels are the fastest one, a fallback with less working memory, and those that prefetch
+    constants."""
     composite = node.op
     assert isinstance(composite, Composite)
     strategies = _strategies(composite, accelerator)
@@ -352,7 +360,7 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
 def _best(able: Sequence[Implementation], node: Node) -> Implementation:
     """Return the implementation that computes the whole output in the fewest cycles.
 
-    In case of a tie, it is the first one."""
+    Of several such implementations, it is the first one."""
     return min(able, key=lambda i: cycles(i, node))
 
 

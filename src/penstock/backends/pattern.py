@@ -40,7 +40,8 @@ from penstock.ops.registry import operators
 class Pattern:
     """Immutable pattern of nodes, built from `is_op`, `wildcard` and `is_constant`.
 
-    Patterns compare by identity, since all occurrences of one object match the same value."""
+    If one object occurs twice within a pattern, both occurrences must match the same value.
+    Patterns therefore compare by identity."""
 
     __slots__ = ()
 
@@ -95,15 +96,19 @@ class Constant(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator(Pattern):
-    """Matches an operator by name, if its operands match `arguments`; None accepts any operands."""
+    """Matches an operator by its name, if its operands match `arguments`.
+
+    name: the operator's name in penstock, TFLite or Relay.
+    arguments: a pattern for each operand; None accepts any operands."""
 
     name: str
     arguments: tuple[Pattern, ...] | None = None
 
     def __call__(self, *patterns: Pattern) -> Operator:
-        """Return this operator with operands, constants included, that must match `patterns`.
+        """Return this operator with a pattern for each of its operands, constants included.
 
-        The bias of a layer may be omitted.  Commutative operators match in both orders.
+        The bias of a layer may be omitted.  The operands of commutative operators match in both
+        orders.
 
         >>> print(is_op("add")(is_op("nn.conv2d")(wildcard(), wildcard()), wildcard()))
         add(nn.conv2d(*, *), *)
@@ -133,9 +138,9 @@ class Either(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Having(Pattern):
-    """Matches whatever `pattern` matches, if its last operator has these attribute values.
+    """Matches what `pattern` matches if the match's last operator has these attribute values.
 
-    attributes: (name, value) pairs; nested attributes have dotted names."""
+    attributes: (name, value) pairs; nested attributes have dotted names ("rows.stride")."""
 
     pattern: Pattern
     attributes: Attributes
@@ -182,7 +187,9 @@ def is_op(name: str) -> Operator:
 
 
 def last_operators(pattern: Pattern) -> Iterator[Pattern]:
-    """Yield the alternatives for the last node of a match: operators, wildcards and constants.
+    """Yield the patterns of the last node of a match, one for each alternative (`|`).
+
+    They are operators, wildcards and constants.
 
     >>> [str(p) for p in last_operators(is_op("Add")(wildcard(), wildcard()) | wildcard())]
     ['Add(*, *)', '*']
@@ -232,10 +239,12 @@ def _check_arguments(name: str, patterns: tuple[object, ...]) -> None:
 
 
 def _check_biased(pattern: object, where: str) -> None:
-    """Raise BackendError unless `pattern`, the first argument of bias_add, can end with a layer.
+    """Raise BackendError unless `pattern`, the first argument of bias_add, can match a layer.
 
-    A layer is an operator with a bias input.  A wildcard does not suffice, since it matches only
-    values of the graph, and a layer's sum before its bias is no such value."""
+    A layer is an operator with a bias input.  Other patterns match only values of the graph, and
+    the sum before the bias is no such value.
+
+    where: the location that the error reports."""
     assert isinstance(pattern, Pattern)
     biased = {name: op for name, op in operators().items() if op.BIAS_INPUT is not None}
     last = [p.name for p in last_operators(pattern) if isinstance(p, Operator)]
@@ -251,11 +260,12 @@ def _check_biased(pattern: object, where: str) -> None:
 
 
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
-    """Raise BackendError for an attribute that no possible last operator of a match has.
+    """Raise BackendError if `has_attr` has attributes that no match of `pattern` can have.
 
-    There are several possible last operators if the pattern has alternatives.  It is also an error
-    if an attribute is an enumeration without the given member.  A pattern is not checked if its
-    matches may end with a wildcard or a constant."""
+    An attribute must belong to an operator with which a match can end.  If it is an enumeration,
+    its value must be a member.  There is no check if a match can end with a wildcard or a constant.
+
+    attributes: values by attribute name."""
     last = tuple(last_operators(pattern))
     if not all(isinstance(p, Operator) for p in last):
         return

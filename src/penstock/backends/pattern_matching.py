@@ -19,7 +19,9 @@ def matches(
     """Return the matches of a pattern that end with `node`, each as the set of its nodes' names.
 
     Larger matches come first; matches of the same size are in the order of the alternatives in the
-    pattern.  `producers` maps the name of each value that a node computes to that node.
+    pattern.
+
+    producers: the node that computes a value, by the value's name.
     """
     search = _Search(producers, _repeated_patterns(pattern))
     found = search.match(pattern, _Term.of(node.output), frozenset())
@@ -29,11 +31,11 @@ def matches(
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A value of the graph, or an intermediate result of the node that computes the value.
+    """What a pattern can match: a value of the graph, or an intermediate result within a node.
 
-    name: the name of the value.
-    depth: the number of final stages of the node (bias, requantisation, clamp) that are not yet
-        applied to an intermediate result; 0 for the value itself.
+    name: the name of the value; for an intermediate result, that of the node's output.
+    depth: how many final stages of the node (bias, requantisation, clamp) the intermediate result
+        precedes; 0 for a value of the graph.
     constant: whether the value is a constant."""
 
     name: str
@@ -42,12 +44,12 @@ class _Term:
 
     @staticmethod
     def of(value: Value) -> _Term:
-        """Return the term for a value of the graph."""
+        """Return a value of the graph as a term, which is what a pattern can match."""
         return _Term(value.name, constant=value.data is not None)
 
     @property
     def whole(self) -> bool:
-        """Whether the term is a value of the graph, not an intermediate result."""
+        """Whether the term is a value of the graph, not an intermediate result within a node."""
         return self.depth == 0
 
 
@@ -60,7 +62,7 @@ _Bindings = frozenset[tuple[Pattern, _Term]]
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """One of the operators that a node computes in sequence.
+    """One of the operators that a node computes in sequence, such as convolution, bias and clamp.
 
     kind: the operator's class, or the Relay operator that penstock fuses into layers.
     arguments: the permitted lists of operands, for example with and without a bias."""
@@ -71,11 +73,11 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A match of a pattern or of part of one.
+    """A match of a pattern or of part of a pattern.
 
-    claimed: the names of its nodes.
-    bindings: pairs of a repeated pattern and the value or intermediate result (term) that it has
-        matched."""
+    claimed: the names of the matched nodes.
+    bindings: for each pattern that occurs repeatedly, the pair of this pattern and what it has
+        matched: a value or an intermediate result."""
 
     claimed: frozenset[str]
     bindings: _Bindings
@@ -99,9 +101,11 @@ class _Search:
     def match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> tuple[_Match, ...]:
         """Return the distinct matches of `pattern` whose result is `term`; () if there are none.
 
-        bindings: the repeated patterns matched so far, each with the only term that it may match.
+        They are in the order in which the pattern lists its alternatives.
 
-        Matches of alternatives are in the order in which the pattern lists the alternatives."""
+        term: a value, or an intermediate result within a node.
+        bindings: pairs of a pattern that has matched before and the only term that it may match
+            again."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -115,9 +119,10 @@ class _Search:
         return self.known[key]
 
     def _first_match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Yield the matches of `pattern`, which has matched no term so far.
+        """Yield the matches of `pattern` whose result is `term`.
 
-        If the pattern is a repeated one, the bindings of each match map it to `term`."""
+        The pattern has matched no term before.  If it occurs repeatedly, the bindings of each match
+        gain the pair of pattern and term, since it must match the same term again."""
         binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
         for found in self._matches(pattern, term, bindings):
             yield replace(found, bindings=found.bindings | binding)
@@ -143,7 +148,7 @@ class _Search:
     def _operator_matches(
         self, pattern: Operator, term: _Term, bindings: _Bindings
     ) -> Iterator[_Match]:
-        """Yield the matches of `pattern` with the operators that the node of `term` computes.
+        """Yield the matches of `pattern` with an operator of the node that computes `term`.
 
         A node computes several operators in sequence, such as a convolution and a clamp.  They are
         tried from the one that computes `term` back to the first."""
@@ -166,8 +171,10 @@ class _Search:
     ) -> Iterable[_Match]:
         """Return the extensions of `found` in which `operands` match the arguments of `pattern`.
 
-        Names that begin with "qnn." are Relay's quantised operators.  Their arguments end with
-        scales and zero points, which are no operands in penstock and match as constants."""
+        Arguments of Relay's quantised operators ("qnn.") end with scales and zero points.  These
+        are no operands in penstock, so that additional constants stand for them.
+
+        found: the match of the operator itself, and its bindings."""
         patterns = pattern.arguments or ()
         if pattern.name.startswith("qnn."):
             operands += (_NUMBER,) * (len(patterns) - len(operands))
@@ -207,9 +214,10 @@ def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
 
 
 def _stages(node: Node) -> tuple[_Stage, ...]:
-    """Return the operators that a node computes in sequence, in reverse order.
+    """Return the operators that a node computes in sequence, the last one first.
 
-    The node's own operator comes last, after clamp, requantisation and bias, if present."""
+    For a layer, they are clamp, requantisation and bias, if present, then the layer's own
+    operator."""
     found: list[_Stage] = []
 
     def wrap(kind: Kind, *others: _Term) -> None:

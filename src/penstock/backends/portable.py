@@ -20,16 +20,20 @@ from penstock.scheduling.model.parts import Parts
 class Processor:
     """The cycle model of a processor, without stalls for memory accesses.
 
-    Its `memory` arguments are unused, since `MemorySystem` computes these stalls."""
+    The class `MemorySystem` computes stalls; the `memory` arguments of the methods are unused.
+
+    engine: the processor and its cycles per operation."""
 
     engine: Engine
 
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the cycles of computing the part's whole output, without the cost per call.
+        """Return the cycles of computing a whole output, without the constant cost of each call.
 
-        The cost per call is the cycles that each call adds.  The result is `Kernel.work_cycles`, if
-        the kernel states it, else a linear function of the numbers of MACs, elements and loops.
-        `memory` is unused."""
+        They are `Kernel.work_cycles` if known, otherwise a weighted sum of the numbers of
+        multiply-accumulates, other elements and innermost loops.
+
+        part: the node that computes the output, and its kernels.
+        memory: unused."""
         if not part.nodes:
             return 0
         if part.kernel.work_cycles is not None:
@@ -43,35 +47,40 @@ class Processor:
         )
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the overhead of a call, in cycles in addition to its share of `work_cycles`.
+        """Return the constant cost of a call in cycles: what it adds to the cycles of its rows.
 
-        It is the overhead of a call for an odd number of rows, which is at least that of others.
-        `memory` is unused."""
+        The result is for an odd number of rows, which costs at least as much as an even number.
+
+        part: the called node, and its kernels.
+        memory: unused."""
         return self._call_cycles(part) + part.kernel.odd_cycles
 
     def cycles(
         self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
     ) -> int:
-        """Return the total cycles of several calls; `stripes` holds the output rows of each.
+        """Return the total cycles of the calls that compute a node's output in stripes.
 
-        `memory` is unused."""
+        part: the node, and its kernels.
+        stripes: for each call, its number of output rows.
+        memory: unused."""
         odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
         return self.work_cycles(part) + len(stripes) * self._call_cycles(part) + odd
 
     def _call_cycles(self, part: Part) -> int:
-        """Return the overhead of a call for an even number of rows, in cycles.
+        """Return the constant cost in cycles of a call for an even number of rows.
 
-        A call for an odd number of rows takes `Kernel.odd_cycles` more."""
+        A call for an odd number of rows costs `Kernel.odd_cycles` more."""
         known = part.kernel.call_cycles
         return round(self.engine.cycles_per_call) if known is None else known
 
 
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
-    """Return a graph's parts: each node that computes something, with its engine and kernels.
+    """Return the parts of a graph: each node that computes something, with its engine and kernels.
 
-    A composite runs on its accelerator, every other node on the target's first engine.  With
-    `stream_input`, the result begins with one additional part per graph input.  It stands for the
-    caller, which supplies the input row by row."""
+    A composite runs on its accelerator, every other node on the target's first engine.
+
+    stream_input: whether a part for each graph input precedes the others; such a part stands for
+        the caller, which supplies the input row by row."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     parts = [single_node_part(node, engine) for node in graph.nodes if not node.op.ALIAS]
@@ -82,7 +91,7 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
 
 
 def single_node_part(node: Node, processor: Engine) -> Part:
-    """Return the part of one node: its kernels and the engine that runs it.
+    """Return a node as a part, which is the node with its kernels and the engine that runs it.
 
     Raises ModelError if no kernel supports the node's element types."""
     op, site = node.op, node.site

@@ -34,12 +34,17 @@ class Roofline:
     def of(chip: Target) -> Roofline:
         """Return the default model for a chip.
 
-        It assumes one multiply-accumulate per cycle and the bandwidth of the arena's memory."""
+        It assumes one multiply-accumulate per cycle, and the bandwidth of the memory that holds
+        tensors."""
         bandwidth = chip.memory_for("arena").bandwidth_bytes_per_cycle
         return Roofline(DEFAULT_MACS_PER_CYCLE, bandwidth, 0.0)
 
     def check(self, where: str) -> None:
-        """Raise BackendError if a parameter of the model is not a finite number or too small."""
+        """Raise BackendError unless the parameters of the model are valid, finite numbers.
+
+        Both rates must be above 0, and `cycles_per_call` at least 0.
+
+        where: the location that the error reports."""
         figures = (
             ("macs_per_cycle", self.macs_per_cycle, ABOVE_0),
             ("bytes_per_cycle", self.bytes_per_cycle, ABOVE_0),
@@ -66,7 +71,7 @@ class Roofline:
 
 
 def is_figure(value: object, least: float) -> bool:
-    """Return whether `value` is a valid figure: a finite number of at least `least`, not a Boolean.
+    """Return whether `value` is a finite number of at least `least`; Booleans are no numbers.
 
     >>> is_figure(0.5, 0), is_figure(float("nan"), 0), is_figure("8", 0), is_figure(True, 0)
     (True, False, False, False)

@@ -57,10 +57,10 @@ Variables = Mapping[str, int]
 
 
 def with_streams(program: Program, accelerator: Accelerator) -> Program:
-    """Return the program with bodies of the accelerator's calls replaced by stream submissions.
+    """Return the program in which calls on the accelerator submit encoded command streams.
 
-    The program is unchanged if the accelerator has no encoder.  Raises BackendError if the encoder
-    fails, or if a kernel issues stream commands but the accelerator has no encoder."""
+    Without an encoder, the program is unchanged.  Raises BackendError if the encoder fails, or if a
+    kernel issues stream commands but the accelerator has no encoder."""
     encoder, submit = accelerator.codegen.encoder, accelerator.codegen.submit
     if encoder is None or submit is None:
         _require_no_issues(program, accelerator.name)
@@ -107,11 +107,11 @@ def _require_no_issues(program: Program, engine: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bases:
-    """The buffers whose addresses a submission passes to the driver as bases.
+    """The buffers whose addresses a submission passes to the driver; other addresses are relative.
 
-    They are every constant that the step uses and, for each writable memory, the buffer with the
-    lowest address among those that the step uses.  Streams address every other buffer in a
-    writable memory by its distance from that one.
+    They are all constants that the step (calls that differ only in rows) uses.  Of the buffers in a
+    writable memory that the step uses, only the one with the lowest address is a base; the
+    addresses of the other ones are relative to this base.
 
     buffers: all buffers of the program, by name.
     names: names of the bases, in the order in which they are passed.
@@ -123,7 +123,10 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the bases of a step (calls that differ only in rows), in order of first use."""
+        """Return the bases of a step's submissions, in order of first use.
+
+        step: the call whose body uses the buffers; it represents all calls that differ only in
+            rows."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -135,7 +138,9 @@ class _Bases:
         return _Bases(buffers, names, writable)
 
     def place(self, buffer: str, offset_bytes: int) -> Place:
-        """Return the address of a byte of a buffer: the index of a base and an offset in bytes."""
+        """Return the address of a byte of a buffer as the index of a base and an offset in bytes.
+
+        offset_bytes: the position of the byte in the buffer."""
         found, at = self.buffers[buffer], offset_bytes
         if found.memory not in self.writable:
             return Place(self.names.index(buffer), at, found.memory)
@@ -146,11 +151,12 @@ class _Bases:
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    """Replaces the expressions in commands by integers, and the addresses by places.
+    """Converts commands to the form that an encoder receives.
 
-    A place consists of the index of a base address and an offset in bytes.
+    Integers replace expressions.  Places, each an index of a base and an offset in bytes, replace
+    addresses.
 
-    bases: the buffers whose addresses are base addresses.
+    bases: the buffers to whose addresses offsets are relative.
     variables: the values of the variables in the expressions, such as those of loops."""
 
     bases: _Bases
@@ -159,7 +165,8 @@ class _Resolver:
     def command(self, command: Invoke | Issue | Transfer) -> AnyStreamCommand:
         """Return the command in the form that the encoder receives.
 
-        Integers replace expressions, and places (a base and an offset) replace addresses."""
+        Integers replace expressions; places (index of a base, offset in bytes) replace
+        addresses."""
         match command:
             case Invoke():
                 arguments = tuple(map(self.argument, command.arguments))
@@ -181,13 +188,15 @@ class _Resolver:
                 return StreamTransfer(source, target, command.size_bytes)
 
     def argument(self, argument: Expr | Address) -> int | Place:
-        """Return the value of an expression, or an address as a place (a base and an offset)."""
+        """Return the value of an expression, or the `Place` of an address.
+
+        A place consists of the index of a base address and an offset in bytes."""
         if isinstance(argument, Address):
             return self.place(argument)
         return evaluate(argument, self.variables)
 
     def place(self, address: Address) -> Place:
-        """Return the address as a place: the index of one of the bases, and an offset in bytes."""
+        """Return an address as the index of a base address and an offset in bytes."""
         return self.bases.place(address.buffer, evaluate(address.offset, self.variables))
 
     def rows(self, tensor: TensorRows) -> StreamRows:
@@ -205,10 +214,13 @@ class _Resolver:
 class _Streams:
     """The concatenated streams of a step: one for each interval of rows that its calls compute.
 
+    A step consists of the calls that differ only in their rows.
+
     raw: the bytes of all streams.
-    begin: indexed by output row: the offset in `raw` of the stream whose interval begins at this
+    begin: by output row: the offset in `raw` of the stream for the interval that begins at this
         row; 0 if no interval begins there.
-    size: indexed likewise: the size of this stream in bytes, without padding; 0 if none begins.
+    size: by output row: the size of this stream in bytes, without padding; 0 if no interval
+        begins there.
     bases: names of the buffers whose addresses are passed to the driver."""
 
     raw: bytes
@@ -237,10 +249,10 @@ class _Streams:
     def submission(self, submit: Driver, buffer: str) -> Invoke:
         """Return the command that submits a stream, as the new body of each call of the step.
 
-        At run time, the first row of the call selects the stream from `begin` and `size`.
+        At run time, the first row of the call selects the stream in `buffer`.
 
         submit: the driver function that receives the stream.
-        buffer: the name of the constant buffer that holds `raw`."""
+        buffer: the name of the constant buffer that holds all streams of the step."""
         used = [k for k, size in enumerate(self.size) if size]
         one = used[0] if len(used) == 1 else None
         begin: Expr = TableEntry(self.begin, FIRST) if one is None else self.begin[one]
@@ -251,9 +263,9 @@ class _Streams:
 def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
     """Return the function that formats a driver call in C, given the C texts of its arguments.
 
-    It is the backend's `replace_call_extern`, if there is one.  Otherwise, for an accelerator with
-    command streams, it formats submissions, with all base addresses in one array.  If the result is
-    None, calls have the plain form NAME(arguments)."""
+    The backend's `replace_call_extern` takes precedence.  Otherwise, for an accelerator with
+    command streams, the function formats a submission, with all base addresses in one array.
+    None stands for the plain form NAME(arguments)."""
     submit = codegen.submit
     if submit is None or codegen.replace_call_extern is not None:
         return codegen.replace_call_extern
@@ -267,9 +279,9 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
 
 
 def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str) -> bytes:
-    """Return the stream for `commands`.
+    """Return the stream of bytes for `commands`.
 
-    Raises BackendError if the encoder fails or returns anything but non-empty bytes."""
+    Raises BackendError, with the location `where`, if the encoder fails or returns no bytes."""
     try:
         found = cast(object, encoder(commands))
     except PenstockError:
@@ -295,9 +307,9 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
 def _unrolled(
     commands: Sequence[Command], variables: Variables
 ) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
-    """Yield every command of a body in execution order, with the values of all variables.
+    """Yield each command of a body, with loops unrolled, and the values of all variables.
 
-    `variables`: the values of variables outside these commands."""
+    variables: the values of variables outside these commands."""
     for command in commands:
         if isinstance(command, Loop):
             for value in _values(command, variables):
@@ -328,10 +340,10 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """Map each step on `engine` to the intervals [first, end) of rows that its calls compute.
+    """Return the intervals [first, end) of rows that calls on `engine` compute, by step.
 
-    A step consists of the calls that differ only in their output rows.  Its key is the call for all
-    rows (`as_step`)."""
+    A step consists of the calls that differ only in their rows.  The call for all rows (`as_step`)
+    represents it."""
     found: dict[Call, set[tuple[int, int]]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:
@@ -342,7 +354,7 @@ def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, in
 
 
 def _rows(call: Call, variables: Variables) -> tuple[int, int]:
-    """Return the half-open interval of output rows that a call computes."""
+    """Return the interval [first, end) of output rows that a call computes."""
     shape = call.output.type.shape
     axis = row_axis(len(shape))
     if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
@@ -352,9 +364,9 @@ def _rows(call: Call, variables: Variables) -> tuple[int, int]:
 
 
 def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Call, Variables]]:
-    """Yield every call in execution order, with the values of all variables.
+    """Yield each call in execution order, with loops unrolled, and the values of all variables.
 
-    `variables`: the values of variables outside these commands."""
+    variables: the values of variables outside these commands."""
     for command in commands:
         if isinstance(command, Loop):
             for value in _values(command, variables):
@@ -364,10 +376,10 @@ def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
-    """Return the command with new bodies for its calls, including calls within loops.
+    """Return the command in which calls have new bodies, also calls within loops.
 
-    bodies: the new body of the calls of a step, by the step's call for all rows (`as_step`).  Calls
-        of other steps do not change."""
+    bodies: the new bodies, by the call for all rows (`as_step`), which represents all calls that
+        differ only in their rows.  Other calls do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

@@ -1,7 +1,7 @@
-"""The commands that an encoder converts to bytes; every address is resolved.
+"""The commands that an encoder converts to bytes, with integers instead of expressions.
 
-An address in a stream is relative: the driver receives base addresses at submission, and a `Place`
-consists of the index of a base address and an offset.
+Addresses in a stream are relative to base addresses, which the driver receives at submission.  A
+`Place` states the index of a base address and an offset in bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Place:
     """An address in a stream: `offset_bytes` bytes after a base address of the submission.
 
     base: the index of the base address.
-    memory: the name of the memory region that contains the address."""
+    memory: the name of the memory region that contains the address; "" if not stated."""
 
     base: int
     offset_bytes: int
@@ -29,9 +29,9 @@ class StreamRows(NamedTuple):
     """The addresses of consecutive rows of a tensor.
 
     base: the index of the base address, the same for all rows.
-    lower: the number of the first row.
+    lower: the index of the first row in the tensor.
     offsets: the offset of each row from the base address, in bytes.
-    memory: the name of the memory region that contains the rows."""
+    memory: the name of the memory region that contains the rows; "" if not stated."""
 
     base: int
     lower: int
@@ -39,7 +39,7 @@ class StreamRows(NamedTuple):
     memory: str = ""
 
     def between(self, lower: int, upper: int) -> Sequence[int]:
-        """Return the offsets of rows [lower, upper) from the base address, in bytes."""
+        """Return the offset of each row in [lower, upper) from the base address, in bytes."""
         return self.offsets[lower - self.lower : upper - self.lower]
 
     def place(self, row: int) -> Place:
@@ -49,12 +49,12 @@ class StreamRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamCommand:
-    """An `Invoke` command in a stream: the name of a driver function, and its arguments in order.
+    """The call of a driver function in a stream: its name, and its arguments in order.
 
-    Expressions are replaced by integers, and addresses by places.
+    It is made from an `Invoke` command: integers replace expressions, and places replace addresses.
 
-    `record`: the arguments of a command from `KernelCall.invoke_record` as a dataclass, with
-    integers and places in its fields; None for commands from `KernelCall.invoke`."""
+    record: for commands from `KernelCall.invoke_record`, the dataclass with these integers and
+        places in its fields; None for commands from `KernelCall.invoke`."""
 
     name: str
     arguments: tuple[int | Place, ...]
@@ -73,11 +73,13 @@ class StreamCommand:
 
 @dataclass(frozen=True, slots=True)
 class StreamOperation(Generic[Record]):
-    """An `Issue` command in a stream: an operation of the accelerator, and the addresses it uses.
+    """An operation of the accelerator in a stream, and the addresses that it uses.
+
+    It is made from an `Issue` command.
 
     operation: the dataclass that the kernel passed to `KernelCall.issue`, unchanged.
     first, end: the operation computes rows [first, end) of its result.
-    inputs: the rows that this call reads of each input, in the order of the `Issue`.
+    inputs: the rows that it reads of each input, in the order of the `Issue`.
     result: the rows that it writes.
     tables, scratch, prefetched: addresses of constants, of working memory, and of prefetched
         constants; () or None if it uses none."""
@@ -94,7 +96,7 @@ class StreamOperation(Generic[Record]):
 
 @dataclass(frozen=True, slots=True)
 class StreamTransfer:
-    """A `Transfer` command in a stream: a copy of `size_bytes` bytes."""
+    """A copy of `size_bytes` bytes in a stream, made from a `Transfer` command."""
 
     source: Place
     target: Place

@@ -55,7 +55,9 @@ def check_attribute(name: object, default: object, known: Mapping[str, Value], w
 
 
 def _name_problem(name: object, known: Mapping[str, Value]) -> str:
-    """Return why an attribute must not be called `name`, or "" if it may."""
+    """Return the reason why a backend must not call an attribute `name`; "" if it may.
+
+    known: the attributes declared so far, with their defaults."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         return "a name is made of letters, digits and _, and does not begin with a digit"
     if name in RESERVED:
@@ -72,13 +74,17 @@ def values(
 ) -> dict[str, Value]:
     """Return the value of every declared attribute: the given value, or else the default.
 
-    A string in `given` is parsed as the type of the attribute's default.  `declared` holds the
-    defaults, and `least` the smallest valid values of some attributes, both by attribute name.
+    accelerator: the name of the accelerator, for errors.
+    declared: the defaults, by attribute name.
+    given: the values that the user set; a string is parsed as the type of the default.
+    where: the location that an error reports.
+    least: the smallest valid values of some attributes, by name.
 
     >>> values("npu", {"lanes": 8, "fast": False}, {"lanes": "16"}, "--accelerator")
     {'lanes': 16, 'fast': False}
 
-    Raises UsageError for an unknown attribute or an invalid value."""
+    Raises UsageError for an unknown attribute or an invalid value.
+    """
     found = dict(declared)
     for name, value in given.items():
         if name not in declared:
@@ -96,9 +102,11 @@ def values(
 
 
 def _in_range(least: float | None, name: str, value: Value, where: str) -> Value:
-    """Return `value`; raise UsageError for a number below `least` or of magnitude `LIMIT` or more.
+    """Return `value` unchanged if it is a string or within range.
 
-    `least`: the smallest valid value; None if every value is large enough."""
+    Raises UsageError for a number below `least` or of magnitude 2^40 (`LIMIT`) or more.
+
+    least: the smallest valid value; None for no smallest value."""
     if not isinstance(value, str) and abs(value) >= LIMIT:
         raise UsageError(
             "usage-019",
@@ -135,12 +143,16 @@ def unknown_attribute(
 
 
 def bad_setting(what: str, where: str, help: str) -> UsageError:
-    """Return a UsageError about attribute settings; `what` is the first line of its message."""
+    """Return a UsageError about a user's attribute settings.
+
+    what: the first line of the message.
+    where: the location that it states.
+    help: the advice to the user."""
     return UsageError("usage-023", what, where=where, help=help)
 
 
 def _converted(given: object, default: Value) -> Value | None:
-    """Return the value, converted to the type of `default`, or None if that is impossible."""
+    """Return a given value, converted to the type of the default; None if that is impossible."""
     kind = type(default)
     if kind is float and type(given) is int:
         return float(given)

@@ -25,8 +25,9 @@ class SelectedKernels:
 def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
     """Return the kernels that compute an operator on cores of a family, with their cycles.
 
-    The family's fallback kernel needs no scratch memory.  If it is at least as fast as the kernel
-    with scratch, it is the only kernel returned."""
+    If the family's kernel needs scratch memory, the result also contains a fallback kernel without
+    scratch.  If the family has a fallback kernel of its own that takes no more cycles than the
+    kernel with scratch, the result contains only this fallback kernel."""
     kernel = _with_portable(family.kernel(op, site), op, site, family)
     if not kernel.scratch_bytes:
         return SelectedKernels(family.priced(op, site, kernel))
@@ -48,9 +49,10 @@ def _with_portable(special: Kernel | None, op: Op, site: Site, family: CoreFamil
 
 
 def _with_constant_channels(kernel: Kernel, op: Op, site: Site) -> Kernel:
-    """Return the kernel with its field `constant_channels` set, if it requantises channels.
+    """Return the kernel with the indices of constant channels in its field `constant_channels`.
 
-    Constant channels are output channels that have the same value for every input."""
+    A constant channel is an output channel that has the same value for every input.  Kernels that
+    do not requantise channels are returned unchanged."""
     if not isinstance(op, LayerOp) or not kernel.classes:
         return kernel
     is_constant, _ = constant_outputs(op, site)

@@ -13,7 +13,10 @@ from penstock.hardware.target import Target
 def load_checked_target(name: str) -> Target:
     """Load a target and check its references to a core family and a simulated core.
 
-    Raises UsageError or TargetError."""
+    name: the name of a shipped target, or the path of a TOML file.
+
+    Raises UsageError if there is neither, and TargetError if the file or a reference in it is
+    invalid."""
     target = load_target(name)
     check_processor(target, name)
     return target

@@ -55,8 +55,9 @@ REGISTERED: dict[str, UMABackend] = {}
 class UMABackend(Registration):
     """Description of an accelerator; derived classes register its features in `__init__`.
 
-    merge_compiler_regions: whether adjacent composites that can run as one unit share a region
-        number (RFC 0060, "Configuration").
+    merge_compiler_regions: whether adjacent composites (matched nodes as single nodes) join into
+        regions that can run as one unit; if False, every composite is a region of its own (RFC
+        0060, "Configuration").
 
     >>> class Npu(UMABackend):
     ...     target_name = "npu"
@@ -70,9 +71,9 @@ class UMABackend(Registration):
     def register(self) -> None:
         """Register the accelerator in this process.
 
-        It takes precedence over an accelerator of the same name from an installed package.  If the
-        same class has registered it before, or an earlier definition of the class in a notebook,
-        this object replaces the earlier one.  Source: RFC 0060, "Using a Custom Backend".
+        The accelerator takes precedence over one of the same name from an installed package.  It
+        replaces an accelerator that the same class registered before; an earlier definition of the
+        class in a notebook counts as the same class.  Source: RFC 0060, "Using a Custom Backend".
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -96,10 +97,14 @@ class UMABackend(Registration):
         attributes: Mapping[str, object] | None = None,
         chip: Target | None = None,
     ) -> Graph:
-        """Return the graph after the accelerator's graph passes, with its matches as composites.
+        """Return the graph after the accelerator's graph passes, with matched nodes as composites.
 
-        `attributes`: values that override defaults; `chip`: the target, by default the host.  The
-        result may contain composites without an implementation.
+        A composite is a single node that contains the nodes matched by a pattern.  The accelerator
+        may have no implementation for some of the composites.
+
+        attributes: values that override the defaults of the accelerator's attributes.
+        chip: the target to which the accelerator is attached; by default the host.
+
         Source: RFC 0060, "Using a Custom Backend".
 
         >>> from penstock.backends.pattern import is_constant, is_op, wildcard
@@ -149,10 +154,13 @@ class UMABackend(Registration):
         )
 
     def _open_choices(self, given: Mapping[str, object], chip: Target) -> Iterator[OpenChoice]:
-        """Yield the alternatives to the accelerator: other values of attributes with choices.
+        """Yield the same accelerator with other values of the attributes that the user did not set.
 
-        The attributes that the user set, `given`, do not change.  The others take every combination
-        of their registered choices, except that of their defaults."""
+        The alternatives are all combinations of the choices registered for these attributes, except
+        the combination of defaults.  Attributes without registered choices keep their defaults.
+
+        given: the attributes that the user set, which do not change.
+        chip: the target to which the accelerator is attached."""
         own = self._registered
         names = [name for name in own.attributes if name not in given]
         for found in product(*(own.choices[name].items() for name in names)):
@@ -170,9 +178,9 @@ class UMABackend(Registration):
 
     @property
     def _identity(self) -> str:
-        """The module and qualified name of the class.
+        """The module and qualified name of the class, by which a redefined class is recognised.
 
-        A class that is defined again, as in a notebook cell that runs twice, has the same one."""
+        In a notebook, a cell that runs twice defines two classes, both with the same identity."""
         return f"{type(self).__module__}.{type(self).__qualname__}"
 
     def _check_target_name(self) -> None:
@@ -205,7 +213,10 @@ def registered() -> Mapping[str, UMABackend]:
 
 
 def _on_nodes(judge: Judge, target: AcceleratorTarget) -> Callable[[Node], bool | str]:
-    """Convert `judge`, which takes an Offloaded, to a function that takes a composite node.
+    """Convert a constraint or predicate to a function that takes a composite node.
+
+    judge: the constraint or predicate of the backend, which takes an `Offloaded` (node and target).
+    target: the accelerator.
 
     The result has the name and the docstring of `judge`, because messages quote them."""
 

@@ -30,7 +30,9 @@ TILER_METHODS = ("dims", "shapes", "cut", "nest", "prefer")
 
 
 def check_target_name(name: object, class_name: str) -> None:
-    """Raise BackendError unless `name` consists of lower-case letters, digits and underscores."""
+    """Raise BackendError unless `name` consists of lower-case letters, digits and underscores.
+
+    class_name: the backend's class, for the message."""
     if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         raise BackendError(
             "backend-046",
@@ -41,7 +43,10 @@ def check_target_name(name: object, class_name: str) -> None:
 
 
 def check_engine_name(name: str, chip: Target, where: str) -> None:
-    """Raise BackendError if an engine of the chip has the accelerator's name."""
+    """Raise BackendError if an engine of the chip has the accelerator's name.
+
+    name: the name of the accelerator.
+    where: the location that the error reports."""
     taken = {engine.name for engine in chip.engines} | {"caller"}
     if chip.copier is not None:
         taken.add(chip.copier.name)
@@ -60,7 +65,8 @@ def check_pass(
 ) -> None:
     """Raise BackendError unless `function` is callable and `phase` is one of `phases`.
 
-    `kind` is what the pass transforms: "a graph" or "a program"."""
+    kind: what the pass transforms, for messages: "a graph" or "a program".
+    place: the location that the error reports."""
     where = f"{place}, pass {name_of(function)}"
     require_callable(function, "pass", f"{kind} and an AcceleratorTarget", where)
     if phase not in phases:
@@ -75,9 +81,11 @@ def check_pass(
 def check_pattern(
     name: object, pattern: object, predicate: object, taken: Sequence[str], where: str
 ) -> None:
-    """Raise BackendError unless pattern, name and predicate have the right types.
+    """Raise BackendError if an argument of a pattern's registration has a wrong type or value.
 
-    It is also an error if the name is one of `taken`."""
+    predicate: must be callable or None.
+    taken: names of other patterns, which `name` must not equal.
+    where: the location that the error reports."""
     if predicate is not None:
         require_callable(predicate, "predicate", "an Offloaded", where)
     if not is_name(name):
@@ -105,7 +113,9 @@ def check_pattern(
 
 
 def check_constraint(function: object, where: str) -> None:
-    """Raise BackendError unless `function` is callable and has a docstring."""
+    """Raise BackendError unless `function` is callable and has a docstring.
+
+    where: the location that the error reports."""
     require_callable(function, "constraint", "an Offloaded", where)
     if not inspect.getdoc(function):
         raise BackendError(
@@ -118,7 +128,9 @@ def check_constraint(function: object, where: str) -> None:
 
 
 def check_strategy(op: object, strategy: object, level: object, where: str) -> None:
-    """Raise BackendError unless `strategy` is callable, `op` a string and `level` an integer."""
+    """Raise BackendError unless `strategy` is callable, `op` a string and `level` an integer.
+
+    where: the location that the error reports."""
     require_callable(strategy, "strategy", "attrs, inputs, out_type and target", where)
     if not isinstance(op, str) or type(level) is not int:
         raise BackendError(
@@ -138,8 +150,9 @@ def check_codegen(
 ) -> None:
     """Raise BackendError unless the format is known and suits the other arguments.
 
-    "stream" requires both `encoder` and `submit`; "c" must not have both.  `encoder` and
-    `replace_call_extern` must be callable or None."""
+    fmt: "stream", which requires both `encoder` and `submit`, or "c", which must not have both.
+    encoder, replace_call_extern: must be callable or None.
+    where: the location that the error reports."""
     complete = encoder is not None and submit is not None
     if fmt not in FORMATS or (fmt == "stream") != complete:
         raise BackendError(
@@ -156,9 +169,10 @@ def check_codegen(
 
 
 def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> None:
-    """Raise BackendError unless `tiler` has all methods of a tiler and `op` exists.
+    """Raise BackendError if `tiler` lacks a method of the Tiler interface, or `op` is unknown.
 
-    `op` must name an operator or be one of `patterns`."""
+    op: must be the name of an operator or one of `patterns`.
+    where: the location that the error reports."""
     candidate = cast(object, tiler)
     if missing := [m for m in TILER_METHODS if not callable(getattr(candidate, m, None))]:
         raise BackendError(
@@ -173,7 +187,10 @@ def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> N
 
 
 def name_clash(name: str, where: str, origins: tuple[str, str]) -> BackendError:
-    """Return the error for two accelerators with the same name; `origins` are their locations."""
+    """Return the error for two accelerators with the same name.
+
+    where: the location that the error reports.
+    origins: the classes or packages that define the two accelerators."""
     return BackendError(
         "backend-048",
         f'two accelerators are called "{name}"',
@@ -184,7 +201,11 @@ def name_clash(name: str, where: str, origins: tuple[str, str]) -> BackendError:
 
 
 def _stream_arguments(encoder: object, submit: object) -> str:
-    """Return a phrase that lists which arguments of the format "stream" are given."""
+    """Return the part of an error message that tells which of the two arguments are not None.
+
+    >>> _stream_arguments(None, print), _stream_arguments(None, None)
+    ('with submit', 'without encoder and submit')
+    """
     arguments = {"encoder": encoder, "submit": submit}
     given = [name for name, argument in arguments.items() if argument is not None]
     return f"with {' and '.join(given)}" if given else "without encoder and submit"

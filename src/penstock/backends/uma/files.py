@@ -42,7 +42,9 @@ def _read(name: str, bases: tuple[type, ...], where: str) -> str:
 
 
 def _folders(bases: tuple[type, ...]) -> Iterator[Path]:
-    """Yield the folders of the modules that define the classes; skip classes without a file."""
+    """Yield the folders of the modules that define the classes.
+
+    Classes that are defined in no file, such as those typed into an interpreter, are skipped."""
     for base in bases:
         with suppress(OSError, TypeError):  # a class typed into an interpreter has no file
             yield Path(inspect.getfile(base)).parent

@@ -23,9 +23,10 @@ def registered_memory(
 ) -> RegisteredMemory:
     """Return a memory with the given size and bandwidth; other properties come from `region`.
 
-    `size`: bytes, a string such as "32KiB", or a function of the attributes.
-    `bandwidth`: bytes per cycle, or a function of the attributes.
-    `known`: the names of memories registered before; `place`: the location for errors.
+    size: bytes, a string such as "32KiB", or a function of the attributes.
+    bandwidth: bytes per cycle, or a function of the attributes.
+    known: the names of memories registered before.
+    place: the location that errors report.
 
     Raises BackendError if a value is invalid or the name is taken."""
     if not is_name(region.name):
@@ -44,8 +45,13 @@ def resolved_memories(
 ) -> dict[str, MemoryRegion]:
     """Return the memories with their sizes and bandwidths for given attributes, by name.
 
-    Memories of size 0 are omitted.  Raises BackendError if the chip has a memory of the same name,
-    or if a function of the backend fails or returns an invalid number."""
+    Memories of size 0 are omitted.
+
+    chip: the target to which the accelerator is attached.
+    place: the location that errors report.
+
+    Raises BackendError if the chip has a memory of the same name, or if a function of the backend
+    fails or returns an invalid number."""
     found: dict[str, MemoryRegion] = {}
     for one in memories:
         memory = _resolved(one, attributes, place)
@@ -92,7 +98,7 @@ def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
 
 
 def _problem(memory: MemoryRegion) -> str:
-    """Return which of size, bandwidth and latency is invalid, as a sentence; "" if none is."""
+    """Return why the size, bandwidth or latency of a memory is invalid; "" if all are valid."""
     if type(memory.size_bytes) is not int or memory.size_bytes < 1:
         return "its size must be a positive number of bytes"
     if not is_figure(memory.bandwidth_bytes_per_cycle, ABOVE_0):

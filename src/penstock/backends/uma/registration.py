@@ -65,9 +65,10 @@ class Registration(ABC):
         """Register an attribute that users set, for example with --accelerator npu:lanes=16.
 
         default: the default value; its type, str, int, bool or float, is the attribute's type.
-        least: the smallest valid value.
-        choices: values that the same hardware supports, each with a note for users.  If a network
-            does not fit and the user did not set the attribute, the compiler tries these values.
+        least: the smallest valid value; None for no limit.
+        choices: values that the same hardware supports, each with a note for users; None for no
+            choices.  If a network does not fit and the user did not set the attribute, the compiler
+            tries these values.
 
         Source: RFC 0060, _register_target_attr, without `least` and `choices`.
 
@@ -90,7 +91,9 @@ class Registration(ABC):
     def _register_graph_pass(self, phase: PassPhase, graph_pass: GraphPass) -> None:
         """Register a graph pass: a function (graph, AcceleratorTarget) -> graph.
 
-        The phase is before or after partitioning; passes of a phase run in order of registration.
+        phase: when the pass runs, before or after partitioning; passes of one phase run in order of
+            registration.
+
         Source: RFC 0060, _register_relay_pass.
 
         >>> from penstock.uma import UMABackend
@@ -101,12 +104,15 @@ class Registration(ABC):
         >>> len(npu.accelerator().passes(PassPhase.PRE_PARTITIONING))
         1
 
-        Raises BackendError if the pass is not callable or the phase is not one of graph passes."""
+        Raises BackendError if the pass is not callable, or if `phase` is a phase of program
+        passes."""
         checks.check_pass(phase, graph_pass, checks.GRAPH_PHASES, "a graph", self._place)
         self._registered.graph_passes.append((phase, graph_pass))
 
     def _register_program_pass(self, phase: PassPhase, program_pass: ProgramPass) -> None:
         """Register a program pass: a function (program, AcceleratorTarget) -> program.
+
+        phase: when the pass runs; passes of one phase run in order of registration.
 
         Source: RFC 0060, _register_tir_pass.
 
@@ -118,27 +124,29 @@ class Registration(ABC):
         >>> len(npu.accelerator().passes(PassPhase.TIR_PHASE_0))
         1
 
-        Raises BackendError if the pass is not callable or the phase is not one of program
+        Raises BackendError if the pass is not callable, or if `phase` is a phase of graph
         passes."""
         checks.check_pass(phase, program_pass, checks.PROGRAM_PHASES, "a program", self._place)
         self._registered.program_passes.append((phase, program_pass))
 
     def _register_relay_pass(self, phase: PassPhase, relay_pass: GraphPass) -> None:
-        """Synonym of `_register_graph_pass`, which has this name in RFC 0060."""
+        """Alias of `_register_graph_pass` with the name that RFC 0060 uses."""
         self._register_graph_pass(phase, relay_pass)
 
     def _register_tir_pass(self, phase: PassPhase, tir_pass: ProgramPass) -> None:
-        """Synonym of `_register_program_pass`, which has this name in RFC 0060."""
+        """Alias of `_register_program_pass` with the name that RFC 0060 uses."""
         self._register_program_pass(phase, tir_pass)
 
     def _register_pattern(
         self, name: str, pattern: Pattern, predicate: Judge | None = None
     ) -> None:
-        """Register a pattern whose matches become composites, which are single nodes.
+        """Register a pattern.  The nodes of each match become a single node, a composite.
 
-        If several patterns match, the one registered first takes precedence.  `predicate` is a
-        constraint for this pattern only.  Source: RFC 0060, _register_pattern; TVM later added the
-        predicate.
+        name: the name of the pattern and of its composites, unique within the backend.
+        predicate: a constraint for matches of this pattern only; None for none.
+
+        If several patterns match, the one registered first takes precedence.  Source: RFC 0060,
+        _register_pattern; TVM later added the predicate.
 
         >>> from penstock.backends.pattern import is_constant, is_op, wildcard
         >>> from penstock.uma import UMABackend
@@ -155,10 +163,10 @@ class Registration(ABC):
         self._registered.patterns.append((name, pattern, predicate))
 
     def _register_constraint(self, function: Judge) -> None:
-        """Register a constraint: a condition on every composite.
+        """Register a constraint: a condition on every composite (matched nodes as a single node).
 
         The function returns True to accept a composite, and False or a string with the reason to
-        refuse it.  Messages quote its docstring.  UMA has no constraints.
+        refuse it.  Messages quote the function's docstring.  UMA has no constraints.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
@@ -180,10 +188,12 @@ class Registration(ABC):
     def _register_operator_strategy(
         self, op: str, strategy: StrategyFunction, plevel: int = STRATEGY_LEVEL
     ) -> None:
-        """Register the strategy for composites whose main operator or pattern is called `op`.
+        """Register a strategy: a function that returns implementations (kernels) for composites.
 
-        `strategy` returns the implementations of a composite.  `plevel` is its priority: higher
-        levels are tried first, and the processor's kernels have level 10.
+        op: the name of an operator or pattern.  The strategy applies to composites (matched nodes
+            as a single node) whose main operator or pattern has this name.
+        plevel: the priority; higher levels are tried first.  The processor's kernels have level 10.
+
         Source: RFC 0060, _register_operator_strategy.
 
         >>> from penstock.uma import UMABackend
@@ -211,16 +221,19 @@ class Registration(ABC):
     ) -> None:
         """Register how the commands of the accelerator are generated.
 
-        fmt: "c" for C calls of driver functions, "stream" for command streams.  `format` is a
-            synonym, from the listing of the RFC.
+        fmt: "c" for C calls of driver functions, "stream" for command streams.
         includes: C text at the beginning of the model's C file, or a function that returns it.
-        replace_call_extern: a function that returns the C text of a driver call, given the C texts
-            of its arguments as a sequence with the attribute `function`, the name of the driver
-            function.  The default is NAME(arguments).
-        encoder: a function that returns the command stream of a kernel call as bytes.
-        submit: the driver function that receives (stream, size in bytes, base addresses...).
-        sources: the driver's header and a stub in C: file contents by name, names of files beside
-            the backend's module, or a function of the AcceleratorTarget that returns either.
+        replace_call_extern: a function that returns the C text of a driver call.  Its argument is a
+            sequence of the C texts of the call's arguments, with the attribute `function`, the name
+            of the driver function.  None stands for NAME(arguments).
+        encoder: a function that returns the command stream of a kernel call as bytes, for fmt
+            "stream".
+        sources: the driver's header and a stub in C: file contents by file name, names of files in
+            the folder of the backend's module, or a function of the AcceleratorTarget that returns
+            either.
+        submit: the driver function that receives (stream, size in bytes, base addresses...), for
+            fmt "stream".
+        format: synonym of `fmt`, from the listing of the RFC; takes precedence unless None.
 
         Source: RFC 0060, _register_codegen.
 
@@ -258,11 +271,12 @@ class Registration(ABC):
     ) -> None:
         """Register a memory of the accelerator, available as `target.memories[name]`.
 
-        size: bytes, a string such as "32KiB", or a function of the attributes.
+        size: bytes, a string such as "32KiB", or a function of the attributes; if the function
+            returns 0, the accelerator does not have the memory.
         bandwidth_bytes_per_cycle: a number, or a function of the attributes.
-        holds: "scratch" for data during a call; "arena" for tensors between calls, which the
-            scheduler assigns to the memory and the processor can access.
-        budget: whether the search minimises the use of this memory.
+        holds: what the memory may contain: "scratch" for data during a call; "arena" for tensors
+            between calls, which the scheduler assigns to the memory and the processor can access.
+        budget: whether the search for a schedule minimises the use of this memory.
 
         UMA has no memories.
 
@@ -286,8 +300,10 @@ class Registration(ABC):
     ) -> None:
         """Register the roofline model, which applies to implementations without a cost function.
 
-        The default model has one multiply-accumulate per cycle and the bandwidth of the memory that
-        holds the arena.  UMA has no costs.
+        A call takes `cycles_per_call` plus the longer of two times: computing its
+        multiply-accumulates, and moving its bytes.  Without this registration, the model has one
+        multiply-accumulate per cycle and the bandwidth of the chip's memory for activations.  UMA
+        has no costs.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
@@ -302,9 +318,12 @@ class Registration(ABC):
     def _register_tiler(self, op: str, tiler: Tiler) -> None:
         """Register the tiler of an operator or pattern.
 
-        A tiler divides layers into tiles that fit local memories.  The one registered last takes
-        precedence, so users can override the tiler of an installed backend.  Kernels obtain their
-        tiler from `offloaded.tiler(default)`.  UMA has no tilers; the idea is from SMAUG.
+        A tiler divides layers into tiles that fit local memories.  If several tilers apply, the one
+        registered last takes precedence, so users can override the tiler of an installed backend.
+        Kernels obtain their tiler from `offloaded.tiler(default)`.  UMA has no tilers; the idea is
+        from SMAUG.
+
+        op: the name of the operator or pattern.
 
         >>> from penstock.tiling.least_traffic import LeastTraffic
         >>> from penstock.uma import UMABackend
@@ -322,12 +341,14 @@ class Registration(ABC):
 
     @property
     def _place(self) -> str:
-        """The accelerator and the class, as the location in error messages."""
+        """The name of the accelerator and of its class, as the location in error messages."""
         return f"accelerator {self.target_name}, class {type(self).__name__}"
 
     @property
     def _bases(self) -> tuple[type, ...]:
-        """The class and those of its base classes that backends define, the class itself first."""
+        """The backend's class and its base classes, without those of penstock's UMA interface.
+
+        The backend's own class comes first."""
         bases = type(self).__mro__
         return tuple(b for b in bases if issubclass(b, Registration) and not _is_own(b))
 

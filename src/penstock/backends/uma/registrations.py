@@ -39,7 +39,11 @@ Sources = Files | Callable[[AcceleratorTarget], Files]
 
 @dataclass(frozen=True, slots=True)
 class RegisteredStrategy:
-    """A strategy function for the operator or pattern `op`, and its priority level."""
+    """A strategy function and the composites (matched nodes as single nodes) to which it applies.
+
+    op: the name of the main operator, or of the pattern, of these composites.
+    function: returns the implementations for a composite.
+    level: the priority; higher levels are tried first."""
 
     op: str
     function: StrategyFunction
@@ -51,10 +55,12 @@ class RegisteredCodegen:
     """The arguments of `_register_codegen`: how commands are generated.
 
     fmt: "c" for C calls of driver functions, "stream" for command streams.
-    includes: C text at the beginning of the model's C file, or a function that returns it.
-    replace_call_extern: returns the C text of a call, given the C texts of its arguments.
-    encoder: converts the commands of a kernel call to a command stream.
-    submit: the driver function that receives the command stream.
+    includes: C text at the beginning of the model's C file, or a function that returns it; None for
+        no text.
+    replace_call_extern: returns the C text of a call, given the C texts of its arguments; None
+        stands for NAME(arguments).
+    encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
+    submit: the driver function that receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs, or the registered function that returns the files."""
 
     fmt: str = "c"
@@ -67,10 +73,10 @@ class RegisteredCodegen:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredMemory:
-    """A memory whose size and bandwidth may depend on attributes.
+    """A memory whose size and bandwidth may depend on the accelerator's attributes.
 
-    region: the other properties of the memory, such as its latency.  Use the following fields
-        instead of its size and bandwidth, which are placeholders (1) where a function returns them.
+    region: the other properties of the memory, such as its latency.  The size and the bandwidth in
+        it are not meant to be read; the following fields replace them.
     size: bytes, a string such as "32KiB", or a function of the attributes.
     bandwidth_bytes_per_cycle: a number, or a function of the attributes."""
 
@@ -83,16 +89,22 @@ class RegisteredMemory:
 class Registrations:
     """All registrations of a backend.
 
-    merge_compiler_regions: whether adjacent composites that can run as one unit share a region
-        number.
+    A composite is a single node that contains the nodes matched by a pattern.
+
+    merge_compiler_regions: whether adjacent composites join into regions that can run as one unit;
+        if False, every composite is a region of its own.
     attributes: the default of each attribute, by name.
-    choices: by name of the attribute, the values that the compiler may try, each with a note.
+    choices: the values that the compiler may try for an attribute, each with a note for users, by
+        the attribute's name.
     least: the smallest valid values of some attributes, by name.
     graph_passes, program_passes: passes, each with its phase.
-    patterns: name, pattern and predicate of each pattern.
+    patterns: the name, the pattern and the predicate (None for none) of each pattern.
     constraints: conditions on every composite.
+    strategies: functions that return the implementations for composites.
+    codegen: how commands are generated.
+    memories: the accelerator's own memories.
     roofline: cost model of implementations without a cost function; None for the chip's default.
-    tilers: the name of an operator or pattern, and its tiler."""
+    tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles."""
 
     merge_compiler_regions: bool = True
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])

@@ -1,1 +1,1 @@
-"""Code shared by the core families: certified layers, kernel parameters, cycle models."""
+"""Code shared by the core families: proved requantisation, kernel parameters, cycle models."""

@@ -32,11 +32,12 @@ def reference_channels(op: Requantised, site: Site) -> Channels:
 
 
 def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
-    """Return the requantisation of each channel, with `weights` in place of the operator's own.
+    """Return each channel's multiplier and shift in the reference, and its range of accumulators.
 
-    It is the multiplier and shift of the reference runtime, and the range of accumulators.
-    `weights`: of shape (output channels, taps).  Padding needs no special case: it reads zeros,
-    which are inside the range of the inputs."""
+    weights: used in place of the operator's own; of shape (output channels, taps).
+
+    The range holds for windows with padding, too: padding reads as zeros, which are inside the
+    range of the inputs."""
     x = site.inputs[0]
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     lower, above = reachable(weights, site.constant(2).astype(np.int64), least, upper)

@@ -26,11 +26,12 @@ The first number of other channels is their number of fraction bits."""
 
 
 def channel_forms(channels: Channels) -> tuple[str, Int64s]:
-    """Return the cheapest form of each channel that is proved to equal the reference.
+    """Return the cheapest requantisation form of each channel, as (classes, numbers).
 
-    The first result contains the form's class for each channel, a letter that denotes its kind of
-    arithmetic, from A (cheapest) to D (that of the reference).  The second has the numbers that
-    encode the forms, with shape (channels, 6)."""
+    A form is integer arithmetic that is proved to yield the outputs of the reference.
+
+    classes: a letter per channel, from A (cheapest arithmetic) to D (that of the reference).
+    numbers: the numbers that encode the forms, with shape (channels, 6)."""
     lone = certify_each(channels)
     rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]
     classes = "".join(one.kind.value for one in lone)
@@ -47,10 +48,11 @@ def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tupl
 
 
 def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
-    """Return a portable kernel with the cheapest bit-exact requantisation form for each channel.
+    """Return a portable kernel with the cheapest bit-exact requantisation of each channel.
 
-    A form is integer arithmetic that converts accumulators to outputs.  Only the kernel's constants
-    change; nothing changes if the operator is not `Requantised`."""
+    The kernel's code stays the same.  Its tables of constants describe the cheapest integer
+    arithmetic (form) that is proved to convert accumulators to the reference's outputs.  Kernels of
+    operators that do not requantise per channel are returned unchanged."""
     if not isinstance(op, Requantised):
         return kernel
     classes, forms = _forms(op, site)
@@ -61,7 +63,9 @@ def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
 
 
 def form_table(forms: Int64s) -> Table:
-    """Return the numbers that encode forms as the int32 table that a kernel reads."""
+    """Return the numbers that encode requantisation forms as an int32 table for a kernel.
+
+    forms: the numbers, with shape (channels, 6)."""
     return Table.of(forms.astype(np.int32).ravel())
 
 

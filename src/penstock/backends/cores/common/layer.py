@@ -40,7 +40,8 @@ LayerOp = Conv2D | DepthwiseConv2D | FullyConnected
 class CertifiedLayer:
     """A layer whose output channels are in the order of a kernel.
 
-    One requantisation form serves all channels, except those listed in `outside`.
+    A requantisation form is integer arithmetic that converts accumulators to outputs.  One form
+    serves all channels, except those listed in `outside`.
 
     weights        (channels, taps), in the kernel's channel order
     bias           (channels,); the accumulator is bias + weights * stored inputs, so that the bias
@@ -63,18 +64,21 @@ class CertifiedLayer:
 
     @property
     def offset(self) -> Int64s:
-        """The form's offset of each channel, plus the bias shifted left by `form.fraction_bits`.
+        """The offset of each channel in the requantisation form, with the bias included.
 
-        Kernels thus need not add the bias separately.  Values wrap to int32, which is harmless
-        because the final sum with the products of inputs and weights is proved to fit int32."""
+        It is the form's offset plus the bias shifted left by `form.fraction_bits`, so that kernels
+        need not add the bias.  The int32 values may wrap.  This is harmless: adding the products of
+        inputs and weights yields a sum that is proved to fit int32."""
         return wrap_int32((self.bias << self.form.fraction_bits) + self.form.offset)
 
     @property
     def shared_params(self) -> tuple[tuple[str, int], ...]:
         """Kernel parameters (name, value) of requantisation that are the same for all channels.
 
-        They are the inclusive bounds of the outputs, the right shift of the form, and whether the
-        form contains corrections of negative accumulators."""
+        least, most: inclusive bounds of the outputs.
+        shift: the right shift of the requantisation form.
+        is_signed: 1 if the form corrects negative accumulators, by subtracting a constant from
+            each; otherwise 0."""
         form = self.form
         return (
             ("least", self.least),
@@ -87,14 +91,18 @@ class CertifiedLayer:
 def certified_layer(
     op: Op, site: Site, fraction_bits: int, order: Int64s, most_outside: int = 0
 ) -> CertifiedLayer | None:
-    """Return an operator's layer, certified: its requantisation is proved bit-exact.
+    """Return an operator's weights and requantisation, in the channel order of a kernel.
 
-    fraction_bits: number of bits by which the requantisation form shifts accumulators to the left.
+    The requantisation is proved bit-exact: it yields the outputs of the reference.
+
+    fraction_bits: number of bits by which requantisation shifts accumulators to the left.
     order: indices of the output channels to include, in the kernel's order.
-    most_outside: the largest accepted number of channels for which the form shared by the layer
-        is not proved bit-exact, so that they need a form of their own.
+    most_outside: the largest accepted number of channels that need requantisation arithmetic of
+        their own, because the arithmetic that the layer's channels share is not proved bit-exact
+        for them.
 
-    Returns None if more channels need their own form, or if the operator is not a `LayerOp`."""
+    Returns None if more channels need their own arithmetic, or if the operator is not a
+    `LayerOp`."""
     if not isinstance(op, LayerOp):
         return None
     found = certificate(op, site, fraction_bits, tuple(order.tolist()))
@@ -119,7 +127,7 @@ def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, .
     A channel can use the constants if they are proved to yield the same output as the reference
     runtime for every accumulator that can occur.
 
-    fraction_bits: number of bits by which accumulators are shifted to the left before scaling.
+    fraction_bits: number of bits by which requantisation shifts accumulators to the left.
     order: indices of the output channels to include, in the order in which the kernel computes
         them; consecutive channels share some constants."""
     channels = variable_channels(op, site).only(np.array(order))
@@ -128,9 +136,9 @@ def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, .
 
 @lru_cache(maxsize=64)
 def variable_weights(op: LayerOp, site: Site) -> Int64s:
-    """Return the weights, of shape (channels, taps), with zeros for channels that are not variable.
+    """Return the weights, of shape (channels, taps), with zeros for constant channels.
 
-    Outputs of such channels are the same for every input.  The array is cached and therefore
+    A constant channel has the same output for every input.  The array is cached and therefore
     read-only."""
     weights = weight_matrix(op, site)
     weights[constant_outputs(op, site)[0]] = 0
@@ -140,17 +148,19 @@ def variable_weights(op: LayerOp, site: Site) -> Int64s:
 
 @lru_cache(maxsize=64)
 def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
-    """Return whether each channel is constant, and each channel's output for the least accumulator.
+    """Return which output channels are constant, and an output value of each channel.
 
-    The output of a constant channel is the same for every input."""
+    A constant channel has the same output for every input.  The value of any other channel is its
+    output for the smallest accumulator that can occur."""
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     return ends[:, 0] == ends[:, 1], ends[:, 0]
 
 
 def variable_channels(op: LayerOp, site: Site) -> Channels:
-    """Return the reference's multiplier and shift, and the accumulator range, of each channel.
+    """Return the requantisation and the range of accumulators of every output channel.
 
-    Channels that are not variable, because their output is the same for every input, have zero
-    weights here, so that their accumulators always equal the bias."""
+    Multipliers and shifts are those with which the reference runtime requantises.  Constant
+    channels, whose output is the same for every input, are included: their weights count as zero,
+    so that their accumulator always equals the bias."""
     return reference_channels_with(op, site, variable_weights(op, site))

@@ -28,8 +28,9 @@ def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
 def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
     """Return the kernel parameters (name, value) of a weighted sum that equals the operator.
 
-    The sum of elements a, b is (a * left + b * right + offset) >> shift, clamped.  Returns None if
-    the inputs differ in shape, or if no such sum equals the operator for all pairs a, b."""
+    The sum of elements a and b is (a * left + b * right + offset) >> shift, clamped.  Returns None
+    if the inputs differ in shape from the output, or if no such sum equals the operator for all
+    pairs of int8 elements."""
     shape = site.output.shape
     if any(x.shape != shape for x in site.inputs):
         return None
@@ -40,10 +41,11 @@ def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
 
 
 def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Return the constants (name, value) of a shifted weighted sum that equals the operator.
+    """Return the constants of a weighted sum that equals the operator, as (name, value) pairs.
 
-    The sum is (a * left + b * right + offset) >> shift.  Returns None if no constants yield the
-    outputs of the operator for all pairs of int8 elements a, b."""
+    The sum of elements a and b is (a * left + b * right + offset) >> shift, with the constants
+    `left`, `right`, `offset` and `shift`.  Returns None if no constants yield the outputs of the
+    operator for all pairs of int8 elements."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
     outputs = _every_pair(op, site)

@@ -38,10 +38,10 @@ def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def _elementwise(op: Op, site: Site) -> Counts:
-    """Return the counts of pixels, output elements and multiply-accumulates ("step").
+    """Return the counts of a portable kernel that has no entry in `COUNT_FUNCTIONS`.
 
-    They apply to portable kernels without an entry in `COUNT_FUNCTIONS`, mostly element-wise ones.
-    """
+    Such kernels are mostly element-wise.  The counted sections are "pixel", "output" (output
+    elements) and "step" (multiply-accumulates)."""
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
     return {"pixel": y.elements // y.shape[-1], "output": y.elements, "step": work.macs}
@@ -84,7 +84,8 @@ def taps_inside(
 def _convolution(p: Params, site: Site) -> Counts:
     """Return how often each section of `conv2d_s8` runs.
 
-    One innermost loop processes a row of a window if its taps are contiguous, or else one tap."""
+    An innermost loop processes a whole row of a window if the taps of the row are contiguous, and a
+    single tap otherwise."""
     rows, columns, images = _windows(p, site)
     channels, depth = p["out_c"], p["in_c"] // p["groups"]
     is_run = p["groups"] == 1 and p["dilation_w"] == 1
@@ -122,7 +123,7 @@ def _pool(p: Params, site: Site) -> Counts:
 def _reduction(p: Params, site: Site) -> Counts:
     """Return how often each section of a reduction kernel runs.
 
-    Its innermost loop iterates over channels."""
+    The innermost loop of such a kernel iterates over channels."""
     outputs = site.output.elements
     reads = outputs * p["span_n"] * p["span_h"]
     loops = reads * p["span_w"]
@@ -216,7 +217,7 @@ def _concatenated_columns(p: Params, site: Site) -> Counts:
 def _transposed(p: Params, site: Site) -> Counts:
     """Return how often each section of `transpose_conv_s8` runs.
 
-    A tap contributes to an output only if the stride divides their distance."""
+    A tap contributes to an output element only if the stride divides the distance between them."""
     outputs = site.output.elements
     taps = p["kernel_h"] * p["kernel_w"]
     products = site.inputs[0].elements // p["in_c"] * taps * p["out_c"]

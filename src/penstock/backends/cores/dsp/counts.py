@@ -20,7 +20,8 @@ BLOCK_PAIRS = 4
 """Pairs of inputs per iteration of the unrolled loop."""
 TILE, BLOCK, HALF_BLOCK, CORRECTIONS = 107, 68, 36, 22
 """Cycles of two windows and four outputs: prologue, epilogue and the first two pairs of inputs;
-each further block of four pairs; a half block of two pairs; corrections of signed forms."""
+each further block of four pairs; a half block of two pairs; corrections of negative
+accumulators."""
 ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
 """Cycles of one window and four outputs: per sixteen inputs; per four remaining inputs; prologue
 and epilogue."""
@@ -41,21 +42,28 @@ def dsp_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def tile_cycles(pairs: int, signed: int) -> int:
-    """Return the cycles of a tile: dot products of two windows with four channels, requantised.
+    """Return the cycles of a tile, which is two pixels of four output channels.
+
+    They include the dot products of two windows with four channels, and the requantisation.
 
     pairs: number of pairs of elements in a window.
-    signed: 1 if the requantisation form corrects negative accumulators, otherwise 0."""
+    signed: 1 if the requantisation form corrects negative accumulators, by subtracting a constant
+        from each; this takes extra cycles for every output.  Otherwise 0."""
     blocks, rest = divmod(pairs - 2, BLOCK_PAIRS)
     return TILE + BLOCK * blocks + HALF_BLOCK * (rest > 0) + CORRECTIONS * signed
 
 
 def row_cycles(fours: int, signed: int) -> int:
-    """Return the cycles of the dot products of a row of inputs with four channels, requantised.
+    """Return the cycles of four output elements that read the same row of inputs.
 
-    The row is the whole input vector of a fully connected layer, or a window of a single tap.
+    They include four dot products with the row, and the requantisation.
+
+    The row is the whole input vector of a fully connected layer, or the window of a 1x1
+    convolution.
 
     fours: number of groups of four elements in the row.
-    signed: 1 if the requantisation form corrects negative accumulators, otherwise 0."""
+    signed: 1 if the requantisation form corrects negative accumulators, by subtracting a constant
+        from each; this takes extra cycles for every output.  Otherwise 0."""
     blocks, rest = divmod(fours, 4)
     return ROW_QUAD + ROW_BLOCK * blocks + ROW_FOUR * rest + CORRECTIONS * signed // 2
 
@@ -71,8 +79,8 @@ def odd_cycles(kernel: Kernel) -> int:
     """Return the additional cycles of a call that computes an odd number of pixels.
 
     They are nonzero only for `conv2d_s8_dsp`, which computes pixels in pairs.  Its counts include
-    half the cycles of a pair for each pixel, but the last of an odd number takes as long as a pair,
-    unless the kernel can read its window in place and compute it alone."""
+    half the cycles of a pair for each pixel.  The last pixel of an odd number, however, takes as
+    long as a pair, unless the kernel can read its window in place and compute it alone."""
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)
@@ -133,8 +141,8 @@ def _windows(p: Params) -> tuple[int, int, int]:
 
     twos: number of pairs of windows that are gathered together.
     alone: number of windows that are gathered alone.
-    lines: number of rows of the windows gathered alone that are gathered column by column, because
-        they are not contiguous or not entirely inside the input."""
+    lines: number of rows of the windows in `alone` that are not contiguous or not entirely inside
+        the input; the kernel gathers these rows column by column."""
     width = p["out_w"]
     before = min(width, p["inner_lower"])
     inner = max(0, min(width, p["inner_upper"]) - before)
@@ -157,8 +165,9 @@ def _windows(p: Params) -> tuple[int, int, int]:
 def _direct(p: Params, site: Site) -> Counts:
     """Return how often each section of `conv2d_direct_s8_dsp` runs.
 
-    The kernel computes two pixels at a time and processes their windows in contiguous runs.  A run
-    is a window row if both windows are inside the input, or else a single tap."""
+    The kernel computes two pixels at a time and processes their windows in contiguous runs of
+    taps.  A run is a row of a window if both windows are inside the input, and a single tap
+    otherwise."""
     images, height, width, _ = site.output.shape
     fours = p["in_c"] // QUAD
     lower, upper = p["inner_lower"], p["inner_upper"]
@@ -199,7 +208,8 @@ def _direct(p: Params, site: Site) -> Counts:
 def _groups(p: Params, site: Site) -> Counts:
     """Return how often each section of `conv2d_groups_s8_dsp` runs.
 
-    The kernel computes two pixels of a merged group (`grouped.py`) at a time."""
+    The kernel computes two pixels of a merged group at a time.  A merged group consists of
+    neighbouring channel groups that are computed as one."""
     images, height, width, _ = site.output.shape
     taps = p["kernel_h"] * p["kernel_w"]
     blocks, rest = divmod(p["group_in"] // QUAD, 4)
@@ -255,10 +265,12 @@ def _depthwise(p: Params, site: Site) -> Counts:
 
 
 def _runs(p: Params, images: int) -> int:
-    """Return the number of runs of pixels for which tap addresses are computed only once.
+    """Return how often a depthwise kernel computes the addresses of taps.
 
-    The pixels of a row whose windows are entirely inside the input are one run; every other pixel
-    is a run of its own."""
+    It does so once for each run of neighbouring pixels of a row whose windows are entirely inside
+    the input, and once for every other pixel.
+
+    images: batch size."""
     lower, upper = p["inner_lower"], p["inner_upper"]
     inside = sum(
         row * p["stride_h"] >= p["pad_top"]
@@ -307,8 +319,8 @@ def _pool(p: Params, site: Site) -> Counts:
 def _pairs(p: Params, site: Site) -> Counts:
     """Return how often each section of an element-wise kernel of two inputs runs.
 
-    The kernels compute four elements of a run at a time, where a run consists of consecutive
-    elements.  If 4 does not divide its length, the last four elements overlap those before."""
+    The kernels process runs of consecutive elements, four elements at a time.  If 4 does not divide
+    the length of a run, the last four elements overlap those before."""
     rows = row_count(site.output.shape)
     calls = rows * p["calls"]
     runs = calls * p["runs"]

@@ -27,9 +27,9 @@ Params = tuple[tuple[str, int], ...]
 def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
     """Return the kernel for an element-wise operator.
 
-    It is a lookup table if one input is a constant whose elements are equal.  Otherwise it computes
-    four elements at a time, with arithmetic that is proved bit-exact.  Returns None if there is no
-    such kernel or portable C is faster."""
+    If one input is a constant whose elements are equal, the kernel looks outputs up in a table.
+    Otherwise it computes four elements at a time, with arithmetic that is proved bit-exact.
+    Returns None if there is no such kernel or portable C is faster."""
     found = _looked_up(op, site)
     if found is None:
         found = _product(op, site) if isinstance(op, Mul) else _sum(op, site)
@@ -42,7 +42,8 @@ def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
     """Return a kernel that looks up each output in a table, by the element of one input.
 
-    Returns None unless the other input is a constant whose elements are equal."""
+    Returns None unless this input has the output's shape and the other input is a constant whose
+    elements are equal."""
     for k, constant in enumerate(site.constants):
         x = site.inputs[1 - k]
         if constant is not None and x.shape == site.output.shape:
@@ -59,7 +60,12 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
-    """Return the outputs for the values -128 to 127 of one input; input `k` is always `other`."""
+    """Return the operator's outputs for every value of one input, if the other input is constant.
+
+    The outputs are in the order of this input's values, -128 to 127.
+
+    k: index of the constant input.
+    other: the quantised value of the constant input, as an array of one element."""
     left, right, output = (type.with_shape(ELEMENTS.shape) for type in (*site.inputs, site.output))
     every, same = ELEMENTS.astype(np.int8), np.repeat(other, len(ELEMENTS))
     inputs = (every, same) if k else (same, every)
@@ -68,10 +74,12 @@ def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """Return a kernel that computes (a * left + b * right + offset) >> shift, with broadcasting.
+    """Return a kernel that adds or subtracts two tensors, with broadcasting.
 
-    Returns None if no constants yield the operator's outputs for all inputs, or if short
-    rows or broadcasting only allow runs of fewer than four consecutive elements."""
+    The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the inputs.
+
+    Returns None if no constants yield the operator's outputs for all inputs, or if rows are too
+    short, or too fragmented by broadcasting, to compute four consecutive elements at a time."""
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
@@ -79,10 +87,10 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _product(op: Mul, site: Site) -> Kernel | None:
-    """Return a kernel that computes and requantises products, with broadcasting.
+    """Return a kernel that multiplies two tensors and requantises the products, with broadcasting.
 
-    Returns None if the kernel's requantisation is not proved bit-exact, or if short rows
-    or broadcasting only allow runs of fewer than four consecutive elements."""
+    Returns None if the requantisation is not proved bit-exact, or if rows are too short, or too
+    fragmented by broadcasting, to compute four consecutive elements at a time."""
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None
@@ -105,9 +113,10 @@ def _product(op: Mul, site: Site) -> Kernel | None:
 
 
 def _channel(op: Mul, site: Site) -> Channels:
-    """Return the requantisation of products as `Channels` with a single channel.
+    """Return how products are requantised, as `Channels` with a single channel.
 
-    It has the multiplier and shift of the reference, and the range of products of both inputs."""
+    The result has the reference's multiplier and shift, and the range that products of the two
+    inputs can have."""
     ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
     reached = np.multiply.outer(*ends)
     multiplier, shift = op.multiplier(site)
@@ -129,10 +138,11 @@ def _range(site: Site, k: int) -> tuple[int, int]:
 
 
 def _run_params(op: Add | Sub | Mul, site: Site) -> Params | None:
-    """Return the kernel parameters that divide an output row into runs of consecutive elements.
+    """Return the kernel parameters that divide output rows into runs of consecutive elements.
 
-    A run is a whole row if each input has either all elements of the row or a single one; otherwise
-    it is a pixel.  Returns None if runs have fewer than four elements."""
+    In a run, an input has either one element per output element or a single element for all of them
+    (broadcasting).  A run is a whole row if this holds for whole rows, and a pixel otherwise.
+    Returns None if a run has fewer than four elements."""
     steps = dict(broadcast.params(site))
     _, _, width, channels = broadcast.extended(site.output.shape)
     shapes = [broadcast.extended(x.shape)[2:] for x in site.inputs]

@@ -46,7 +46,7 @@ class ChannelGroups:
 
     @staticmethod
     def of(op: GroupedOp, site: Site) -> ChannelGroups:
-        """Return the channel groups of an operator, none of which are merged."""
+        """Return the channel groups of an operator, without merging any."""
         channels = site.inputs[0].shape[3]
         depth = 1 if isinstance(op, DepthwiseConv2D) else site.inputs[1].shape[3]
         return ChannelGroups(channels // depth, depth, site.output.shape[3] * depth // channels)
@@ -63,19 +63,26 @@ class ChannelGroups:
 
     @property
     def order(self) -> Int64s:
-        """The indices of the output channels of each merged group in turn.
+        """The indices of the output channels, one merged group after the other.
 
-        The last channel of a merged group is repeated until 4 divides the number of channels."""
+        The last channel of each merged group is repeated until 4 divides the group's number of
+        channels.
+
+        >>> ChannelGroups(count=2, depth=4, outputs=3).order.tolist()
+        [0, 1, 2, 2, 3, 4, 5, 5]
+        """
         outputs = self.merged * self.outputs
         fours = np.minimum(np.arange(-(-outputs // tiles.QUAD) * tiles.QUAD), outputs - 1)
         return np.concatenate([first * self.outputs + fours for first in self.starts])
 
     def spread(self, weights: Int64s) -> Int64s:
-        """Return the weights of each output channel for all inputs of its merged group.
+        """Return weights that connect each output channel to all inputs of its merged group.
 
-        The weights for inputs of groups other than the channel's own are zero.  `weights` has
-        shape (channels, taps * depth), and the result (channels, taps, merged * depth), where
-        channels are those in `order`."""
+        A merged group consists of several channel groups.  The weights of an output channel for
+        inputs of other channel groups than its own are zero.
+
+        weights: of shape (channels, taps * depth), with the channels in the order of `order`.  The
+            result has shape (channels, taps, merged * depth)."""
         order = self.order
         each = len(order) // len(self.starts)
         member = order // self.outputs - np.repeat(self.starts, each)
@@ -86,11 +93,14 @@ class ChannelGroups:
 
 
 def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
-    """Return a kernel that computes two pixels of four outputs of a merged group at a time.
+    """Return a kernel for grouped convolutions that reads its inputs in place.
 
-    It reads its inputs in place.  Returns None if there are too few groups to merge, if the window
-    has more than `MOST_TAPS` taps, if the kernel's requantisation is not proved bit-exact, or
-    if two weights cannot be packed into 16 bits."""
+    The kernel processes several neighbouring channel groups as one merged group, and computes two
+    pixels of four output channels at a time.
+
+    Returns None if there are too few groups to merge, if the window has more than `MOST_TAPS` taps,
+    if the kernel's requantisation is not proved bit-exact, or if two weights cannot be packed into
+    16 bits."""
     taps = op.rows.size * op.columns.size
     possible = list(_merged(ChannelGroups.of(op, site)))
     if not possible or taps > MOST_TAPS:
@@ -127,10 +137,13 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
 
 
 def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
-    """Yield `groups` with `merged` set to the smallest possible number, and to twice this number.
+    """Yield the ways to merge channel groups among which `group_kernel` chooses: at most two.
 
-    `merged` is possible if 4 divides the number of input channels of a merged group.  Numbers that
-    exceed `groups.count` are omitted."""
+    The number of input channels of a merged group must be a multiple of four.  The first result
+    merges as few groups as possible, and the second twice as many.  A result that would merge more
+    groups than exist is omitted.
+
+    groups: the channel groups, none of which are merged."""
     least = tiles.QUAD // np.gcd(groups.depth, tiles.QUAD)
     for merged in (int(least), 2 * int(least)):
         if merged <= groups.count:
@@ -140,16 +153,17 @@ def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
 def _products(groups: ChannelGroups, taps: int) -> int:
     """Return the number of multiplications per output pixel.
 
-    It includes multiplications by zero weights between the groups of a merged group, and those for
-    channels that are repeated to fill groups of four."""
+    The number includes multiplications by the zero weights of merged groups, and those for channels
+    that are repeated to fill groups of four."""
     outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
     return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 
 
 def as_one_group(op: GroupedOp, site: Site) -> tuple[Conv2D, Site] | None:
-    """Return the equivalent convolution with a single channel group, and its site.
+    """Return the equivalent convolution with a single channel group, and its operands.
 
-    Returns None if there are more than `MOST_MERGED` groups."""
+    Weights between different groups are zero.  Returns None if there are more than `MOST_MERGED`
+    groups."""
     groups = ChannelGroups.of(op, site)
     if groups.count > MOST_MERGED:
         return None

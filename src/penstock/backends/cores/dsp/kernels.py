@@ -116,13 +116,14 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
-    """Return a kernel that gathers two windows in working memory (im2col).
+    """Return a convolution kernel that copies two windows at a time to working memory (im2col).
 
     The kernel multiplies the windows by the weights of four output channels at a time.  It computes
-    channels one by one if the layer's shared requantisation form is not proved bit-exact for them.
+    a channel separately if the requantisation form shared by all channels is not proved bit-exact
+    for it.
 
-    `channels`: indices of the output channels to compute.  If others exist, the outputs are
-    stored in working memory and then copied to their places in the output pixel.
+    channels: indices of the output channels to compute.  The kernel copies the others from a table,
+        so they must be constant for every input.
 
     Returns None if two weights cannot be packed into 16 bits."""
     x, outputs = site.inputs[0], len(channels)
@@ -174,13 +175,12 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
 def _outside(
     op: Conv2D | DepthwiseConv2D, site: Site, layer: CertifiedLayer, channels: Int64s
 ) -> tuple[tuple[str, Table], ...]:
-    """Return the tables (name, table) for channels that do not use the layer's shared form.
+    """Return the tables (name, table) of channels that need requantisation forms of their own.
 
-    These channels, listed in `layer.outside`, have requantisation forms of their own.  The tables
-    contain the channels' indices in the output, weights in the order in which the kernel multiplies
-    them, biases, and the numbers that encode the forms.
+    These are the channels in `layer.outside`.  The tables contain the channels' indices in the
+    output, weights in the order of multiplication, biases, and the numbers that encode the forms.
 
-    `channels`: for each channel of `layer`, its index in the output."""
+    channels: for each channel of `layer`, its index in the output."""
     weights = layer.weights[layer.outside][:, _tap_order(op, site)]
     padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % tiles.QUAD)))
     fours = padded.reshape(-1, 2, 2).swapaxes(1, 2)  # the first of each pair, then the second
@@ -201,9 +201,10 @@ def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
 
 
 def _constant_pixel(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
-    """Return an output pixel with the values of channels that are the same for every input.
+    """Return an output pixel that contains the values of constant channels.
 
-    Its other elements are placeholders."""
+    A constant channel has the same output for every input.  The values of other channels are
+    placeholders."""
     return constant_outputs(op, site)[1].astype(np.int8)
 
 
@@ -270,11 +271,15 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
 def _packed(
     op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s, most_outside: int = 0
 ) -> tuple[CertifiedLayer, Table] | None:
-    """Return the certified layer of the given output channels (indices), and its packed weights.
+    """Return the weights and requantisation of some output channels, and a table of packed weights.
 
-    Packed weights are zero for channels that need a requantisation form of their own because the
-    form shared by the layer is not proved bit-exact for them.  Returns None if there are more than
-    `most_outside` such channels, or if two weights cannot be packed into 16 bits."""
+    channels: indices of the output channels.
+    most_outside: the largest accepted number of channels for which the requantisation form shared
+        by all channels is not proved bit-exact.  Such channels need a form of their own, and their
+        packed weights are zero.
+
+    Returns None if there are more such channels, or if two weights cannot be packed into 16
+    bits."""
     layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
     if layer is None:
         return None
@@ -285,7 +290,7 @@ def _packed(
 
 
 def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
-    """Return one pixel of input padding: a zero point for each input channel.
+    """Return one pixel of input padding: the zero point, repeated for each input channel.
 
     Without padding, the table is a placeholder of one element, because C has no empty arrays."""
     return Table.of(np.full(x.shape[3] if _padding(op) else 1, x.zero_point, np.int8))
@@ -294,10 +299,11 @@ def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the depthwise kernel, which computes four channels at a time.
 
-    With a channel multiplier m, each input channel has m output channels, and the kernel makes m
-    passes; pass k computes the k-th output channel of every input channel.  Returns None if the
-    layer has fewer than four channels or too many taps, or if the kernel's
-    requantisation is not proved bit-exact."""
+    With a channel multiplier m, each input channel has m output channels.  The kernel then makes m
+    passes; pass k computes the k-th output channel of every input channel.
+
+    Returns None if the layer has fewer than four input channels or more than `MOST_TAPS` taps, or
+    if the kernel's requantisation is not proved bit-exact."""
     x, windows = site.inputs[0], op.multiplier
     count = op.rows.size * op.columns.size
     if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:

@@ -16,8 +16,9 @@ MOST_TAPS = 256
 def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
     """Return the faster of the DSP kernel and the portable kernel.
 
-    The DSP kernel computes eight channels at a time.  It does not support layers with fewer
-    channels, with large windows, or with windows that are entirely in the padding."""
+    The DSP kernel computes eight channels at a time.  It does not support layers with fewer than
+    eight channels, with large or dilated windows, or with windows that are entirely in the
+    padding."""
     portable, found = op.kernel(site), _in_eights(op, site)
     if found is not None and DSP_CYCLES.cycles(op, site, found) <= DSP_CYCLES.cycles(
         op, site, portable

@@ -41,9 +41,9 @@ def packed_weights(weights: Int64s) -> Table:
 def packed_scales(layer: CertifiedLayer) -> Table:
     """Return the requantisation constants of each group of four channels as int32 words.
 
-    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  A group has one
-    base, then four offsets, four corrections and four factors.  Each four are in the order of
-    channels 0, 2, 1, 3 of the group."""
+    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  The words of a
+    group are, in this order: one base, four offsets (with the bias), four corrections, four
+    factors.  Each four constants are in the order of the channels 0, 2, 1, 3 of the group."""
     form = layer.form
     columns = np.stack([layer.offset, form.correction, form.factor])
     quads = columns.reshape(3, -1, QUAD)[:, :, _EVEN_THEN_ODD].swapaxes(0, 1)

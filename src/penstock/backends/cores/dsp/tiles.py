@@ -54,9 +54,16 @@ def packed_weights(weights: Int64s) -> Table | None:
 def packed_scales(layer: CertifiedLayer) -> Table:
     """Return the requantisation constants of each group of four channels as int32 words.
 
-    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  A group has the
-    offsets of its channels 1, 3, 0, 2, the factors and then the corrections of channels 0 to 3, and
-    one base."""
+    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  Offsets include
+    the bias.  The words of a group are, in this order:
+
+        offsets        of channels 1, 3, 0 and 2
+        factors        of channels 0, 1, 2 and 3
+        corrections    of channels 0, 1, 2 and 3
+        base           of all four channels
+
+    Offsets are in the order in which the kernel uses them.  Those of channels 1 and 3 are initial
+    values of its sums.  Those of channels 0 and 2 are added when the sums are complete."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

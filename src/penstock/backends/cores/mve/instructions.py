@@ -4,8 +4,9 @@ The simulator of this core (QEMU) does not model timing.  Loops in assembly are 
 counts of the surrounding C code are fitted to layers of real networks.
 
 A vector has 16 bytes.  A `steps` argument is the number of vectors that hold the inputs of an
-output.  `signed` arguments tell whether the requantisation form corrects negative accumulators,
-which takes extra instructions ("corrections").
+output.  `signed` arguments tell whether the requantisation form (`requantisation/form.py`) corrects
+negative accumulators, by subtracting a constant from each.  This takes extra instructions for every
+output ("corrections").
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def convolution(pixels: int, outputs: int, steps: int, gather: int, *, signed: b
     pixels: number of output pixels.
     steps: number of vectors of 16 bytes that hold a window.
     gather: number of instructions that copy all windows to scratch; 0 if windows are read in place.
-    signed: whether the requantisation form corrects negative accumulators."""
+    signed: whether the requantisation form corrects negative accumulators, by subtracting a
+        constant from each; this takes extra instructions for every output."""
     tile = TILE + TILE_STEP * (steps - 1) + TILE_CORRECTIONS * signed
     return -(-pixels // 2) * (PAIR + -(-outputs // 4) * tile) + gather
 
@@ -60,12 +62,13 @@ def gathered_strips(copies: int, channels: int) -> int:
 
 
 def depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
-    """Return the number of instructions of a depthwise convolution.
+    """Return the number of instructions of a depthwise convolution with 3x3 windows.
 
     pixels: number of output pixels, or of pairs if the kernel computes two pixels together.
     blocks: number of blocks of sixteen channels.
     runs: how often the kernel computes the addresses of taps.
-    signed: whether the requantisation form corrects negative accumulators."""
+    signed: whether the requantisation form corrects negative accumulators, by subtracting a
+        constant from each; this takes extra instructions for every output."""
     return pixels * (PIXEL + blocks * (NINE_TAPS + NINE_CORRECTIONS * signed)) + runs * RUN
 
 
@@ -75,7 +78,8 @@ def fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) -> 
     batches: number of input vectors.
     outputs: number of outputs per input vector.
     steps: number of vectors of 16 bytes that hold an input vector.
-    signed: whether the requantisation form corrects negative accumulators."""
+    signed: whether the requantisation form corrects negative accumulators, by subtracting a
+        constant from each; this takes extra instructions for every output."""
     eight = EIGHT + EIGHT_STEP * (steps - 1) + EIGHT_CORRECTIONS * signed
     return batches * (ROW + -(-outputs // 8) * eight)
 

@@ -83,16 +83,22 @@ def _with_vectors(op: Op, site: Site) -> Kernel | None:
 
 
 def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int] | None:
-    """Return an operator's layer, and by how many bits its requantisation shifts accumulators left.
+    """Return an operator's weights and bit-exact requantisation as (layer, bits).
 
-    `order`: indices of output channels in the kernel's order.  Returns None if no number of bits in
-    `FRACTION_BITS` yields a requantisation form that is proved bit-exact for all channels."""
+    bits: number of bits by which requantisation shifts accumulators to the left, one of
+        `FRACTION_BITS`.
+    order: indices of output channels in the kernel's order.
+
+    Returns None if no number of bits yields requantisation that is proved bit-exact for all
+    channels."""
     found = ((certified_layer(op, site, bits, order), bits) for bits in FRACTION_BITS)
     return next(((layer, bits) for layer, bits in found if layer is not None), None)
 
 
 def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
-    """Return the scaling parameters (name, value); accumulators are shifted left by `bits`."""
+    """Return the kernel parameters (name, value) of requantisation that all channels share.
+
+    bits: number of bits by which requantisation shifts accumulators to the left."""
     form = layer.form
     return (
         ("least", layer.least),
@@ -159,8 +165,11 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps: int) -> int:
     """Return the number of instructions that copy the inputs of all windows to scratch.
 
-    If `strip_columns` is 0, each window is copied separately, to `steps` vectors of 16 bytes.  Else
-    the windows of an output row share a padded copy ("strip") of `strip_columns` input columns."""
+    The kernel copies each window separately, or one strip for all windows of an output row.  A
+    strip is a copy, with padding, of the input that these windows read.
+
+    strip_columns: number of input columns of a strip; 0 if each window is copied separately.
+    steps: number of vectors of 16 bytes that hold a window."""
     images, height, width, _ = site.output.shape
     if strip_columns:
         copies = images * height * op.rows.size * strip_columns
@@ -172,8 +181,8 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
     """Return the number of input columns in a strip; 0 if the kernel uses no strips.
 
     A strip is a copy, with padding, of the input that the windows of one output row read.  The
-    kernel uses strips if windows overlap, a pixel fills at least a vector, and a strip has at most
-    `MOST_STRIP_BYTES` bytes."""
+    kernel uses strips if neighbouring windows overlap, columns are not dilated, a pixel fills at
+    least a vector of 16 bytes, and a strip has at most `MOST_STRIP_BYTES` bytes."""
     channels = site.inputs[0].shape[3]
     columns = (site.output.shape[2] - 1) * op.columns.stride + op.columns.size
     shared = op.columns.dilation == 1 and op.columns.size > op.columns.stride
@@ -182,10 +191,13 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
 
 
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
-    """Return the exclusive upper bound of output columns whose windows can be read in place.
+    """Return the exclusive upper bound of the output columns whose windows can be read in place.
 
-    Such a window is contiguous, and the `steps` vectors that contain it end inside the input row.
-    The result is 0 if there is no such column.  `shape`: that of the input."""
+    The result is 0 if there is no such column.  Such a window is contiguous in memory, and the
+    vectors that contain it do not extend beyond the input row.
+
+    shape: the input's shape.
+    steps: number of vectors of 16 bytes that contain a window."""
     if op.rows.size > 1:
         return 0
     last = shape[2] - -(-steps * VECTOR // shape[3])
@@ -274,9 +286,10 @@ def _pairs_fit(weights: Int64s) -> bool:
 
 
 def _runs(op: DepthwiseConv2D, site: Site) -> int:
-    """Return the number of runs of pixels for which tap addresses are computed only once.
+    """Return how often the depthwise kernel computes the addresses of taps.
 
-    Pixels of a row with windows inside the input are a run; any other pixel is a run of its own."""
+    It does so once for each run of neighbouring pixels of a row whose windows are entirely inside
+    the input, and once for every other pixel."""
     images, height, width, _ = site.output.shape
     _, rows, columns, _ = site.inputs[0].shape
     top, bottom = _inner_range(op.rows, rows)
@@ -320,9 +333,11 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """Return the kernel that computes (a * left + b * right + offset) >> shift element by element.
+    """Return a kernel that adds or subtracts two tensors of the same shape.
 
-    Returns None if the shapes of a and b differ, or no constants yield the operator's outputs."""
+    The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the
+    inputs.  Returns None if the shapes differ, or if no constants yield the operator's outputs for
+    all inputs."""
     found = sum_params(op, site)
     if found is None:
         return None

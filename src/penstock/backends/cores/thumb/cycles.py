@@ -5,13 +5,14 @@ Loops in assembly are counted instruction by instruction with the timing of
 networks on the simulated core.
 
 Convolution kernels compute two pixels at a time.  `signed` arguments tell whether the
-requantisation form corrects some accumulators, which takes extra cycles ("corrections").
+requantisation form (`requantisation/clamped.py`) corrects accumulators below a threshold, by adding
+a constant to each.  This takes extra cycles for every output ("corrections").
 """
 
 from __future__ import annotations
 
 OUTPUTS, CORRECTIONS = 48, 11
-"""Cycles of the requantisation of one channel of two pixels; corrections of signed forms."""
+"""Cycles of the requantisation of one channel of two pixels; corrections of accumulators."""
 WORD, BLOCK, GROUP = 19, 13, 17
 """Cycles of dot products of two pixels with two channels: per word of weights (two taps); per block
 of words; per pair of channels."""
@@ -38,12 +39,14 @@ POOL_ROW, POOL_TAP = 16, 4
 
 
 def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
-    """Return the cycles of the dot products of two pixels with all channels, requantised.
+    """Return the cycles of two output pixels of a convolution: dot products and requantisation.
 
-    words: number of words of weights; a word has two taps of two channels.
-    blocks: number of blocks of words; the kernel sums the products of a block in 16 bits.
-    groups: number of pairs of channels.
-    signed: whether the requantisation form corrects some accumulators."""
+    groups: number of pairs of output channels; the kernel computes a pair at a time.
+    words: number of 32-bit words of weights of all pairs; a word has two taps of two channels.
+    blocks: number of blocks of all pairs; a block consists of words whose products the kernel sums
+        in 16 bits.
+    signed: whether the requantisation form corrects accumulators below a threshold, by adding a
+        constant to each; this takes extra cycles for every output."""
     outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)
     return words * WORD + blocks * BLOCK + groups * outputs
 
@@ -73,7 +76,8 @@ def depthwise(channels: int, taps: int, *, signed: bool) -> float:
 
     channels: number of channels of a pixel.
     taps: number of taps of a window.
-    signed: whether the requantisation form corrects some accumulators."""
+    signed: whether the requantisation form corrects accumulators below a threshold, by adding a
+        constant to each; this takes extra cycles for every output."""
     channel = TAPS_CHANNEL if taps == 9 else OTHER_CHANNEL + OTHER_TAP * taps
     return TAPS_PIXELS + channels * (channel + OUTPUTS + CORRECTIONS * signed)
 
@@ -83,7 +87,8 @@ def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> 
 
     batches: number of input vectors, of `depth` elements each.
     outputs: number of outputs per input vector.
-    signed: whether the requantisation form corrects some accumulators."""
+    signed: whether the requantisation form corrects accumulators below a threshold, by adding a
+        constant to each; this takes extra cycles for every output."""
     fours, rest = divmod(depth, 4)
     group = FOUR_INPUTS * fours + REST_INPUT * rest + FOUR_OUTPUTS
     group += 4 * (OUTPUTS + CORRECTIONS * signed)
@@ -91,7 +96,10 @@ def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> 
 
 
 def weighted_sum(elements: int, rows: int) -> int:
-    """Return the cycles of a weighted sum of two tensors of `elements` elements in `rows` rows."""
+    """Return the cycles of a weighted sum of two tensors.
+
+    elements: number of elements of each tensor.
+    rows: number of rows of each tensor."""
     return round(elements * ELEMENT + rows * SUM_ROW)
 
 

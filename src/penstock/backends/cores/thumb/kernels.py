@@ -66,8 +66,8 @@ def thumb_kernel(op: Op, site: Site) -> Kernel | None:
 def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
     """Return constants with which a layer is requantised without 64-bit products.
 
-    They are proved to yield the outputs of the reference for every accumulator that can occur.  If
-    a channel has no such constants, the `form` of the certificate is None."""
+    The constants are proved to yield the outputs of the reference for every accumulator that can
+    occur.  The `form` of the certificate is None if some channel has no such constants."""
     return certify_clamped(variable_channels(op, site))
 
 
@@ -140,11 +140,14 @@ def _pixel_pairs(site: Site) -> float:
 
 
 def _odd_cycles(site: Site, pair: float) -> int:
-    """Return the additional cycles of a call that computes an odd number of rows.
+    """Return the cycles that a call takes beyond its estimate if it computes an odd number of rows.
 
-    `pair`: cycles of two pixels, which the kernel computes together.  If a row has an odd number
-    of pixels, such a call ends with a single pixel.  It takes as long as a pair, but is included in
-    the kernel's cycles as half a pair; the result is the other half, or 0."""
+    The kernel computes pixels in pairs, and the estimate counts half a pair for each pixel.  If
+    rows have an odd number of pixels, such a call ends with a single pixel, which takes as long as
+    a pair.  The result is then half the cycles of a pair; for rows with an even number of pixels it
+    is 0.
+
+    pair: cycles of two pixels."""
     return round(site.output.shape[2] % 2 * pair / 2)
 
 
@@ -202,10 +205,11 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
-    """Return the number of pixels for which the kernel finds (computes) the addresses of taps.
+    """Return the number of pixels for which the depthwise kernel computes the addresses of taps.
 
-    These are the first pixel of each run of inner pixels, and all pixels outside such runs.  Inner
-    pixels are those whose windows are entirely inside the input."""
+    It computes them for the first pixel of each run and for every pixel outside runs.  A run
+    consists of an even number of neighbouring pixels of a row, with windows that are entirely
+    inside the input."""
     (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
     (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
     images, height, width, _ = site.output.shape
@@ -242,10 +246,11 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """Return the kernel that computes (a * left + b * right + offset) >> shift element by element.
+    """Return a kernel that adds or subtracts two tensors of the same shape.
 
-    Returns None if the shapes of a and b differ, or if no constants yield the operator's outputs
-    for all inputs."""
+    The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the
+    inputs.  Returns None if the shapes differ, or if no constants yield the operator's outputs for
+    all inputs."""
     found = sum_params(op, site)
     if found is None:
         return None
@@ -256,8 +261,11 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 def _contiguous_columns(columns: Window, extent: int) -> tuple[tuple[str, int], ...]:
     """Return the kernel parameters (name, value) `inner_lower` and `inner_upper`.
 
-    They are the half-open range of output columns whose window rows are contiguous and entirely
-    inside an input row of `extent` pixels; 0 and 0 with dilation."""
+    They are the half-open range of output columns whose window rows are contiguous in memory and
+    entirely inside the input.  With dilation both are 0, which stands for no columns.
+
+    columns: the window along the columns.
+    extent: number of pixels of an input row."""
     if columns.dilation > 1:
         return ("inner_lower", 0), ("inner_upper", 0)
     return inner_columns(columns, extent)

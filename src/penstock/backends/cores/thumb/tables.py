@@ -28,8 +28,8 @@ class ThumbLayer:
 
     weights      (channels, taps); taps are the elements of a window, row by row
     bias         (channels,), corrected for the zero point of the input
-    form         requantisation form of all channels
-    is_constant  for each channel, whether its output is the same for every input; its weights are 0
+    form         requantisation constants of all channels
+    is_constant  whether each channel's output is the same for every input; if so, its weights are 0
     outputs      (channels,): the outputs of constant channels; placeholders for other channels
     classes      one letter per channel: its requantisation class (`requantisation.form.Class`)
     """
@@ -43,13 +43,18 @@ class ThumbLayer:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the form corrects some accumulators; only then do scales contain corrections."""
+        """Whether the requantisation form corrects accumulators below a threshold.
+
+        It does so by adding a constant to each.  Only then do the packed constants of channels
+        contain thresholds and corrections."""
         return self.form.corrects
 
     def scale(self, channel: int) -> bytes:
-        """Return the scale of the channel with index `channel` as little-endian int32 words.
+        """Return the bias and the requantisation constants of a channel, packed for the kernels.
 
-        It consists of the channel's bias and its constants of the requantisation form."""
+        The result consists of little-endian int32 words.
+
+        channel: index of the channel."""
         form = self.form
         bias = self.bias[channel] - form.origin[channel]
         correction = (form.turn[channel], form.correction[channel]) if self.is_signed else ()
@@ -62,12 +67,13 @@ class ThumbLayer:
 
 @dataclass(frozen=True, slots=True)
 class PackedPairs:
-    """Packed weights and scales of all pairs of channels.
+    """Weights and requantisation constants of a convolution, packed in pairs of output channels.
 
     content: the bytes that the kernel reads.
     groups: number of pairs.
-    words: number of 32-bit words of weights; a word has two taps of two channels.
-    blocks: number of blocks of words; the kernel sums the products of a block in 16 bits."""
+    blocks: number of blocks of all pairs; a block consists of words whose products the kernel sums
+        in 16 bits.
+    words: number of 32-bit words of weights of all pairs; a word has two taps of two channels."""
 
     content: bytes
     groups: int
@@ -76,19 +82,21 @@ class PackedPairs:
 
 
 def by_taps(layer: ThumbLayer) -> bytes:
-    """Return, for each channel in turn, one weight byte per tap and then the channel's scale.
+    """Return the packed weights and requantisation constants of a depthwise layer.
 
-    Weights are in row-major order of the window, padded with zeros to a multiple of four bytes."""
+    Each channel in turn has one weight byte per tap, in row-major order of the window and padded
+    with zeros to a multiple of four bytes, and then its bias and requantisation constants."""
     taps = layer.weights.shape[1]
     weights = np.pad(layer.weights, ((0, 0), (0, -taps % _WORD))).astype(np.int8)
     return b"".join(w.tobytes() + layer.scale(channel) for channel, w in enumerate(weights))
 
 
 def by_rows(layer: ThumbLayer) -> bytes:
-    """Return, for every four channels, rows of weight bytes and then the scales of the channels.
+    """Return the packed weights and requantisation constants of a fully connected layer.
 
-    There is a row for each input, with the weights of the four channels for this input.  If 4 does
-    not divide the number of channels, the last channel is repeated."""
+    Each group of four output channels begins with four weight bytes for every input, one per
+    channel.  The bias and requantisation constants of each channel follow.  If 4 does not divide
+    the number of channels, the last channel is repeated."""
     count = len(layer.weights)
     content = bytearray()
     for begin in range(0, count, _WORD):
@@ -99,11 +107,13 @@ def by_rows(layer: ThumbLayer) -> bytes:
 
 
 def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
-    """Return the weights and scales of pairs of channels with similar sums of absolute weights.
+    """Return the weights and requantisation constants of a convolution in pairs of channels.
 
-    Channels whose output is the same for every input are omitted.  The kernel adds products in 16
-    bits within a block of taps and in 32 bits across blocks.  Returns None if even the sum of the
-    products of two taps may exceed 16 bits."""
+    The channels of a pair have similar sums of absolute weights.  Channels whose output is the same
+    for every input are omitted.  The kernel adds products in 16 bits within a block of taps, and in
+    32 bits across blocks.
+
+    Returns None if even the sum of the products of two taps may exceed 16 bits."""
     content, blocks, words = bytearray(), 0, 0
     pairs = list(_pairs(layer))
     for pair in pairs:
@@ -120,10 +130,11 @@ def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
 
 
 def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
-    """Yield the indices of two channels at a time, in the order of their sums of absolute weights.
+    """Yield the indices of two channels at a time, such that their weights have similar magnitudes.
 
-    Channels whose output is the same for every input are omitted.  If the number of other channels
-    is odd, the last one is paired with itself."""
+    Channels are sorted by their sums of absolute weights.  Channels whose output is the same for
+    every input are omitted.  If the number of remaining channels is odd, the last one is paired
+    with itself."""
     sums = np.abs(layer.weights).sum(axis=1)
     active = sorted(
         np.flatnonzero(~np.array(layer.is_constant)).tolist(), key=lambda c: int(sums[c])
@@ -158,13 +169,13 @@ def block_sizes(weights: Int64s) -> list[int] | None:
 
 
 def _blocks(weights: Int64s, sizes: Sequence[int]) -> bytes:
-    """Return the packed weights of two channels, divided into blocks, without scales.
+    """Return the packed weights of two channels, divided into blocks of words.
 
     weights: of shape (2, taps).
     sizes: the number of words of each block; a word has two taps of both channels.
 
-    A branch offset follows the first word of a block.  The kernel's code is unrolled for
-    `MOST_WORDS` words; jumping by the offset skips the code for words that the block lacks."""
+    The first word of a block is followed by a branch offset.  The kernel's code is unrolled for
+    `MOST_WORDS` words; a jump by this offset skips the code for words that the block lacks."""
     words = weights.reshape(2, -1, 2).transpose(1, 2, 0).astype(np.int8)
     content, begin = bytearray(), 0
     for size in sizes:

@@ -1,8 +1,9 @@
 """registry: finds accelerators and opens them by name.
 
     registered in this process      Backend().register()
-    this folder                     a module with the name of the accelerator; for a family that
-                                    shares a folder, modules whose names begin with the folder's
+    this folder                     a module or folder with the name of the accelerator; in a folder
+                                    with several accelerators, one module for each, such as
+                                    ethos_u/ethos_u55.py
     installed packages              an entry point of the group "penstock.backends"
 
 The user names an accelerator and its attributes as NAME[:attr=value,...], for example
@@ -36,8 +37,12 @@ OPTION = "--accelerator"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The place that defines an accelerator.  `origin` describes the place in messages; `load`
-    creates the backend, and raises BackendError if that fails."""
+    """A place that defines an accelerator, such as a bundled module or an installed package.
+
+    name: the name of the accelerator.
+    origin: the place, as messages state it.
+    load: creates the backend, which describes the accelerator; raises BackendError if that
+        fails."""
 
     name: str
     origin: str
@@ -46,11 +51,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ListedAccelerator:
-    """An accelerator as `backend list` shows it.  `origin` describes the places that define it.
-    `attributes` maps the names of its attributes to their default values; `patterns` are the names
-    of its patterns, and `operators` those of the operators that have a strategy.  If the
-    accelerator cannot be loaded, these three are empty and `problem` is the error message;
-    otherwise `problem` is empty."""
+    """An accelerator as the command `penstock backend list` shows it.
+
+    origin: the places that define it, such as "penstock" or an installed package.
+    attributes: the default values of its attributes, by name.
+    patterns: the names of its patterns.
+    operators: the names of the operators and patterns that have a strategy.
+    problem: why it cannot be loaded, with the preceding three fields empty; "" if it can be
+        loaded."""
 
     name: str
     origin: str
@@ -61,8 +69,10 @@ class ListedAccelerator:
 
 
 def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, ...]:
-    """Return the accelerators that `texts` name, each for the processor `chip`.  A text has the
-    form "NAME[:attr=value,...]".
+    """Return the accelerators that a user has requested.
+
+    texts: the requests, each of the form "NAME[:attr=value,...]".
+    chip: the target to which the accelerators are attached.
 
     Raises UsageError if there is no such accelerator, attribute or value, or if an accelerator is
     named twice, and BackendError if the definition of an accelerator is invalid."""
@@ -103,8 +113,10 @@ def names() -> tuple[str, ...]:
 
 
 def _open(text: str, chip: Target) -> Accelerator:
-    """Return the accelerator that `text`, "NAME[:attr=value,...]", names, for the processor
-    `chip`."""
+    """Return the accelerator that a user has requested.
+
+    text: the request, of the form "NAME[:attr=value,...]".
+    chip: the target to which the accelerator is attached."""
     name, _, settings = text.partition(":")
     where = f"{OPTION} {text}"
     backend = _backend_named(name, where)
@@ -114,8 +126,9 @@ def _open(text: str, chip: Target) -> Accelerator:
 
 
 def _backend_named(name: str, where: str) -> UMABackend:
-    """Return the backend of accelerator `name`.  Raises UsageError, located at `where`, if there is
-    no such accelerator."""
+    """Return the backend, the object that describes the accelerator `name`.
+
+    Raises UsageError, with the location `where`, if there is no such accelerator."""
     every = _sources()
     if name not in every:
         raise _unknown(name, sorted(every), where)
@@ -123,7 +136,7 @@ def _backend_named(name: str, where: str) -> UMABackend:
 
 
 def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
-    """Return the error for an accelerator name that is none of the names `known`."""
+    """Return the error for an unknown accelerator; it suggests the most similar `known` name."""
     near = difflib.get_close_matches(name, known, 1)
     return UsageError(
         "usage-014",
@@ -136,8 +149,13 @@ def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
 
 
 def _settings(name: str, settings: str, where: str) -> dict[str, str]:
-    """Return the values in `settings`, "attr=value,...", as text by attribute.  Raises UsageError
-    if `settings` is malformed or sets an attribute twice."""
+    """Return the attribute values that a user has set, as text, by attribute name.
+
+    name: the accelerator, for errors.
+    settings: text of the form "attr=value,...".
+    where: the location that an error reports.
+
+    Raises UsageError if `settings` is malformed or sets an attribute twice."""
     found: dict[str, str] = {}
     for setting in filter(None, settings.split(",")):
         attribute, equals, value = (part.strip() for part in setting.partition("="))
@@ -153,7 +171,9 @@ def _settings(name: str, settings: str, where: str) -> dict[str, str]:
 
 
 def _listed_accelerator(name: str, sources: tuple[Source, ...]) -> ListedAccelerator:
-    """Return the entry of an accelerator in the list, given all sources that define its name."""
+    """Return an accelerator as the command `penstock backend list` shows it.
+
+    sources: all places that define an accelerator of this name."""
     origin = ", ".join(source.origin for source in sources)
     try:
         backend = _unique_source(name, sources).load()
@@ -166,8 +186,9 @@ def _listed_accelerator(name: str, sources: tuple[Source, ...]) -> ListedAcceler
 
 
 def _unique_source(name: str, sources: tuple[Source, ...]) -> Source:
-    """Return the source of an accelerator.  Raises BackendError if several sources define the
-    name."""
+    """Return the place that defines the accelerator `name`.
+
+    Raises BackendError if there are several."""
     first, *others = sources
     if others:
         raise name_clash(name, f"accelerator {name}", (first.origin, others[0].origin))
@@ -175,8 +196,10 @@ def _unique_source(name: str, sources: tuple[Source, ...]) -> Source:
 
 
 def _sources() -> dict[str, tuple[Source, ...]]:
-    """Return the sources of each accelerator, by name.  A backend registered in this process
-    replaces all others of its name; `_unique_source` reports other duplicates."""
+    """Return the places that define accelerators, by name of the accelerator.
+
+    A backend registered in this process replaces all others of its name.  Otherwise, a name may
+    have several places; `_unique_source` reports them as an error."""
     found: dict[str, tuple[Source, ...]] = {}
     for source in (*_bundled_sources(), *_installed_sources()):
         found[source.name] = (*found.get(source.name, ()), source)
@@ -187,7 +210,7 @@ def _sources() -> dict[str, tuple[Source, ...]]:
 
 
 def _bundled_sources() -> list[Source]:
-    """Return the sources of the accelerators in this folder."""
+    """Return the place that defines each accelerator that comes with penstock."""
     here = __name__.rpartition(".")[2]
     root = Path(folder.__path__[0])
     found: list[tuple[str, str]] = []
@@ -209,8 +232,9 @@ def _bundled_sources() -> list[Source]:
 
 
 def _backend_class(module: ModuleType) -> object:
-    """Return the backend class that a module defines, or the module itself if it defines none;
-    `_instantiate` then reports the error."""
+    """Return the backend class that a module defines.
+
+    If there is none, the result is the module itself, for which `_instantiate` reports an error."""
     classes = (
         value
         for value in vars(module).values()
@@ -222,7 +246,7 @@ def _backend_class(module: ModuleType) -> object:
 
 
 def _installed_sources() -> list[Source]:
-    """Return the sources of the accelerators in installed packages."""
+    """Return the place that defines each accelerator of an installed package."""
     return [
         _checked_source(
             point.name, _package(point), point.module, lambda _, point=point: point.load()
@@ -232,13 +256,18 @@ def _installed_sources() -> list[Source]:
 
 
 def _package(point: EntryPoint) -> str:
-    """Return the name and version of the package that provides an entry point."""
+    """Return text such as "package NAME VERSION" for the package that provides an entry point."""
     return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
 def _checked_source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
-    """Return a source whose `load` instantiates and checks the backend.  The argument `load` maps
-    the name `module` to the backend class."""
+    """Return a record of the place that defines the accelerator `name`.
+
+    The function `load` of this record creates the backend and checks it.
+
+    origin: the place, as messages state it.
+    module: the name of the module that defines the backend.
+    load: returns the backend class, given `module`."""
     return Source(
         name, origin, lambda: _instantiate(name, f"{origin}, module {module}", module, load)
     )
@@ -247,8 +276,12 @@ def _checked_source(name: str, origin: str, module: str, load: Callable[[str], o
 def _instantiate(name: str, place: str, module: str, load: Callable[[str], object]) -> UMABackend:
     """Return an instance of the backend class `load(module)`.
 
-    Raises BackendError, with `place` as its location, if the class cannot be imported or
-    instantiated, or if its target_name is not `name`."""
+    name: the expected name of the accelerator.
+    place: the location that an error reports.
+    module: the name of the module that defines the class.
+
+    Raises BackendError if the class cannot be imported or instantiated, or if its target_name is
+    not `name`."""
     try:
         loaded = load(module)
     except (Exception, SystemExit) as error:
@@ -285,7 +318,11 @@ def _instantiate(name: str, place: str, module: str, load: Callable[[str], objec
 
 
 def _broken(place: str, why: str, help: str) -> BackendError:
-    """Return the error for an accelerator that cannot be loaded, with location `place`."""
+    """Return the error for an accelerator that cannot be loaded.
+
+    place: the location.
+    why: the reason.
+    help: the advice to the user."""
     return BackendError(
         "backend-049", "the accelerator cannot be loaded", where=place, why=why, help=help
     )

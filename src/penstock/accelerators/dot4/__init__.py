@@ -52,8 +52,12 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class BeginSums(Generic[Number, Memory]):
-    """The arguments of `dot4_begin_sums`, which sets `sums`, one int32 for each of `columns` output
-    columns and `out_c` output channels, to `start`, one int32 per output channel."""
+    """The arguments of `dot4_begin_sums`, which sets all sums to their initial values.
+
+    sums: the sums, one int32 for each output column and, innermost, each output channel.
+    start: the initial values, one int32 for each output channel.
+    columns: the number of output columns.
+    out_c: the number of output channels."""
 
     sums: Memory
     start: Memory
@@ -63,12 +67,16 @@ class BeginSums(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class AddRow(Generic[Number, Memory]):
-    """The arguments of `dot4_add_row`, which adds the products of one row of the window to `sums`,
-    one int32 for each output column in [`first`, `end`) and each output channel.
+    """The arguments of `dot4_add_row`, which adds the products of one window row to sums.
 
-    `x` is row `at` of the image; if `at` is outside [0, `in_h`), the row is padding, and `x` is not
-    read.  Padding has the value `in_zero`.  `weights` are those of the window's row in output
-    channel 0; those of each further channel begin `step` bytes later."""
+    sums: one int32 for each output column in [`first`, `end`) and, innermost, each output channel.
+    x: row `at` of the image, int8.
+    at: the row's index; outside [0, `in_h`), the row is padding, and `x` is not read.
+    weights: the weights of the window row for output channel 0, int8.
+    step: the distance in bytes between the weights of consecutive output channels.
+    in_zero: the value of padding.
+
+    The other fields describe the shapes and the window of the layer."""
 
     sums: Memory
     x: Memory
@@ -90,9 +98,15 @@ class AddRow(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class FinishSums(Generic[Number, Memory]):
-    """The arguments of `dot4_finish_sums`, which requantises `sums`, one int32 for each of
-    `columns` output columns and `out_c` output channels, with one multiplier and shift per channel,
-    clamps the results to [`least`, `most`] and writes them to `y` as int8."""
+    """The arguments of `dot4_finish_sums`, which requantises sums and writes them as int8.
+
+    sums: one int32 for each output column and, innermost, each output channel.
+    multiplier: one int32 for each output channel.
+    shift: one int8 for each output channel; the scale is multiplier * 2^(shift - 31).
+    y: the result, int8, in the order of the sums.
+    columns, out_c: the numbers of output columns and output channels.
+    out_zero: the zero point of the result.
+    least, most: the bounds to which the result is clamped."""
 
     sums: Memory
     multiplier: Memory
@@ -127,19 +141,25 @@ class Dot4(UMABackend):
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Convolutions have batch size 1."""
+    """Convolutions have batch size 1.
+
+    A constraint: messages quote the first sentence, with the reason that the function returns."""
     images = offloaded.output.shape[0]
     return offloaded.main.kind != "Conv2D" or images == 1 or f"there are {images}"
 
 
 def no_groups(offloaded: Offloaded) -> bool | str:
-    """Convolutions have one group."""
+    """Convolutions have one group.
+
+    A constraint: messages quote the first sentence, with the reason that the function returns."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
 
 def rounds_twice(offloaded: Offloaded) -> bool | str:
-    """Results are rounded twice, as in TensorFlow Lite Micro."""
+    """Results are rounded twice, as in TensorFlow Lite Micro.
+
+    A constraint: messages quote the first sentence, with the reason that the function returns."""
     return (
         not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
     )
@@ -148,8 +168,10 @@ def rounds_twice(offloaded: Offloaded) -> bool | str:
 def conv2d_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """Return the strategy of convolutions: one kernel, which computes row by row and, within a row,
-    `columns_at_once` columns at a time, whose sums are held in scratch."""
+    """Return the strategy of convolutions, which has a single kernel.
+
+    The kernel computes row by row and, within a row, `columns_at_once` columns at a time.  The
+    working memory holds the sums of these columns."""
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d,
@@ -165,8 +187,10 @@ def conv2d_strategy(
 def dense_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """Return the strategy of fully connected layers: one kernel, which treats the layer as a
-    convolution of an input with a single row, whose columns are the batches."""
+    """Return the strategy of fully connected layers, which has a single kernel.
+
+    The kernel treats the layer as a convolution of an image with a single row.  Each element of the
+    batch is a column of this image."""
     strategy = OpStrategy()
     strategy.add_implementation(
         dense,
@@ -179,15 +203,19 @@ def dense_strategy(
 
 
 def columns_at_once(out_type: TensorType, target: AcceleratorTarget) -> int:
-    """Return the number of output columns computed at a time: the largest whose sums fit into
-    `sum_bytes` bytes, an attribute of the accelerator, but at least one."""
+    """Return the number of output columns that a convolution computes at a time.
+
+    It is the largest number whose sums fit into `sum_bytes` bytes, an attribute of the
+    accelerator, but at least 1."""
     held = int(target.attrs["sum_bytes"]) // (SUM_BYTES * out_type.shape[3])
     return max(1, min(held, out_type.shape[2]))
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Return the cycles of a kernel call that computes `rows` output rows: constant numbers per
-    four MACs, per output element and per call of a driver function."""
+    """Return the estimated cycles of a kernel call that computes `rows` output rows.
+
+    The estimate adds a constant per four multiply-accumulates, a constant per output element and a
+    constant per call of a driver function."""
     work, calls, y = offloaded.work(rows), 4, offloaded.output
     if y.rank == 4:
         blocks = -(-y.shape[2] // columns_at_once(y, offloaded.target))
@@ -197,9 +225,11 @@ def cycles(offloaded: Offloaded, rows: int) -> float:
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the tables of a layer, with one value per output channel: "multiplier" and "shift" of
-    the requantisation, and "start", the initial sum.  The initial sum is the bias minus the product
-    of the input's zero point and the sum of the channel's weights."""
+    """Return the constant arrays of a layer, each with one value per output channel.
+
+    multiplier, shift: the parameters of the requantisation.
+    start: the initial sum, which is bias - zero point of the input * sum of the channel's
+        weights."""
     weights = offloaded.constant(1).astype(np.int64)
     total = weights.reshape(weights.shape[0], -1).sum(axis=1)
     start = offloaded.constant(2) - offloaded.parameters["in_zero"] * total
@@ -207,12 +237,13 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def conv2d(call: KernelCall) -> Sequence[Command]:
-    """Return the commands of a convolution.  For each output row and, within it, for each block of
-    `columns_at_once` columns: initialise the sums, add the products of each row of the window,
-    requantise.
+    """Return the commands of a convolution.
 
-    If a row of the window is outside the image, the address passed is that of the nearest row of
-    the image; `dot4_add_row` does not read it."""
+    For each output row, and for each block of `columns_at_once` columns of this row, they
+    initialise the sums, add the products of each window row, and requantise the sums.
+
+    If a window row is outside the image, the commands pass the address of the nearest row of the
+    image, which `dot4_add_row` does not read."""
     p, row, tap, first = call.parameters, Var("row"), Var("tap"), Var("column")
     at = row * p["stride_h"] + tap * p["dilation_h"] - p["pad_top"]
     block = columns_at_once(call.output, call.target)
@@ -242,8 +273,10 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
 
 
 def dense(call: KernelCall) -> Sequence[Command]:
-    """Return the commands of a fully connected layer, computed as a convolution of an image with a
-    single row: each batch is a column of the image, and the window is one column wide."""
+    """Return the commands of a fully connected layer, which is computed as a convolution.
+
+    The image of this convolution has a single row, in which each element of the batch is a
+    column.  The window is one column wide."""
     p, columns = call.parameters, call.parameters["batches"]
     add = AddRow(
         call.scratch,
@@ -268,14 +301,15 @@ def dense(call: KernelCall) -> Sequence[Command]:
 
 
 def begin(call: KernelCall, columns: Expr) -> Command:
-    """Return the command that initialises the sums of `columns` columns in scratch."""
+    """Return the command that initialises the sums of `columns` columns in working memory."""
     record = BeginSums(call.scratch, call.table("start"), columns, call.parameters["out_c"])
     return call.invoke_record(BEGIN, record)
 
 
 def finish(call: KernelCall, y: Address, columns: Expr) -> Command:
-    """Return the command that requantises the sums of `columns` columns in scratch and writes the
-    results to address `y`."""
+    """Return the command that requantises sums and writes the results to address `y`.
+
+    columns: the number of columns whose sums are in working memory."""
     p = call.parameters
     record = FinishSums(
         call.scratch,
@@ -292,8 +326,12 @@ def finish(call: KernelCall, y: Address, columns: Expr) -> Command:
 
 
 def dot4(total: Array, a: Array, b: Array) -> Array:
-    """Return DOT4(total, a, b) element by element: each int32 sum in `total`, plus the products of
-    the four int8 elements of the words in `a` with those of the words in `b`, modulo 2^32.
+    """Return the result of the DOT4 instruction for each element of the arrays.
+
+    It is total + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3], modulo 2^32.
+
+    total: int32 sums.
+    a, b: uint32 words, each of four int8 elements, the first one in the lowest byte.
 
     >>> word = np.array([[1, -2, 3, -128]], np.int8).view(np.uint32)[:, 0]
     >>> dot4(np.array([10], np.int32), word, word)
@@ -307,20 +345,21 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
 
 
 def words(runs: Array) -> Array:
-    """Return an array of int8 elements as uint32 words, each of four consecutive elements of the
-    last axis.  This axis is first padded with zeros to a multiple of four elements."""
+    """Return int8 elements as uint32 words, each of four consecutive elements of the last axis.
+
+    The last axis is first padded with zeros to a multiple of four elements."""
     short = -runs.shape[-1] % LANES
     filled = np.pad(runs, (*((0, 0) for _ in runs.shape[1:]), (0, short)))
     return np.ascontiguousarray(filled).view(np.uint32)
 
 
 def begin_sums(core: object, op: BeginSums[int, Array]) -> None:
-    """Functional model of `dot4_begin_sums`."""
+    """Functional model of `dot4_begin_sums`: set all sums to their initial values."""
     elements(op.sums, np.int32, op.columns, op.out_c)[:] = elements(op.start, np.int32, op.out_c)
 
 
 def add_row(core: object, op: AddRow[int, Array]) -> None:
-    """Functional model of `dot4_add_row`."""
+    """Functional model of `dot4_add_row`: add the products of one window row to the sums."""
     image = elements(op.x, np.int8, op.in_w, op.in_c)
     taps = np.arange(op.kernel_w * op.in_c) + np.arange(op.out_c)[:, None] * op.step
     kernel = op.weights.view(np.int8)[taps].reshape(op.out_c, op.kernel_w, op.in_c)
@@ -334,7 +373,7 @@ def add_row(core: object, op: AddRow[int, Array]) -> None:
 
 
 def finish_sums(core: object, op: FinishSums[int, Array]) -> None:
-    """Functional model of `dot4_finish_sums`."""
+    """Functional model of `dot4_finish_sums`: requantise the sums, and write them as int8."""
     multiplier = elements(op.multiplier, np.int32, op.out_c)
     shift = elements(op.shift, np.int8, op.out_c)
     found = elements(op.sums, np.int32, op.columns, op.out_c)

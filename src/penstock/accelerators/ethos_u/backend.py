@@ -8,8 +8,9 @@ Attributes of the target:
     layout        nhcwb16: tensors that only the NPU accesses are stored in blocks of 16 channels;
                   nhwc: all tensors are stored in NHWC
 
-Each kernel call is encoded as a register command stream. The reference machine executes the stream
-on a functional model (`interpreter`).
+Each kernel call is encoded as a register command stream. The reference machine, which is
+penstock's interpreter of compiled programs, executes the stream on a functional model of the NPU
+(`interpreter`).
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class EthosU(UMABackend):
     element-wise functions and concatenations.
 
     name: name of the backend and of its accelerator.
-    macs: default of the attribute `macs`; None if the backend does not have this attribute."""
+    macs: default value of the target attribute `macs`, in multiply-accumulates per cycle; None if
+        the backend does not have this attribute."""
 
     name: str
     macs: int | None = 256
@@ -116,16 +118,21 @@ class EthosU(UMABackend):
 
 
 def submission_text(arguments: Sequence[str]) -> str:
-    """Return a C call of `ethosu_submit`, given the C expressions of its arguments: the stream, the
-    size of the stream, and the base address of each region."""
+    """Return the C call of `ethosu_submit` that submits a command stream to the NPU.
+
+    arguments: C expressions of the stream, of its size in bytes, and of the base address of each
+        memory region, in this order."""
     stream, size, *bases = arguments
     pointers = ", ".join(f"(void *)({base})" for base in bases)
     return f"ethosu_submit({stream}, {size}, (void *[]){{{pointers}}}, {len(bases)})"
 
 
 def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
-    """Return the graph with layout NHCWB16 for all tensors that only the NPU accesses and that have
-    at least 16 channels. The graph is unchanged if the user selected layout nhwc."""
+    """Return the graph with layout NHCWB16 (channels in blocks of 16) for tensors that only the NPU
+    accesses.
+
+    Tensors with fewer than 16 channels keep their layout. The graph is returned unchanged if the
+    user selected layout nhwc."""
     if target.attrs["layout"] != NHCWB16:
         return graph
     return packed(graph, target.name, BLOCK_CHANNELS, borders=False, least_channels=BLOCK_CHANNELS)
@@ -155,8 +162,8 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
 def strategy_of(op: str) -> Any:
     """Return the strategy of operator `op`: a function that returns the kernels of a node.
 
-    An operator in `LAYERS` has one kernel for each of the `VARIANTS`, which differ in how weights
-    and biases are obtained; any other operator has a single kernel."""
+    Convolutions and dense layers have several kernels, which differ in how a call obtains its
+    weights and biases. Any other operator has a single kernel."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del target

@@ -40,8 +40,10 @@ of this number."""
 
 @cache
 def fitting_blocks(work: NpuWork) -> Blocks:
-    """Return the candidate block sizes with which the operation fits the internal memory, as an
-    array of shape (n, 3): rows, columns and channels."""
+    """Return the block sizes with which the operation fits the NPU's internal memory.
+
+    A block is the part of the output that the NPU computes at a time. The result is an array of
+    shape (n, 3) with the rows, columns and channels of each block size."""
     micro, out = work.chip.micro_block, work.output
     least = max(micro.height, work.upscale), max(micro.width, work.upscale)
     heights = np.arange(
@@ -56,8 +58,10 @@ def fitting_blocks(work: NpuWork) -> Blocks:
 
 
 def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
-    """Return, for each of n block sizes, whether the operation fits the internal memory if it is
-    computed in blocks of this size; shape (n,)."""
+    """Return, for each block size, whether the operation fits the NPU's internal memory.
+
+    blocks: array of shape (n, 3) with the rows, columns and channels that are computed at a time.
+        The result has shape (n,)."""
     chip, needed = work.chip, input_blocks(work, blocks)
     bytes = needed[:, 0] * needed[:, 1] * _round_up(needed[:, 2], GRANULE)
     input_banks = _round_up(2 * -(-bytes // BANK_BYTES), chip.input_granule)
@@ -72,11 +76,13 @@ def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
 
 
 def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
-    """Return the size of the input that the NPU loads at a time, for each size of an output block;
-    shape (n, 3): rows, columns and channels.
+    """Return the size of the input that the NPU loads at a time, for each size of an output block.
 
-    This input covers at most `WINDOW_PART` rows and columns of a window. In a convolution, it
-    has at most 32 input channels, or 16 if weights are ordered part kernel first."""
+    blocks: rows, columns and channels of each output block size, shape (n, 3). The result has the
+        same form, for the input.
+
+    The loaded input covers at most `WINDOW_PART` (8) rows and columns of each window. For a
+    convolution, it has at most 32 channels, or 16 if `work.part_kernel` is True."""
     micro, axes = work.chip.micro_block, list[Ints]()
     for k in range(2):
         seen = (blocks[:, k] - 1) * work.stride[k] + min(work.reach[k], WINDOW_PART)
@@ -89,8 +95,8 @@ def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
 
 
 def _has_single_row(work: NpuWork) -> bool:
-    """Return whether a block has only one row of accumulators although the micro block has two
-    rows, because the output and the window have one row each."""
+    """Return whether accumulators are allocated for one row only, although the multipliers compute
+    two rows at a time. This holds if the output and the window have one row each."""
     return work.chip.micro_block.height == 2 and (work.output.height, work.window.height) == (1, 1)
 
 

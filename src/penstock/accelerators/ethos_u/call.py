@@ -1,9 +1,10 @@
 """call: the operations and copies that the NPU executes for one kernel call, in order.
 
-A call is split into intervals of output rows. One operation computes an interval if, in every
-tensor, the rows that it accesses form at most two tiles, as the rows of a ring do. (A tile is a
-sequence of rows at a constant pitch.) Otherwise, the rows of a window are first copied to scratch.
-If the weights are encoded in segments, each segment of output channels has its own operations.
+A call is split into intervals of output rows. One operation can compute an interval if the rows
+that it accesses form at most two tiles in every tensor. A tile is a sequence of rows at a constant
+pitch; the rows of a ring buffer, for example, form two tiles. If this is impossible even for a
+single output row, its input rows are first copied to scratch, the working memory of the call. If
+weights are encoded in segments, each segment of output channels has its own operations.
 
 An `Action` is one such operation or copy, in a form that does not depend on Vela. `emission`
 converts actions to operations of Vela's API; `waits` and `timeline` predict their timing.
@@ -33,13 +34,13 @@ NOWHERE: MapPlace = (0, MapTiles(0, 0, 0, 0))
 class ChannelPart(NamedTuple):
     """The output channels that one operation computes, and the encoded constants of these channels.
 
-    segment: index of the segment, the encoded constants of consecutive output channels.
-    first, channels: the first output channel, and the number of output channels.
-    place: address of the segment (biases followed by weights); None if the operation has no
-        weights.
+    segment: index of the segment, which holds the biases and then the weights of these channels.
+    first: index of the first output channel.
+    channels: number of output channels.
+    place: address of the segment; None if the operation has no weights.
     bias_bytes, weight_bytes: sizes of the encoded biases and weights.
-    biases: address of the biases if an earlier call has copied only these; None if they are at
-        `place`."""
+    biases: address of a copy of the biases that an earlier call has made; None if the biases are
+        read at `place`."""
 
     segment: int
     first: int
@@ -51,21 +52,21 @@ class ChannelPart(NamedTuple):
 
 
 class ConcatPiece(NamedTuple):
-    """An input of a concatenation, which becomes a piece of the output.
+    """One input of a concatenation along channels.
 
     channels: number of channels of the input.
-    packed: whether its layout is NHCWB16."""
+    packed: whether the input has layout NHCWB16 instead of NHWC."""
 
     channels: int
     packed: bool
 
 
 class ComputeTiming(NamedTuple):
-    """The timing of an operation.
+    """The block size of an operation, and its timing.
 
-    block: rows, columns and channels of the blocks in which the output is computed.
-    cycles: cycles on each unit of the NPU.
-    job: the job that represents the operation on the timeline."""
+    block: rows, columns and channels of the output that the NPU computes at a time.
+    cycles: cycles on each unit of the NPU, as arrays of one element.
+    job: the same operation, as input of the simulation in `timeline`."""
 
     block: Block
     cycles: Cycles
@@ -76,13 +77,13 @@ class ComputeTiming(NamedTuple):
 def _compute_timing(
     op: Operation, rows: int, read: int, segment: int, constants: int
 ) -> ComputeTiming:
-    """Return the timing, with the fastest block size, of an operation that computes `rows` output
-    rows for one segment, a range of output channels whose constants are stored together.
+    """Return the fastest block size of an operation, and its timing with this block size.
 
-    read: number of input rows.
-    segment: index of the segment.
-    constants: size of the encoded weights and biases of the segment in bytes; ignored if `op`
-        has no weights."""
+    rows: number of output rows that the operation computes.
+    read: number of input rows that it reads.
+    segment: index of the segment (the constants of consecutive output channels) that it uses.
+    constants: size of the encoded weights and biases of the segment in bytes; ignored if `op` has
+        no weights."""
     given = constants if op.weighted else None
     work = op.work(rows, segment, read=read, constant_bytes=given)
     found = op.fastest_block_and_cycles(work)
@@ -92,8 +93,11 @@ def _compute_timing(
 
 
 class Maps(NamedTuple):
-    """The places (region number and tiles) of an operation's feature maps: first input, second
-    input and output. `second` is None unless there is a second input that is a tensor."""
+    """The places of an operation's feature maps. A place is the number of a memory region, and
+    tiles (sequences of rows at a constant pitch).
+
+    source, second, result: first input, second input and output. `second` is None if there is no
+        second input, or if it is a scalar."""
 
     source: MapPlace
     second: MapPlace | None
@@ -101,9 +105,10 @@ class Maps(NamedTuple):
 
 
 class RowInterval(NamedTuple):
-    """Output rows [first, end) that one operation computes. `maps` is None for a single row whose
-    input rows form more than two tiles (sequences of rows at a constant pitch) and are first copied
-    to scratch."""
+    """Output rows [first, end), which a single operation can compute.
+
+    maps: feature maps of this operation. None if its input rows must first be copied to scratch;
+        the interval is then a single row."""
 
     first: int
     end: int
@@ -111,10 +116,11 @@ class RowInterval(NamedTuple):
 
 
 class Compute(NamedTuple):
-    """An operation of the NPU that computes rows [first, end) of the output channels in `part`.
+    """An operation of the NPU that computes rows [first, end) of some output channels.
 
     op: the operation on whole tensors.
-    maps: addresses of the input and output rows that are accessed."""
+    maps: addresses of the input and output rows that are accessed.
+    part: the output channels, and the addresses of their constants."""
 
     op: Operation
     first: int
@@ -124,7 +130,7 @@ class Compute(NamedTuple):
 
     @property
     def timing(self) -> ComputeTiming:
-        """The block size, cycles and timeline job of this operation."""
+        """The fastest block size of this operation, and its cycles."""
         lower, upper = self.op.reads(self.first, self.end)
         constants = self.part.bias_bytes + self.part.weight_bytes
         rows = self.end - self.first, upper - lower
@@ -144,10 +150,10 @@ Action = Compute | StreamTransfer | TableCopy
 
 @dataclass(frozen=True, slots=True)
 class EncodedOperation:
-    """An operation with the sizes that result from its encoding.
+    """An operation, and the sizes of its encoded constants.
 
-    segments: sizes of the segments, each of which holds the constants of consecutive output
-        channels; empty before encoding and without weights.
+    segments: sizes of each segment, which holds the constants of consecutive output channels; empty
+        if the operation has no weights or if they are not encoded yet.
     pieces: the inputs of a concatenation; empty for other operations."""
 
     operation: Operation
@@ -157,15 +163,18 @@ class EncodedOperation:
 
 @dataclass(frozen=True, slots=True)
 class NpuCall:
-    """A call of an operation, with the memory that it uses.
+    """A kernel call: an operation, and the addresses of the rows and constants that it accesses.
 
-    inputs: the rows of the first input and of the second if that is a tensor; or of all inputs of a
-        concatenation.
+    inputs: the rows of the first input and, if it is a tensor, of the second input; for a
+        concatenation, the rows of all inputs.
     result: the rows of the output.
-    constants: address of the encoded weights or of the look-up table, if there is one.
-    scratch: address of the working memory, if the call uses any.
-    prefetched: address of constants that an earlier call has copied for this one, if there are any.
-    transfers: copies of constants for this call and for later ones, issued before the operation."""
+    constants: address of the encoded weights or of the look-up table.
+    scratch: address of the working memory.
+    prefetched: address of the constants that an earlier call has copied for this one.
+    transfers: copies of constants that this call makes before its operation, for itself or for
+        later calls.
+
+    `constants`, `scratch` and `prefetched` may be None if the call does not use them."""
 
     encoded: EncodedOperation
     inputs: tuple[StreamRows, ...]
@@ -181,8 +190,8 @@ class NpuCall:
         return self.encoded.operation
 
     def actions(self, first: int, end: int) -> Iterator[Action]:
-        """Yield the actions of a call that computes output rows [first, end). The `transfers`
-        precede the operations and the other copies on which these depend."""
+        """Yield, in order of issue, the operations and copies of a call that computes output rows
+        [first, end). `transfers` come first. Each copy precedes the operations that read it."""
         yield from self.transfers
         if self.encoded.pieces:
             for one, part in self._copies_of_pieces():
@@ -199,10 +208,12 @@ class NpuCall:
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the number of rows of each interval into which output rows [first, end) are split.
+        """Return the lengths, in rows, of the intervals into which output rows [first, end) are
+        split. A single operation can compute each interval.
 
-        0 stands for a single row whose input rows are first copied to scratch. The result contains
-        one tuple for each input of a concatenation, and a single tuple for any other operation."""
+        A length of 0 denotes a single row whose input rows are first copied to scratch. The result
+        contains one tuple of lengths for each input of a concatenation, and a single tuple for any
+        other operation."""
         pieces = self.encoded.pieces
         calls = [one for one, _ in self._copies_of_pieces()] if pieces else [self]
         return tuple(
@@ -214,8 +225,8 @@ class NpuCall:
         )
 
     def _copies_of_pieces(self) -> Iterator[tuple[NpuCall, ChannelPart]]:
-        """Yield, for each input (piece) of a concatenation, the call that copies it and the output
-        channels that receive the copy."""
+        """Yield, for each input of a concatenation, a call that copies this input to the output,
+        and the output channels that it writes."""
         channel = 0
         for (channels, packed), rows in zip(self.encoded.pieces, self.inputs, strict=True):
             op = replace(self.op, in_c=channels, slice_channels=channels, packed_in=packed)
@@ -226,8 +237,8 @@ class NpuCall:
             channel += channels
 
     def _stored_parts(self) -> list[ChannelPart]:
-        """Return the output channels of each segment, with the addresses at which their constants
-        are stored. Without segments, return a single part: all output channels."""
+        """Return the output channels of each segment, with the address at which the segment is
+        stored. Without segments, return all output channels as a single part without constants."""
         if not self.encoded.segments:
             return [ChannelPart(0, 0, self.op.out_c, None, 0, 0)]
         found: list[ChannelPart] = []
@@ -240,17 +251,19 @@ class NpuCall:
         return found
 
     def _copy_to_buffer(self, part: ChannelPart) -> StreamTransfer:
-        """Return the transfer that copies the constants of `part` into a buffer in scratch. The
-        addresses in `part` are those at which the constants are stored."""
+        """Return the transfer that copies the constants of `part` from `part.place`, where they are
+        stored, into a buffer in scratch."""
         target = self._with_read_addresses(part).place
         assert part.place is not None
         assert target is not None
         return StreamTransfer(part.place, target, part.bias_bytes + part.weight_bytes)
 
     def _with_read_addresses(self, part: ChannelPart) -> ChannelPart:
-        """Return `part`, whose constants have the addresses at which they are stored, with the
-        addresses from which the operation reads them: in a prefetched copy, in a buffer in
-        scratch, or where they are stored."""
+        """Return `part` with the addresses from which the operation reads its constants.
+
+        part: output channels, with the address at which their constants are stored. This address is
+            replaced if the operation reads a copy: a prefetched one, or one in a buffer in
+            scratch."""
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)
@@ -270,7 +283,8 @@ class NpuCall:
     def _row_operations(
         self, row_intervals: Sequence[RowInterval], part: ChannelPart
     ) -> Iterator[Compute]:
-        """Yield the operations that compute row intervals for the output channels of `part`."""
+        """Yield the operations that compute row intervals for the output channels of `part`. They
+        include copies of input rows to scratch where an interval needs them."""
         for interval in row_intervals:
             if interval.maps is None:
                 yield from self._gathering_operations(interval.first, part)
@@ -278,9 +292,11 @@ class NpuCall:
                 yield Compute(self.op, interval.first, interval.end, interval.maps, part)
 
     def row_intervals(self, first: int, end: int) -> tuple[RowInterval, ...]:
-        """Split output rows [first, end) into intervals that a single operation can compute. From
-        the first interval on, each is as long as possible. A row whose input rows must first be
-        copied to scratch is an interval of its own, with `maps` None."""
+        """Split output rows [first, end) into intervals, each of which a single operation can
+        compute.
+
+        Each interval in turn is as long as possible. If the input rows of an output row must first
+        be copied to scratch, this row is an interval of its own, with `maps` None."""
         found: list[RowInterval] = []
         while first < end:
             until, maps = end, self._feature_maps(first, end)
@@ -294,8 +310,9 @@ class NpuCall:
         return tuple(found)
 
     def _feature_maps(self, first: int, end: int) -> Maps | None:
-        """Return the places of the feature maps of the operation that computes output rows
-        [first, end), or None if one of these maps needs more than two tiles."""
+        """Return the feature maps of the operation that computes output rows [first, end), or None
+        if a single operation cannot compute them. It can if the rows of each tensor form at most
+        two tiles (sequences of rows at a constant pitch)."""
         op = self.op
         # An interval of several rows can be split instead, so only a single row may be read
         # backwards.
@@ -314,8 +331,9 @@ class NpuCall:
         return None if result is None else Maps(source, second, result)
 
     def _gathering_operations(self, row: int, part: ChannelPart) -> Iterator[Compute]:
-        """Yield the operations that gather the input rows of one output row in scratch, each of
-        which copies one row, and then the operation that computes the output row."""
+        """Yield the operations that compute the output row with index `row` from input rows that
+        are scattered in memory. Each operation but the last copies one input row to scratch. The
+        last one computes the output row."""
         lower, upper = self.op.reads(row, row + 1)
         size, source, scratch = self.op.in_row_bytes, self.inputs[0], self.scratch
         assert scratch is not None
@@ -337,19 +355,22 @@ class NpuCall:
 def _feature_map(
     rows: StreamRows, interval: tuple[int, int], row_bytes: int, *, backwards: bool = False
 ) -> MapPlace | None:
-    """Return the feature map of rows of a tensor, or None if they form more than two tiles.
+    """Return the memory region and the tiles of some rows of a tensor, or None if the rows form
+    more than two tiles (sequences of rows at a constant pitch).
 
     rows: addresses of consecutive rows of the tensor.
-    interval: (lower, upper), if the feature map consists of rows [lower, upper).
+    interval: (lower, upper) to select rows [lower, upper).
     row_bytes: size of a row.
-    backwards: permits a negative pitch (distance between rows)."""
+    backwards: permits a negative pitch, at which addresses decrease from row to row."""
     found = tiles_of(rows.between(*interval), row_bytes, backwards=backwards)
     return None if found is None else (rows.base, found)
 
 
 def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, int]:
-    """Return the rows [lower, upper) of an input that output rows [first, end) depend on. `tensor`
-    is the index of the input among `NpuCall.inputs`."""
+    """Return the rows [lower, upper) of an input that output rows [first, end) depend on.
+
+    tensor: index of the input: 0 for the first, 1 for the second; or that of any input of a
+        concatenation."""
     if tensor == 0 or op.function is NpuFunction.COPY:
         return op.reads(first, end)
     return op.second_rows(first, end)

@@ -40,10 +40,12 @@ class MapShape(NamedTuple):
 
 
 class OutputRates(NamedTuple):
-    """Cycles per output element in the output unit, by operation.
+    """Cycles per output element in the unit that scales and writes results, by operation.
 
+    add: sums and differences.
+    maximum: max pooling and copies.
     other: operations without a rate of their own, such as convolutions.
-    clamp: lower limit on the rate of operations that clamp their output."""
+    lookup, clamp: lower limits for operations that apply a look-up table or clamp their output."""
 
     multiply: float
     add: float
@@ -76,13 +78,14 @@ class EthosUConfiguration:
 
     macs: multiply-accumulates per cycle.
     micro_block: output elements that the multipliers compute at a time.
-    banks: number of banks, of 1 KiB each, of the internal memory, which holds inputs and
-        accumulators of blocks.
-    input_granule, sum_granule: inputs and accumulators are allocated in multiples of this number of
-        banks.
+    banks: number of banks of the internal memory, of 1 KiB each. The internal memory holds inputs
+        and accumulators of blocks.
+    input_granule, sum_granule: inputs occupy a multiple of `input_granule` banks, and accumulators
+        a multiple of `sum_granule` banks.
+    rates: cycles per element in the output unit.
     features: port of the memory that holds tensors.
     constants: port of the memory that holds weights, biases and look-up tables.
-    most_copies: maximum number of copies that are outstanding at a time."""
+    most_copies: maximum number of copies that are issued but incomplete at a time."""
 
     name: str
     macs: int
@@ -149,7 +152,7 @@ CONFIGURATIONS: Mapping[str, EthosUConfiguration] = {
 
 
 def check_layout(layout: object) -> None:
-    """Raise UsageError unless `layout` is one of `LAYOUTS`."""
+    """Raise UsageError unless `layout` is "nhcwb16" or "nhwc"."""
     if layout not in LAYOUTS:
         raise UsageError(
             "usage-023",
@@ -160,8 +163,11 @@ def check_layout(layout: object) -> None:
 
 
 def memory_modes(name: str) -> tuple[str, ...]:
-    """Return the names of the memory modes (which memories hold constants and tensors) of a family,
-    such as "ethos-u55", or of one of its configurations. The first one is the default."""
+    """Return the names of the memory modes that an NPU supports. The first one is the default.
+
+    A memory mode selects the memories that hold constants and tensors.
+
+    name: a family of NPUs, such as "ethos-u55", or a configuration, such as "ethos-u55-128"."""
     return MEMORY_MODES if name.startswith("ethos-u65") else MEMORY_MODES[:2]
 
 

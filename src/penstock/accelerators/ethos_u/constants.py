@@ -14,9 +14,11 @@ ChannelScaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> EncodedConstants:
-    """Return weights and biases in the compressed form that the NPU reads, with weights in the
-    order that `op` selects: depth first or part kernel first.
+    """Return the weights and biases of an offloaded operator in the compressed form that the NPU
+    reads.
 
+    op: the operation that computes the operator. It selects the order of weights: depth first or
+        part kernel first.
     weights: array of shape (output channels, rows, columns, input channels)."""
     bias, multipliers, shifts = channel_scaling(offloaded)
     every = weights.astype(np.int16).tobytes()
@@ -26,8 +28,8 @@ def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> Enco
 
 
 def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
-    """Return the biases, and the multipliers and shifts of TFLite's requantisation, one of each per
-    output channel. The biases of means and sums are 0."""
+    """Return the biases of an operator, and the multipliers and shifts of TFLite's requantisation:
+    three tuples with one element per output channel. The biases of means and sums are 0."""
     if offloaded.main.kind in REDUCTIONS:
         p, channels = offloaded.parameters, offloaded.parameters["in_c"]
         return (0,) * channels, (p["multiplier"],) * channels, (p["shift"],) * channels
@@ -45,10 +47,10 @@ def lookup_table(offloaded: Offloaded, op: Operation) -> bytes:
 
 
 def ohwi_weights(offloaded: Offloaded) -> Array:
-    """Return the weights in the order OHWI: an array of shape (output channels, rows, columns,
-    input channels).
+    """Return the weights as an array of shape (output channels, rows, columns, input channels).
 
-    They are all 1 for means and sums, and mirrored for transposed convolutions."""
+    For means and sums, all weights are 1. For transposed convolutions, rows and columns are
+    mirrored."""
     p, kind = offloaded.parameters, offloaded.main.kind
     if kind in REDUCTIONS:
         return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)

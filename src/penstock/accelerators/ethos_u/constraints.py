@@ -1,7 +1,7 @@
 """constraints: the rules that a node must satisfy to run on the NPU.
 
-A rule returns True if the node satisfies it, or else the reason for rejecting the node. The
-docstring of a rule is shown to users.
+A rule returns True if the node satisfies it, or else the reason for rejecting the node. The first
+paragraph of the docstring of a rule is shown to users.
 
 Source: the constraints of Arm's compiler, Vela 5.2.0 (`SUPPORTED_OPS.md`), and TFLite's arithmetic.
 """
@@ -42,7 +42,9 @@ MOST_PADDING = 127
 
 def int8_images(offloaded: Offloaded) -> bool | str:
     """Tensors are int8, contain a single image of rank 2, 3 or 4, and have no extent above 65536;
-    the output of a dense layer is a single row of channels."""
+    the output of a dense layer is a single row of channels.
+
+    Return True, or else the reason why the node violates this rule."""
     dense = offloaded.main.kind == "FullyConnected"
     output = offloaded.main.output.type
     for type in (*(value.type for value in offloaded.main.variable_inputs), output):
@@ -59,7 +61,9 @@ def int8_images(offloaded: Offloaded) -> bool | str:
 def windows(offloaded: Offloaded) -> bool | str:
     """Windows have strides of 1 to 3. Windows of convolutions, means and sums have dilations of 1
     or 2 and span at most 64 rows and 4096 elements; windows of pools span at most 256 rows and
-    65536 elements."""
+    65536 elements.
+
+    Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
         return True
     op = plain_operation(offloaded)
@@ -77,7 +81,9 @@ def windows(offloaded: Offloaded) -> bool | str:
 
 def transposed_windows(offloaded: Offloaded) -> bool | str:
     """Transposed convolutions have a stride of 1 or 2 and windows at least as large as the stride,
-    and each output element depends on an input element."""
+    and each output element depends on at least one input element.
+
+    Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind != "TransposeConv":
         return True
     p, op = offloaded.parameters, plain_operation(offloaded)
@@ -95,7 +101,9 @@ def transposed_windows(offloaded: Offloaded) -> bool | str:
 
 def padding(offloaded: Offloaded) -> bool | str:
     """Padding is smaller than the window and at most 127 rows or columns; windows of averages with
-    padding have at most 8 x 8 elements."""
+    padding have at most 8 x 8 elements.
+
+    Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
         return True
     op = plain_operation(offloaded)
@@ -110,7 +118,9 @@ def padding(offloaded: Offloaded) -> bool | str:
 
 def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
     """Concatenations are along channels and have no constant inputs; unless the layout is nhwc, all
-    inputs but the last have a multiple of 16 channels."""
+    inputs but the last have a multiple of 16 channels.
+
+    Return True, or else the reason why the node violates this rule."""
     main = offloaded.main
     if main.kind != CONCATENATION:
         return True
@@ -123,7 +133,9 @@ def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
 
 
 def whole_extents(offloaded: Offloaded) -> bool | str:
-    """Means and sums reduce rows, columns or both."""
+    """Means and sums reduce rows, columns or both.
+
+    Return True, or else the reason why the node violates this rule."""
     p = offloaded.parameters
     if offloaded.main.kind not in REDUCTIONS or (p["span_n"], p["span_c"]) == (1, 1):
         return True
@@ -132,7 +144,9 @@ def whole_extents(offloaded: Offloaded) -> bool | str:
 
 def one_group(offloaded: Offloaded) -> bool | str:
     """Convolutions have one group; depthwise convolutions with several input channels have a
-    channel multiplier of 1."""
+    channel multiplier of 1.
+
+    Return True, or else the reason why the node violates this rule."""
     p = offloaded.parameters
     if offloaded.main.kind == "Conv2D" and p["groups"] != 1:
         return f"there are {p['groups']} groups of channels"
@@ -143,7 +157,9 @@ def one_group(offloaded: Offloaded) -> bool | str:
 
 def constant_weights(offloaded: Offloaded) -> bool | str:
     """Weights and biases are constant, and the absolute weights of an output channel sum to at most
-    127 x 65536."""
+    127 x 65536.
+
+    Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED:
         return True
     if any(value.data is None for value in offloaded.main.inputs[1:]):
@@ -153,7 +169,9 @@ def constant_weights(offloaded: Offloaded) -> bool | str:
 
 
 def shifts(offloaded: Offloaded) -> bool | str:
-    """Results are shifted right by 0 to 63 bits."""
+    """Results are shifted right by 0 to 63 bits.
+
+    Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind in WEIGHTED:
         _, multipliers, every = channel_scaling(offloaded)
         found = [31 - s for m, s in zip(multipliers, every, strict=True) if m]
@@ -166,15 +184,19 @@ def shifts(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Results are rounded twice, as in TensorFlow Lite Micro."""
+    """Results are rounded twice, as in TensorFlow Lite Micro.
+
+    Return True, or else the reason why the node violates this rule."""
     return (
         not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
     )
 
 
 def shapes(offloaded: Offloaded) -> bool | str:
-    """Of two inputs, one is not constant and has the shape of the output; the other may be
-    constant, and each of its extents is 1 or that of the output."""
+    """Of the two inputs of a sum, difference or product, one is not constant and has the shape of
+    the output; the other may be constant, and each of its extents is 1 or that of the output.
+
+    Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     main, (first, second) = offloaded.main, operands(offloaded)
@@ -189,9 +211,11 @@ def shapes(offloaded: Offloaded) -> bool | str:
 
 
 def exact(offloaded: Offloaded) -> bool | str:
-    """Sums and averages equal TFLite's bit for bit. This is not always so, because the NPU shifts
-    the terms of a sum by another number of bits, and multiplies by a reciprocal where TFLite
-    divides."""
+    """Sums and averages equal TFLite's bit for bit. The NPU does not ensure this in general,
+    because it shifts the terms of a sum by other amounts than TFLite, and multiplies by a
+    reciprocal where TFLite divides.
+
+    Return True, or else the reason why the node violates this rule."""
     op = plain_operation(offloaded)
     if op.function in (NpuFunction.ADD, NpuFunction.SUBTRACT):
         return sum_is_exact(op)
@@ -201,8 +225,10 @@ def exact(offloaded: Offloaded) -> bool | str:
 
 
 def fits_the_buffer(offloaded: Offloaded) -> bool | str:
-    """Two of the smallest blocks, with their inputs and accumulators, fit the NPU's internal
-    memory."""
+    """The NPU's internal memory holds the inputs and accumulators of two blocks of the smallest
+    size.
+
+    Return True, or else the reason why the node violates this rule."""
     op = plain_operation(offloaded)
     return _block(op) is not None or f"it has {op.configuration.banks} KiB"
 

@@ -30,8 +30,10 @@ region for each tensor."""
 
 
 def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
-    """Return the cycles of a call of `op` that executes `actions`, its operations and copies:
-    elapsed cycles, and busy cycles of each unit of the NPU."""
+    """Return the cost of a call of `op`: its elapsed cycles, and the busy cycles of each unit of
+    the NPU.
+
+    actions: the operations and copies that the call executes, in order."""
     chip, done = op.configuration, tuple(actions)
     every = [action.timing.cycles for action in done if isinstance(action, Compute)]
     copied = sum(_copied_bytes(action) for action in done)
@@ -57,12 +59,12 @@ def _copied_bytes(action: Action) -> int:
 def contiguous_cost(
     encoded: EncodedOperation, rows: int, fillings: tuple[Filling, ...] = ()
 ) -> Breakdown:
-    """Return the cost of a call that computes `rows` rows in the middle of the output, assuming
-    that the rows of every tensor are contiguous.
+    """Return the cost of a call, assuming that the rows of every tensor are contiguous.
 
-    encoded: the operation; if it has no segments yet, its constants are divided in proportion to
-        the output channels.
-    fillings: copies of constants that the call makes for itself and for later calls."""
+    encoded: the operation. If its constants are not encoded yet, their size is divided among
+        segments in proportion to the output channels.
+    rows: number of output rows, in the middle of the output, that the call computes.
+    fillings: copies of constants that the call makes for itself or for later calls."""
     op = encoded.operation
     rows = min(rows, op.out_h)
     first = min(op.out_h - rows, -(-op.pad_top // op.stride_h))

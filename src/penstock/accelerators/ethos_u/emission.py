@@ -1,5 +1,5 @@
-"""emission: conversion of actions to operations of Vela's API, which encodes these as register
-commands."""
+"""emission: conversion of the actions of a call (operations and copies) to Vela's API, which
+encodes them as register commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ EXTRA_BITS = 20
 
 
 def vela_operation(action: Action) -> Any:
-    """Return the operation of Vela's API that performs an action."""
+    """Return the operation of Vela's API that performs an action: an operation or a copy of a
+    call."""
     if isinstance(action, Compute):
         return _computation(action)
     if isinstance(action, StreamTransfer):
@@ -33,7 +34,7 @@ def vela_operation(action: Action) -> Any:
 
 
 def _computation(action: Compute) -> Any:
-    """Return Vela's operation for a computation, with the fastest block size."""
+    """Return the operation of Vela's API that performs `action`, with the fastest block size."""
     api, op, part, maps = vela(), action.op, action.part, action.maps
     rows = action.first, action.end
     lower, upper = op.reads(*rows)
@@ -64,7 +65,8 @@ def _computation(action: Compute) -> Any:
 
 
 def _copy(source: Place, target: Any, size_bytes: int) -> Any:
-    """Return Vela's operation for a copy to the address range `target`."""
+    """Return the operation of Vela's API that copies `size_bytes` bytes from `source` to the
+    address range `target`."""
     return vela().NpuDmaOperation(_range(source, size_bytes), target)
 
 
@@ -74,7 +76,9 @@ def _range(place: Place, size_bytes: int) -> Any:
 
 
 def _empty_operation(api: Any, op: Operation) -> Any:
-    """Return an operation of the class that Vela uses for `op.function`, without feature maps."""
+    """Return a new operation of Vela's API that computes `op.function`, without feature maps.
+
+    api: the module of Vela's API."""
     pools = api.NpuPoolingOp
     match op.function:
         case NpuFunction.CONVOLUTION:
@@ -103,14 +107,15 @@ def _map(
     zero: int,
     inside: tuple[int, int] | None = None,
 ) -> Any:
-    """Return Vela's feature map of int8 elements.
+    """Return a feature map of int8 elements, as Vela's API describes it.
 
+    api: the module of Vela's API.
     shape: rows, columns and channels that the operation accesses.
-    placed: region number and tiles.
-    packed: whether the layout is NHCWB16.
+    placed: region number and tiles, i.e. the addresses of the rows.
+    packed: whether the layout is NHCWB16 instead of NHWC.
     zero: zero point.
-    inside: the first channel and the total number of channels of the tensor, if the operation
-        accesses only some of its channels."""
+    inside: (first channel, number of channels of the tensor) if the operation accesses only some
+        channels; None if it accesses all."""
     region, tiles = placed
     first, depth = inside or (0, shape.depth)
     pixel, block = (BLOCK_CHANNELS, BLOCK_CHANNELS * shape.width) if packed else (depth, 1)
@@ -133,8 +138,10 @@ def _map(
 
 
 def _activation(api: Any, op: Operation) -> Any:
-    """Return Vela's activation: a table look-up, or clamping to the limits of the output. Vela
-    expects limits as real numbers; they are given relative to the zero point, for an output with
+    """Return the activation of `op` for Vela's API: a table look-up, or clamping to `op.least` and
+    `op.most`.
+
+    Vela expects limits as real numbers. Each is the limit minus the zero point, for an output with
     scale 1."""
     kinds = api.NpuActivationOp
     if op.function is NpuFunction.LOOKUP:
@@ -154,11 +161,12 @@ def _add_second(
 ) -> None:
     """Set the second input and the scales of `made`, an element-wise operation of Vela's API.
 
-    placed: place of the second input; None if it is a scalar.
-    rows: the output rows (first, end).
+    second: the second input of `op`.
+    placed: region and tiles of the second input; None if it is a scalar.
+    rows: (first, end), if output rows [first, end) are computed.
 
-    Vela uses the scale of a product unchanged. It derives the scales of a sum from the scales of
-    the tensors, which are therefore chosen such that the result equals TFLite's."""
+    Vela uses the scale of a product unchanged. For a sum or difference, Vela computes multipliers
+    from the scales of the tensors. These scales are chosen such that the result equals TFLite's."""
     if second.scalar is None:
         assert placed is not None
         first, end = op.second_rows(*rows)
@@ -181,8 +189,9 @@ def _add_second(
 
 
 def _scales(op: Operation) -> tuple[float, float, float]:
-    """Return the scales of the first term, the second term and the output of a sum, from which Vela
-    derives the multipliers of the operation. The larger scale of the two terms is 1."""
+    """Return the scales of the first input, the second input and the output of a sum or difference,
+    from which Vela derives the multipliers. They are normalised so that the larger input scale is
+    1."""
     first, second = (
         2.0 * m * 2.0 ** (s - HIGH_BITS)
         for m, s in ((op.multiplier0, op.shift0), (op.multiplier1, op.shift1))

@@ -19,8 +19,12 @@ shifts right by `HIGH_BITS - shift` where TFLite shifts left by `shift`."""
 
 
 class ConstantSegment(NamedTuple):
-    """Sizes of the encoded constants of `channels` consecutive output channels: biases with
-    multipliers and shifts, followed by weights."""
+    """Sizes of the encoded constants of consecutive output channels. The biases come first, with
+    the multipliers and shifts of the requantisation; the weights follow.
+
+    channels: number of output channels.
+    bias_bytes: size of the biases, multipliers and shifts.
+    weight_bytes: size of the weights."""
 
     channels: int
     bias_bytes: int
@@ -28,16 +32,18 @@ class ConstantSegment(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Size of the whole segment."""
+        """Size of the biases and weights of the segment in bytes."""
         return self.bias_bytes + self.weight_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedConstants:
-    """The constants of an operation as the NPU reads them.
+    """The constants of an operation in the format that the NPU reads: weights and biases in
+    segments, or a look-up table.
 
-    raw: the segments, concatenated; or a look-up table, which has no segments.
-    segments: sizes of the segments."""
+    raw: all segments, concatenated; or the look-up table; empty if there are no constants.
+    segments: sizes of each segment, which holds the constants of consecutive output channels; empty
+        for a look-up table."""
 
     raw: bytes
     segments: tuple[ConstantSegment, ...]
@@ -47,10 +53,12 @@ class EncodedConstants:
 class WeightOrder:
     """The properties of an operation that determine how its weights are encoded.
 
-    configuration: name of the hardware configuration.
-    part_kernel: whether the order is part kernel first (by parts of the window with few channels)
-        instead of depth first (by taps with many channels).
-    block_depth: output channels of a block, the output that the NPU computes at a time.
+    configuration: name of the hardware configuration, such as "ethos-u55-128".
+    depthwise: whether the operation is a depthwise convolution.
+    dilation: dilation of the window in rows and columns.
+    part_kernel: True if the order is part kernel first (several taps of few channels at a time),
+        False if it is depth first (one tap of many channels at a time).
+    block_depth: number of output channels that the NPU computes at a time.
     slice_channels: output channels of a segment, whose constants are stored together."""
 
     configuration: str
@@ -62,7 +70,7 @@ class WeightOrder:
 
     @staticmethod
     def of_operation(op: Operation) -> WeightOrder:
-        """Return the order of the weights of operation `op`."""
+        """Return the properties of `op` that determine how its weights are encoded."""
         return WeightOrder(
             op.configuration.name,
             op.function is NpuFunction.DEPTHWISE,
@@ -85,10 +93,11 @@ def encoded(
     """Return the encoded weights and biases of an operation, in segments of `order.slice_channels`
     output channels.
 
-    weights: int16 elements of an array of shape `shape` (output channels, rows, columns, input
-        channels).
-    bias, multipliers, shifts: biases, and multipliers and shifts of the requantisation as TFLite
-        defines them; one of each per output channel."""
+    order: properties of the operation that determine the encoding.
+    weights: int16 elements of an array of shape `shape`.
+    shape: (output channels, rows, columns, input channels).
+    bias, multipliers, shifts: one element per output channel. Multipliers and shifts are those of
+        TFLite's requantisation."""
     every = np.frombuffer(weights, np.int16).reshape(shape)
     biases = _biases(bias, multipliers, shifts)
     raw, segments = b"", list[ConstantSegment]()
@@ -105,7 +114,7 @@ def encoded(
 def _biases(
     bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]
 ) -> tuple[bytes, ...]:
-    """Return the bias, multiplier and shift of each output channel, encoded in 10 bytes."""
+    """Return, for each output channel, a code of 10 bytes with its bias, multiplier and shift."""
     encode = vela().npu_encode_bias
     return tuple(
         bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
@@ -136,7 +145,9 @@ def _padded(raw: bytes) -> bytes:
 
 
 def traversal(api: Any, *, part_kernel: bool) -> Any:
-    """Return Vela's constant for the order in which the NPU traverses weights: part kernel first
-    (by parts of the window with few channels) or depth first (by taps with many channels)."""
+    """Return Vela's constant for the order in which the NPU reads weights.
+
+    part_kernel: True for part kernel first (several taps of few channels at a time), False for
+        depth first (one tap of many channels at a time)."""
     orders = api.NpuBlockTraversal
     return orders.PART_KERNEL_FIRST if part_kernel else orders.DEPTH_FIRST

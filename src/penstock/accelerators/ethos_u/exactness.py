@@ -1,9 +1,10 @@
 """exactness: whether the NPU's arithmetic equals TFLite's for every possible element.
 
-The NPU's arithmetic is taken from its register interface and from Vela. TFLite shifts both terms of
-a sum left by 20 bits and then scales them. The NPU shifts the term with the larger scale left by 19
-bits, since that scale is 1/2 in TFLite, and multiplies the other term by a multiplier that includes
-the shift. The NPU computes an average as the product with a reciprocal that is rounded up.
+The NPU's arithmetic is taken from its register interface and from Vela. TFLite first shifts both
+terms of a sum left by 20 bits and then scales them; the larger scale is 1/2. The NPU shifts and
+scales a term in a single step. It shifts the term with the larger scale left by 19 bits, and
+multiplies the other term by a multiplier that includes the shift. The NPU computes an average as
+the product with a reciprocal that is rounded up.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def sum_is_exact(op: Operation) -> bool | str:
 
 @lru_cache(maxsize=1024)
 def _sum_differences(op: Operation) -> bool | str:
-    """Compute the sum or difference of all pairs of elements with the NPU's and with TFLite's
-    arithmetic. Return True if all results are equal, or else the reason why they are not, as a
-    phrase: for example, how many differ."""
+    """Compare the NPU's arithmetic with TFLite's on the sum or difference of all pairs of elements.
+    Return True if all results are equal, or else the reason why they are not, such as "of 65536
+    sums 12 differ"."""
     second = op.second or SecondInput(MapShape(1, 1, 1))
     left = (ELEMENTS - op.in_zero)[:, None]
     others = ELEMENTS if second.scalar is None else np.array([second.scalar])
@@ -62,16 +63,15 @@ def _sum_differences(op: Operation) -> bool | str:
 
 
 def terms_are_shifted_equally(op: Operation) -> bool:
-    """Return whether Vela shifts both terms of a sum left by 15 bits (`EQUAL_BITS - 1`) instead of
-    19 (`BITS - 1`). It does so if the scales of the two terms are equal and the low 12 bits
-    (`LOW_BITS`) of the multiplier that scales the sum are zero."""
+    """Return whether Vela shifts both terms of a sum left by 15 bits instead of 19. It does so if
+    both terms have the same scale and the low 12 bits of the output's multiplier are zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 
 
 def _scaled_term(x: Array, bits: int, multiplier: int, shift: int) -> Array:
-    """Return the term `x` of a sum as the NPU scales it: multiplied by its scale and by 2 ** `bits`
-    in a single step. The scale is `multiplier` * 2 ** (`shift` - 31), as TFLite defines it."""
+    """Return the term `x` of a sum as the NPU scales it, in a single step: `x` * scale * 2 **
+    `bits`, where scale = `multiplier` * 2 ** (`shift` - 31), as in TFLite."""
     if (multiplier, shift) == HALF:
         return x << (bits - 1)
     return multiply(x, multiplier, shift + bits)
@@ -87,8 +87,9 @@ def average_is_exact(op: Operation) -> bool | str:
 
 
 def _window_extents(op: Operation, axis: int) -> set[int]:
-    """Return the distinct numbers of rows (`axis` 0) or columns (`axis` 1) of the windows of an
-    operation, excluding padding."""
+    """Return how many input rows (`axis` 0) or columns (`axis` 1) the windows of an operation
+    cover, as a set of distinct numbers. Padding does not count, so windows at a border may cover
+    fewer."""
     size, out, kernel, stride, before = (
         (op.in_h, op.out_h, op.kernel_h, op.stride_h, op.pad_top),
         (op.in_w, op.out_w, op.kernel_w, op.stride_w, op.pad_left),
@@ -99,9 +100,12 @@ def _window_extents(op: Operation, axis: int) -> set[int]:
 
 @lru_cache(maxsize=4096)
 def _reciprocal_is_exact(count: int) -> bool:
-    """Return whether the NPU's product of a sum and the reciprocal of `count` equals the rounded
-    quotient, for all sums of `count` int8 elements; False if `count` is not positive. Product and
-    quotient are monotonic, so it suffices to compare them where the quotient changes."""
+    """Return whether the NPU computes every average of `count` int8 elements exactly; False if
+    `count` is not positive.
+
+    The NPU multiplies the sum of the elements by the reciprocal of `count`. The product must equal
+    the rounded quotient. Both are monotonic in the sum, so only sums at which the quotient changes
+    are checked."""
     if count < 1:
         return False
     halves = np.arange(-128, 128, dtype=np.int64) * count + count // 2

@@ -35,29 +35,29 @@ from penstock.uma import (
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A kernel of the NPU. The variants differ in how a call obtains its weights and biases.
+    """A kernel of the NPU. The variants differ in how a call obtains its weights and biases, which
+    are stored in segments of consecutive output channels.
 
-    buffered: the call copies segments (constants of consecutive output channels) into buffers
-        before use if this is faster; otherwise, it reads them where they are stored.
-    prefetch_choice: 0 if no segments are prefetched. Otherwise, an earlier call has copied the
-        first n segments, where n is candidate number `prefetch_choice`, counted from 1, among the
-        `prefetch_choices` of the operation; no segments if there are fewer candidates.
-    biases: an earlier call has copied all biases."""
+    buffered: whether a call may copy segments into buffers before use, if this is faster.
+        Otherwise, it reads them where they are stored.
+    prefetch_choice: selects the number of segments that an earlier call has copied. 0: none; k:
+        element k - 1 of `prefetch_choices(op)`, or none if there is no such element.
+    biases: whether an earlier call has copied all biases (but no weights)."""
 
     buffered: bool
     prefetch_choice: int = 0
     biases: bool = False
 
     def operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
-        """Return the operation that computes the main operator, and its encoded weights and biases
-        or look-up table. The result is computed once and cached in `offloaded`."""
+        """Return the NPU operation of an offloaded operator, and its encoded weights and biases or
+        its look-up table. The result is computed once and cached in `offloaded`."""
         if self not in offloaded.cache:
             offloaded.cache[self] = self._operation(offloaded)
         return offloaded.cache[self]
 
     def _operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
-        """Compute the operation of the main operator, and its encoded weights and biases or look-up
-        table."""
+        """Compute the NPU operation of an offloaded operator, and its encoded weights and biases or
+        its look-up table."""
         plain = plain_operation(offloaded)
         if not plain.weighted:
             return plain, EncodedConstants(lookup_table(offloaded, plain), ())
@@ -76,8 +76,8 @@ class Variant:
         return with_prefetched_segments(op, counts[0] if counts else 0), constants
 
     def prefetch(self, offloaded: Offloaded) -> ConstantPrefetch | None:
-        """Return the prefetch of constants on which the variant relies, or None if no constants are
-        prefetched for this operator."""
+        """Return the prefetch that copies constants to the memory of tensors before calls of this
+        variant read them there. Return None if nothing is to be copied."""
         op, constants = self.operation(offloaded)
         if not op.weighted or not op.prefetched or op.constants_in_sram:
             return None
@@ -91,8 +91,8 @@ class Variant:
         return ConstantPrefetch("constants", size, copying_cycles(op.configuration, size), commands)
 
     def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
-        """Return the bytes of the encoded constants or of the look-up table under the name
-        "constants"; empty if the operation has neither."""
+        """Return a dictionary that maps "constants" to the bytes of the encoded constants or of the
+        look-up table; empty if the operation has neither."""
         _, constants = self.operation(offloaded)
         return {"constants": np.frombuffer(constants.raw, np.uint8)} if constants.raw else {}
 
@@ -120,8 +120,9 @@ class Variant:
     def filled_cost(
         self, offloaded: Offloaded, rows: int, fillings: tuple[Filling, ...]
     ) -> Breakdown:
-        """Return the cost of a call that computes `rows` output rows of contiguous tensors and
-        makes the copies of constants in `fillings`."""
+        """Return the cost of a call that computes `rows` output rows of contiguous tensors.
+
+        fillings: copies of constants that the call also makes, for itself or for later calls."""
         op, constants = self.operation(offloaded)
         return contiguous_cost(_encoded(offloaded, op, constants), rows, fillings)
 
@@ -136,15 +137,15 @@ class Variant:
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:
-    """Return `op` with the sizes of the segments in `constants` and, if it is a concatenation, the
-    channels and the layout of each input."""
+    """Return `op` with the sizes of its encoded constants and, if it is a concatenation, the number
+    of channels and the layout of each input."""
     is_copy = op.function is NpuFunction.COPY
     return EncodedOperation(op, constants.segments, pieces(offloaded) if is_copy else ())
 
 
 def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
-    """Return, for each input of the operation, the index of the input of the composite (the main
-    operator and those fused with it) that provides the data."""
+    """Return, for each input of the operation, the index of the tensor that it reads among the
+    inputs of the composite (the main operator and those fused with it)."""
     if op.function is NpuFunction.COPY:
         return tuple(map(offloaded.input_index, range(len(offloaded.main.inputs))))
     first, second = operands(offloaded)
@@ -154,8 +155,8 @@ def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
 
 
 def _inputs(call: KernelCall, op: Operation) -> list[TensorRows]:
-    """Return the rows of each input that the call reads. Their bounds are expressions of the call's
-    variables."""
+    """Return, for each input of the operation, the rows that the call reads. The bounds of these
+    rows are expressions of `call.first` and `call.end`, the bounds of the output rows."""
     sources = [call.operands[k] for k in _sources(call, op)]
     if op.function is NpuFunction.COPY:
         return [source.rows(call.first, call.end) for source in sources]

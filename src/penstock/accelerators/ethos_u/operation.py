@@ -56,10 +56,10 @@ KINDS = {
 class SecondInput:
     """The second input of an element-wise operation: a tensor, or a constant with a single element.
 
-    shape: shape of the tensor, of which each extent is 1 or that of the output.
+    shape: rows, columns and channels, each of which is 1 or that of the output.
     zero: zero point.
-    packed: whether the layout is NHCWB16.
-    scalar: the constant element; None for a tensor.
+    packed: whether the layout is NHCWB16 instead of NHWC.
+    scalar: the element, if the input is a constant with a single element; otherwise None.
     is_left: whether the input is the left operand, which matters for a difference."""
 
     shape: MapShape
@@ -86,19 +86,20 @@ class Operation:
     second: the second input of an element-wise operation.
     multiplier0, shift0, multiplier1, shift1, out_multiplier, out_shift: TFLite's multipliers and
         shifts of the first input, the second input and the output of an element-wise operation.
-    part_kernel: whether weights are encoded part kernel first (by parts of the window with few
-        channels) instead of depth first (by taps with many channels).
-    block_depth: output channels of a block, the output computed at a time; 0 if not fixed.
+    part_kernel: True if weights are encoded part kernel first (several taps of few channels at a
+        time), False if depth first (one tap of many channels at a time).
+    block_depth: number of output channels that the NPU computes at a time; 0 if not fixed.
     slice_channels: output channels of a segment, whose constants are stored together; 0 for a
-        single segment.
+        single segment with all channels.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
-    buffer_bytes: size of a buffer in scratch. Segments that are not prefetched are copied into a
-        buffer before use; if the size is 0, they are read where they are stored.
-    prefetched_segments: number of segments, from the first on, that an earlier call has copied to
-        the memory that holds tensors.
-    prefetched_biases: whether an earlier call has copied all biases there.
+    buffer_bytes: size of a buffer in scratch. Segments that are not prefetched are copied into
+        buffers before use. If the size is 0, they are read where they are stored.
+    prefetched_segments: number of segments that an earlier call has copied to the memory that holds
+        tensors; these are the first ones.
+    prefetched_biases: whether an earlier call has copied all biases to the memory that holds
+        tensors.
     upscale: `upscale - 1` zeros are inserted after each input row and column, as in a transposed
-        convolution."""
+        convolution; 1 for none."""
 
     configuration: EthosUConfiguration
     function: NpuFunction
@@ -150,7 +151,7 @@ class Operation:
 
     @property
     def constants_in_sram(self) -> bool:
-        """Whether constants are stored in the same memory as tensors, which is SRAM."""
+        """Whether constants are stored in SRAM, the memory that holds tensors."""
         return self.configuration.constants is self.configuration.features
 
     @property
@@ -160,18 +161,18 @@ class Operation:
 
     @property
     def slices(self) -> tuple[int, ...]:
-        """The number of output channels of each segment."""
+        """The number of output channels of each segment of weights."""
         return _slices(self.out_c, self.slice_channels or self.out_c)
 
     @property
     def buffers(self) -> int:
-        """The number of buffers for segments, at most two: one segment is copied while another is
-        used."""
+        """The number of buffers into which segments of weights are copied: 0, 1 or 2. With two
+        buffers, one segment is copied while another is used."""
         return min(2, len(self.buffered))
 
     @property
     def buffered(self) -> range:
-        """Indices of the segments that the call copies into buffers before use."""
+        """Indices of the segments of weights that the call copies into buffers before use."""
         segments = range(self.prefetched_segments, len(self.slices))
         return segments if self.buffer_bytes else range(0)
 
@@ -181,20 +182,21 @@ class Operation:
         return self.prefetched_segments > 0 or self.prefetched_biases
 
     def reads_copy(self, segment: int) -> bool:
-        """Return whether the constants of a segment are read from a copy in the memory that holds
-        tensors: a buffer or a prefetched copy."""
+        """Return whether the segment of weights with index `segment` is read from a copy in the
+        memory that holds tensors: in a buffer, or prefetched by an earlier call."""
         return bool(self.buffer_bytes) or segment < self.prefetched_segments
 
     @property
     def gather_bytes(self) -> int:
-        """Bytes of scratch in which the input rows of one window are gathered (copied); 0 if every
-        window can be read in place."""
+        """Bytes of scratch to which the input rows of one window can be copied; 0 if every window
+        can be read in place."""
         rows = -(-self.reach_h // self.upscale)
         return rows * self.in_row_bytes if rows > MOST_SCATTERED_ROWS and self.out_h > 1 else 0
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of scratch: copied input rows, followed by the buffers for segments."""
+        """Bytes of working memory of a call: copied input rows, followed by the buffers for
+        segments of weights."""
         return -(-self.gather_bytes // STEP) * STEP + self.buffers * self.buffer_bytes
 
     @property
@@ -209,7 +211,7 @@ class Operation:
 
     @property
     def read_w(self) -> int:
-        """Columns of the input that the windows cover."""
+        """Number of input columns that the windows cover, without padding."""
         reach = (self.kernel_w - 1) * self.dilation_w + 1
         columns = (self.out_w - 1) * self.stride_w + reach - self.pad_left
         return min(self.in_w, -(-columns // self.upscale))
@@ -236,25 +238,27 @@ class Operation:
 
     def second_rows(self, first: int, end: int) -> tuple[int, int]:
         """Return the rows [lower, upper) of the second input that output rows [first, end) depend
-        on: these rows, or (0, 1) if the second input has a single row."""
+        on: (first, end), or (0, 1) if the second input has a single row."""
         second = self.second_tensor
         return (first, end) if second is None or second.shape.height == self.out_h else (0, 1)
 
     def position(self, first: int, end: int) -> tuple[int, ...]:
-        """Return a key of the position of output rows [first, end). Two intervals of equal length
-        and equal key read the same number of input rows and have equal padding.
+        """Return a key for caching data that depend on the position of output rows [first, end).
 
-        If the windows cover no padding, the key is the first row that they cover of the upscaled
-        input (with `upscale - 1` zeros after each row), modulo `upscale`. Otherwise, the key
-        is the interval itself."""
+        Two intervals of equal length and equal key read the same number of input rows and have
+        equal padding. If the windows cover padding, the key is (first, end). Otherwise, the key is
+        (k,), where k is the first row that they cover, modulo `upscale`. Rows are counted including
+        inserted rows of zeros."""
         lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
         return first, end
 
     def _upscaled_rows(self, first: int, end: int) -> tuple[int, int]:
-        """Return the rows [lower, upper) of the upscaled input (with `upscale - 1` zeros after each
-        row) that the windows of output rows [first, end) cover, including rows of padding."""
+        """Return the rows [lower, upper) of the upscaled input that the windows of output rows
+        [first, end) cover, including padding; `lower` is negative in the top padding.
+
+        The upscaled input has `upscale - 1` rows of zeros after each input row."""
         upper = (end - 1) * self.stride_h + self.reach_h
         return first * self.stride_h - self.pad_top, upper - self.pad_top
 
@@ -266,10 +270,10 @@ class Operation:
         read: int | None = None,
         constant_bytes: int | None = None,
     ) -> NpuWork:
-        """Return the work of computing `rows` output rows for one segment, a range of output
-        channels whose constants are stored together.
+        """Return the description, for the performance model, of computing `rows` output rows of one
+        segment of output channels.
 
-        segment: index of the segment.
+        segment: index of the segment, the output channels whose constants are stored together.
         read: number of input rows; by default, as many as `rows` output rows in the middle of the
             output depend on, where windows cover no padding.
         constant_bytes: bytes of constants that are read; by default, the segment's share of all
@@ -307,17 +311,19 @@ class Operation:
         )
 
     def _constant_bytes(self, rows: int, channels: int) -> int:
-        """Return the size of the constants on which `rows` rows of `channels` output channels
-        depend: part of a constant second input, or weights and biases."""
+        """Return the bytes of constants that are needed to compute `rows` rows of `channels` output
+        channels: of a constant second input, or else of weights and biases."""
         if self.second_tensor is not None and self.constant_bytes:
             height, width, depth = self.second_tensor.shape
             return min(rows, height) * width * depth
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Return the number of elements of a second input tensor that `rows` output rows read from
-        the memory that holds tensors: 0 if the tensor is constant; None if it has the shape of the
-        output, or if there is no second tensor."""
+        """Return the number of elements of the second input that are read from the memory that
+        holds tensors, to compute `rows` output rows.
+
+        0: the second input is a constant tensor. None: it has the shape of the output, it is a
+        scalar, or there is none."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0
@@ -327,9 +333,11 @@ class Operation:
         return min(rows, height) * width * depth
 
     def fastest_block_and_cycles(self, work: NpuWork) -> tuple[Block, Cycles] | None:
-        """Return the block size with the fewest cycles, and these cycles, or None if no block size
-        fits the NPU's internal memory. If `block_depth` is not 0, only block sizes with this number
-        of channels are considered."""
+        """Return the block size (rows, columns, channels) with the fewest cycles, and these cycles,
+        or None if no block size fits the NPU's internal memory.
+
+        If `block_depth` is not 0, blocks have this number of channels, or all channels if there are
+        fewer."""
         if not self.block_depth:
             return fastest_block_and_cycles(work)
         step = self.configuration.micro_block.depth

@@ -48,9 +48,9 @@ def hardware(offloaded: Offloaded) -> EthosUConfiguration:
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:
-    """Return the operation that computes the main operator, before its segments and its order of
-    weights are selected: all constants are stored together, and weights are ordered depth first
-    (by taps with many channels)."""
+    """Return the NPU operation that computes the offloaded operator, with default choices for its
+    weights. All constants form a single segment, and the order of weights is depth first (one tap
+    of many channels at a time)."""
     kind = offloaded.main.kind
     if kind in LOOKUPS:
         found = _same_shape(offloaded, NpuFunction.LOOKUP)
@@ -66,17 +66,17 @@ def plain_operation(offloaded: Offloaded) -> Operation:
 
 
 def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
-    """Return an operation whose input has the shape of the output; its window is one element."""
+    """Return an operation that computes `function` with windows of one element. Its input has the
+    shape of the output."""
     height, width, depth = _image(offloaded)
     return Operation(hardware(offloaded), function, height, width, depth, height, width, depth)
 
 
 def _window(offloaded: Offloaded) -> Operation:
-    """Return the operation of an operator with a window: a convolution, dense layer, pool or
-    reduction.
+    """Return the operation of a convolution, dense layer, pool or reduction.
 
-    A depthwise convolution with one input channel becomes a convolution, and a dense layer becomes
-    a convolution whose window is the whole input."""
+    A depthwise convolution with one input channel becomes a convolution. A dense layer becomes a
+    convolution whose window is the whole input."""
     p, kind = dict(offloaded.parameters), offloaded.main.kind
     if kind == "FullyConnected":
         height, width, p["in_c"] = extents(offloaded.main.inputs[0].type.shape)
@@ -117,8 +117,10 @@ def _window(offloaded: Offloaded) -> Operation:
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:
-    """Return the parameters, by name, that change when a transposed convolution with parameters `p`
-    is computed as a convolution of the input with zeros inserted after each row and column."""
+    """Return the parameters, by name, that change when a transposed convolution is computed as an
+    ordinary convolution. The input of the latter has zeros inserted after each row and column.
+
+    p: parameters of the transposed convolution by name, such as "stride_h"."""
     return {
         "upscale": max(transposed_strides(p), default=1),
         "stride_h": 1,
@@ -129,14 +131,16 @@ def _transposed(p: Mapping[str, int]) -> dict[str, int]:
 
 
 def transposed_strides(p: Mapping[str, int]) -> set[int]:
-    """Return the strides of a transposed convolution, given its parameters by name, such as
-    "stride_h". An axis along which input, window and output have one element each is ignored."""
+    """Return the distinct strides of a transposed convolution in rows and columns. An axis along
+    which input, window and output have one element each is ignored.
+
+    p: parameters of the transposed convolution by name, such as "stride_h"."""
     sides = ("in", "kernel", "out")
     return {p[f"stride_{axis}"] for axis in "hw" if any(p[f"{side}_{axis}"] > 1 for side in sides)}
 
 
 def _elementwise(offloaded: Offloaded) -> Operation:
-    """Return the operation of a sum, difference or product."""
+    """Return the NPU operation of a sum, difference or product."""
     p, function = offloaded.parameters, ELEMENTWISE[offloaded.main.kind]
     first, second = operands(offloaded)
     other = offloaded.main.inputs[second]
@@ -175,11 +179,11 @@ def _elementwise(offloaded: Offloaded) -> Operation:
 
 
 def operands(offloaded: Offloaded) -> tuple[int, int]:
-    """Return the indices of the main operator's inputs that are the first and the second input of
-    the NPU.
+    """Return the indices of the offloaded operator's inputs that become the first and the second
+    input of the NPU operation: (0, 1), or (1, 0) if they are exchanged.
 
-    Only the second input may be constant or smaller than the output. Both indices are 0 if the
-    operator is not a sum, difference or product."""
+    They are exchanged if necessary, because only the second input may be constant or smaller than
+    the output. The result is (0, 0) if the operator is not a sum, difference or product."""
     if offloaded.main.kind not in ELEMENTWISE:
         return 0, 0
     left, right = offloaded.main.inputs
@@ -188,7 +192,7 @@ def operands(offloaded: Offloaded) -> tuple[int, int]:
 
 
 def _image(offloaded: Offloaded) -> MapShape:
-    """Return rows, columns and channels of the main operator's output."""
+    """Return rows, columns and channels of the offloaded operator's output."""
     return extents(offloaded.main.output.type.shape)
 
 
@@ -205,12 +209,12 @@ def extents(shape: tuple[int, ...]) -> MapShape:
 
 
 def is_packed(offloaded: Offloaded, k: int) -> bool:
-    """Return whether input `k` of the main operator has layout NHCWB16."""
+    """Return whether input `k` of the offloaded operator has layout NHCWB16."""
     return offloaded.inputs[offloaded.input_index(k)].layout is not None
 
 
 def pieces(offloaded: Offloaded) -> tuple[ConcatPiece, ...]:
-    """Return the number of channels and the layout of each input (piece) of a concatenation."""
+    """Return the number of channels and the layout of each input of a concatenation."""
     return tuple(
         ConcatPiece(value.type.shape[-1], is_packed(offloaded, k))
         for k, value in enumerate(offloaded.main.inputs)

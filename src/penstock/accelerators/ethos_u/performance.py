@@ -53,10 +53,11 @@ class Cycles:
     """Cycles of an operation on each unit. The arrays have one element for each candidate block
     size.
 
-    multipliers, output, commands: multipliers, output unit and command issue, each by itself.
-    npu: multipliers, output unit and command issue together.
-    features, constants: ports of the memories that hold tensors and constants; the sum in both
-        if they share one port."""
+    multipliers, output, commands: cycles of the multipliers, of the output unit, and of command
+        issue, each by itself.
+    npu: cycles of these three together, not limited by the bandwidth of memories.
+    features, constants: cycles of the ports of the memories that hold tensors and constants. If
+        there is a single port for both, each field is the sum."""
 
     multipliers: Floats
     output: Floats
@@ -71,13 +72,14 @@ class Cycles:
         return np.maximum(self.npu, np.maximum(self.features, self.constants))
 
     def for_block(self, k: int) -> Cycles:
-        """Return the cycles for the candidate block size with index `k`, as arrays of one
-        element."""
+        """Return the cycles for the block size with index `k`, as arrays of one element."""
         return Cycles(*(getattr(self, field.name)[k : k + 1] for field in fields(self)))
 
 
 def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
-    """Return the cycles of an operation for each of the block sizes in `blocks`, shape (n, 3)."""
+    """Return the cycles of an operation on each unit, for each block size.
+
+    blocks: rows, columns and channels of each block size, shape (n, 3)."""
     if work.kind is ComputeKind.ELEMENTWISE:
         multipliers, output, commands, npu = _elementwise_cycles(work, blocks)
     else:
@@ -94,9 +96,11 @@ def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
 def fastest_block_and_cycles(
     work: NpuWork, depth: int | None = None
 ) -> tuple[Block, Cycles] | None:
-    """Return the block size with the fewest cycles, and these cycles, or None if no block size
-    fits. Among equally fast block sizes, the largest is selected. `depth` is the number of
-    channels of a block; None permits any."""
+    """Return the block size (rows, columns, channels) with the fewest cycles, and these cycles, or
+    None if no block size fits the NPU's internal memory. Among equally fast block sizes, the
+    largest is selected.
+
+    depth: required number of channels of a block; None permits any."""
     blocks, taken, ranks = _ranked(work)
     if depth is not None:
         ranks = ranks[blocks[ranks, 2] == depth]
@@ -108,16 +112,19 @@ def fastest_block_and_cycles(
 
 
 def best_block(work: NpuWork, depth: int | None = None) -> Block | None:
-    """Return the block size with the fewest cycles, or None if no block size fits. `depth` is
-    the number of channels of a block; None permits any."""
+    """Return the block size (rows, columns, channels) with the fewest cycles, or None if no block
+    size fits the NPU's internal memory.
+
+    depth: required number of channels of a block; None permits any."""
     found = fastest_block_and_cycles(work, depth)
     return None if found is None else found[0]
 
 
 @lru_cache(maxsize=64)
 def _ranked(work: NpuWork) -> tuple[Blocks, Cycles, Ints]:
-    """Return all block sizes that fit, their cycles, and their indices in the order of increasing
-    cycles; among equally fast ones, larger blocks precede smaller ones."""
+    """Return the block sizes that fit the NPU's internal memory, their cycles, and their ranking.
+    The ranking lists the indices of block sizes in the order of increasing cycles. Among equally
+    fast block sizes, larger ones precede smaller ones."""
     blocks = fitting_blocks(work)
     taken = cycles(work, blocks)
     total, size = np.round(taken.total, 3), blocks.prod(axis=1)
@@ -131,9 +138,11 @@ def copying_cycles(chip: EthosUConfiguration, size_bytes: int) -> float:
 
 
 def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return the bytes of feature maps that are read and written, for each block size. They include
-    what the port could have transferred in the time that is lost because bursts are shorter than
-    the longest burst of the memory."""
+    """Return the effective bytes of feature maps that an operation reads and writes, for each block
+    size.
+
+    Bursts that are shorter than the longest burst of the memory lose time. The bytes that could
+    have been transferred in this time are included."""
     out = _stored_shape(work.output, work.packed_output)
     written = _transfer_bytes(work, blocks, out.elements, read=False)
     if work.kind is ComputeKind.ELEMENTWISE:
@@ -150,8 +159,10 @@ def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return the bytes of constants that are read, for each block size. Weights and biases are read
-    once for each position of a block in rows and columns; a constant second input is read once."""
+    """Return the bytes of constants that an operation reads, for each block size.
+
+    If blocks divide the output into r ranges of rows and c ranges of columns, weights and biases
+    are read r * c times. A constant second input is read once."""
     if work.kind is ComputeKind.ELEMENTWISE:
         return np.full(len(blocks), float(work.constant_bytes))
     count = _divide_up(np.array(work.output), _clipped(blocks, work.output))
@@ -159,8 +170,8 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of the multipliers, the output unit, command issue, and all three together,
-    for operations that accumulate over windows."""
+    """Return the cycles of operations that accumulate over windows, for each block size: of the
+    multipliers, of the output unit, of command issue, and of all three together."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)
@@ -180,8 +191,8 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
 
 
 def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of the multipliers (always 0), the output unit, command issue, and all
-    three together, for element-wise operations."""
+    """Return the cycles of element-wise operations, for each block size: of the multipliers (always
+    0), of the output unit, of command issue, and of all three together."""
     elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
@@ -219,17 +230,18 @@ def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
     """Return the cycles for which the multipliers wait because consecutive products are added to
     the same accumulators.
 
-    area: number of micro blocks in the rows and columns of a block.
-    depth: number of micro blocks in the channels of a block.
-    steps: number of steps in which the products of a window are accumulated."""
+    area: for each block size, the number of micro blocks in the rows and columns of a block. (A
+        micro block is the output that the multipliers compute at a time.)
+    depth: for each block size, the number of micro blocks in the channels of a block.
+    steps: number of steps in which the products of one part of a window are accumulated."""
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)
 
 
 def _window_part_taps(work: NpuWork) -> list[int]:
-    """Return the number of taps in each part of the window. The NPU processes windows in parts of
-    at most `WINDOW_PART` rows and columns."""
+    """Return the number of elements in each part of the window. The NPU processes a window in parts
+    of at most `WINDOW_PART` (8) rows and columns."""
     rows, columns = (
         [min(WINDOW_PART, size - k) for k in range(0, size, WINDOW_PART)] for size in work.window
     )
@@ -237,15 +249,16 @@ def _window_part_taps(work: NpuWork) -> list[int]:
 
 
 def _window_parts(work: NpuWork) -> int:
-    """Return the number of parts into which the NPU splits the window. A part has at most
-    `WINDOW_PART` rows and columns."""
+    """Return the number of parts, of at most `WINDOW_PART` (8) rows and columns, in which the NPU
+    processes a window."""
     return len(_window_part_taps(work))
 
 
 def _micro_block(work: NpuWork) -> MapShape:
-    """Return the micro block (outputs that the multipliers compute at a time). A micro
-    block of two rows is rearranged into one row for a convolution whose output and window have one
-    row each, if the output has an even number of columns."""
+    """Return the rows, columns and channels of the output that the multipliers compute at a time.
+
+    If the hardware computes 2 x 2 elements at a time, these become 1 x 4 for a convolution with a
+    single output row, a window of one row and an even number of output columns."""
     micro, out = work.chip.micro_block, work.output
     flat = work.kind is ComputeKind.CONVOLUTION and (out.height, work.window.height) == (1, 1)
     return (
@@ -271,10 +284,12 @@ def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
-    """Return, for each block size, the bytes that the port of the tensors' memory could transfer in
-    bursts of maximum length in the time in which it transfers `elements` bytes in the bursts of
-    that block size.
+    """Return the effective bytes of a transfer of feature maps, for each block size.
 
+    Bursts that are shorter than the longest burst of the memory lose time. The bytes that could
+    have been transferred in this time are included.
+
+    elements: number of bytes that are transferred.
     read: whether the transfer reads input; otherwise, it writes output."""
     port: EthosUPort = work.chip.features
     if read:
@@ -285,8 +300,11 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
 
 
 def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Return the length in bytes of the contiguous runs in memory that an input block consists of,
-    for each block size. `packed`: whether the layout is NHCWB16; `shape`: shape of the tensor."""
+    """Return how many bytes of an input block are contiguous in memory, for each block size.
+
+    packed: whether the input has layout NHCWB16 instead of NHWC.
+    blocks: rows, columns and channels of each size of an input block, shape (n, 3).
+    shape: shape of the input."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = blocks[:, 2] == shape.depth
@@ -294,9 +312,12 @@ def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 
 def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Return the length in bytes of the contiguous runs in memory that the NPU writes for an output
-    block, for each block size. `packed`: whether the layout is NHCWB16; `shape`: shape of the
-    tensor."""
+    """Return the number of contiguous bytes that the NPU writes at a time, for each size of an
+    output block.
+
+    packed: whether the output has layout NHCWB16 instead of NHWC.
+    blocks: rows, columns and channels of each size of an output block, shape (n, 3).
+    shape: shape of the output."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = (blocks[:, 2] == shape.depth) & (blocks[:, 2] <= BLOCK_CHANNELS)
@@ -304,15 +325,17 @@ def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 
 def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
-    """Return the length in bytes of the contiguous runs that a block consists of in layout NHCWB16,
-    for each block size. `shape` is the shape of the tensor."""
+    """Return how many bytes of a block are contiguous in memory in layout NHCWB16, for each block
+    size.
+
+    shape: shape of the tensor."""
     whole = BLOCK_CHANNELS * shape.width == blocks[:, 2]
     return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
 
 
 def _stored_shape(shape: MapShape, packed: bool) -> MapShape:
-    """Return the shape of a tensor in memory. If `packed`, channels are rounded up to whole channel
-    blocks."""
+    """Return the shape of a tensor in memory. If `packed`, channels are rounded up to a multiple of
+    16."""
     return (
         shape._replace(depth=-(-shape.depth // BLOCK_CHANNELS) * BLOCK_CHANNELS)
         if packed

@@ -1,8 +1,8 @@
 """placed: the costs of the calls of one operation whose tensors have addresses.
 
-A cost is cached under the data that determines it: the numbers of rows of the operations into which
-the call is split and, if the call copies constants to addresses near its rows, all addresses. The
-latter matter because a stream waits for a copy that may overlap the rows of an operation.
+A cost is cached under the data that determine it. These are the numbers of rows of the operations
+into which the call is split. If the call copies constants to addresses near its rows, all addresses
+are included as well, because a stream waits for a copy that may overlap the rows of an operation.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ index."""
 
 
 class RowAccess(NamedTuple):
-    """Rows [lower, upper) of a tensor that a call accesses. `rows` holds the addresses of all rows
-    of the tensor; None for a constant."""
+    """Rows [lower, upper) of a tensor, which a call accesses.
+
+    rows: addresses of all rows of the tensor; None for a constant."""
 
     rows: PlacedRows | None
     lower: int
@@ -32,11 +33,12 @@ class RowAccess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacedCosts:
-    """The costs of the calls of one operation.
+    """The costs of the calls of one operation whose tensors have addresses.
 
-    sources: for each input of the operation, the index of the node's input that provides it.
-    _known: costs that have been computed, by cache key.
-    _lengths: results of `NpuCall.lengths`, by number of output rows, `Operation.position`, and the
+    encoded: the operation, and the sizes of its encoded constants.
+    sources: for each input of the operation, the index of the node's input that it reads.
+    _known: cache of costs, by the data that determine them.
+    _lengths: cache of `NpuCall.lengths`, by number of output rows, `Operation.position`, and the
         distances between consecutive rows of each tensor."""
 
     encoded: EncodedOperation
@@ -73,9 +75,14 @@ class PlacedCosts:
         return self._known[key]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
-        """Yield the part of the cache key that describes the copies of constants of a call: the
-        size of each copy and whether this call reads it. If a copy may overlap rows that the call
-        accesses, the addresses of all copies and rows are part of the key as well."""
+        """Yield the components of the cache key that describe the copies of constants that a call
+        makes.
+
+        One component holds the size of each copy and whether this call reads it. Further components
+        hold the addresses of all copies and rows, but only if a copy may overlap rows that the call
+        accesses.
+
+        accesses: the rows of each input, and then those of the output."""
         yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)
         copied = [(fill.address, fill.address + fill.size_bytes) for fill in call.fills]
         if self.op.buffered:
@@ -91,7 +98,10 @@ class PlacedCosts:
         self, copied: list[tuple[int, int]], rows: PlacedRows, lower: int, upper: int
     ) -> bool:
         """Return whether a copy overlaps the bytes from the first to the last of rows [lower,
-        upper). `copied` contains the half-open address interval of each copy."""
+        upper), including bytes between rows.
+
+        copied: address interval [start, end) of each copy.
+        rows: addresses of all rows of the tensor."""
         op, addresses = self.op, rows.addresses[lower:upper]
         first, last = int(addresses.min()), int(addresses.max())
         second = 0 if op.second is None else op.second.row_bytes
@@ -99,7 +109,9 @@ class PlacedCosts:
         return any(at < last and end > first for at, end in copied)
 
     def _call(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> NpuCall:
-        """Return the call as an `NpuCall`, whose addresses are relative to regions."""
+        """Return the call as an `NpuCall`, in which each address is an offset in a memory region.
+
+        accesses: the rows of each input, and then those of the output."""
         beside = MEMORIES + call.beside
         transfers = tuple(
             StreamTransfer(Place(TABLE, 0), Place(beside, fill.address), fill.size_bytes)
@@ -117,8 +129,10 @@ class PlacedCosts:
         )
 
     def _rows(self, tensor: int, access: RowAccess) -> StreamRows:
-        """Return the rows that a call accesses, as offsets in a region. Rows of a constant are
-        contiguous. `tensor` is the index of the input, or the number of inputs for the output."""
+        """Return the offsets, in a memory region, of the rows that a call accesses. Rows of a
+        constant are contiguous.
+
+        tensor: index of the input; or the number of inputs for the output."""
         rows, lower, upper = access
         if rows is not None:
             base = MEMORIES + rows.memory

@@ -34,8 +34,9 @@ def submission(engine: str) -> Driver:
 
 
 def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer]) -> bytes:
-    """Return the driver payload of a call, given the operation and the transfers that the call
-    issues."""
+    """Return the driver payload of a call.
+
+    commands: the operation that the call issues, and any number of copies of constants."""
     transfers = tuple(c for c in commands if isinstance(c, StreamTransfer))
     (issued,) = (c for c in commands if isinstance(c, StreamOperation))
     call = NpuCall(
@@ -53,8 +54,12 @@ def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
-    """Execute a payload of `size` bytes, with `bases` as memory regions: the functional
-    model of `ethosu_submit`. `device` is ignored.
+    """Execute a payload on the functional model of the NPU, in the role of the C function
+    `ethosu_submit`.
+
+    device: ignored.
+    payload: the payload in its first `size` bytes.
+    bases: the memory regions, in the order of their numbers.
 
     Raises BackendError if a copy may be outstanding at the end, because later calls may read its
     target."""

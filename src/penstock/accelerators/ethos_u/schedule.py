@@ -30,15 +30,15 @@ MOST_PREFETCH_CHOICES = 4
 
 @lru_cache(maxsize=4096)
 def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
-    """Return the operation with the order of weights, block depth (output channels of a block) and
-    division of its constants into segments that take the fewest cycles.
+    """Return the operation with the choices for its weights that take the fewest cycles. The
+    choices are the order of weights, the block depth (output channels computed at a time), and the
+    division of constants into segments of output channels.
 
-    plain: the operation without these choices.
+    plain: the operation before these choices.
     weights: size of the weights in bytes before encoding.
-    buffered: permits copying segments into buffers before use. If this is not faster than reading
-        them in place by more than a factor of `TOLERANCE`, the result has no buffers. Otherwise,
-        the result needs the least scratch among candidates within this factor of the fewest
-        cycles."""
+    buffered: permits copying segments into buffers in scratch before use. Buffers are used only if
+        they are faster by more than a factor of `TOLERANCE` (1.01). Among candidates within this
+        factor of the fewest cycles, the one with the least scratch is selected."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
@@ -56,11 +56,14 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
 @lru_cache(maxsize=4096)
 def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
-    """Return the operation with the order of weights and the segments (ranges of output channels
-    whose constants are stored together) that minimise the average cycles of two cases: no segment
-    is prefetched, and all segments are.
+    """Return the operation with choices for its weights that suit any number of prefetched
+    segments.
 
-    plain: the operation without these choices.
+    The choices are the order of weights and the segments (output channels whose constants are
+    stored together). They minimise the average cycles of two cases: no segment is prefetched, and
+    all segments are.
+
+    plain: the operation before these choices.
     weights: size of the weights in bytes before encoding."""
     tried = (
         op
@@ -73,13 +76,14 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 
 def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
-    """Yield the operation with each order of weights, and with the depth of the fastest block for
-    that order. Orders for which no block fits the NPU's internal memory are omitted.
+    """Yield the operation with each possible order of weights, and with the number of channels of
+    the fastest block for this order. Orders for which no block fits the NPU's internal memory are
+    omitted.
 
-    The orders are depth first (by taps with many channels) and, only for convolutions that are not
-    depthwise, part kernel first (by parts of the window with few channels).
+    The orders are depth first (one tap of many channels at a time) and, only for convolutions that
+    are not depthwise, part kernel first (several taps of few channels at a time).
 
-    weights: size of the weights in bytes.
+    weights: size of the weights in bytes before encoding.
     step: output channels of a segment, whose constants are stored together.
     buffer: size of a buffer for segments in bytes; 0 for no buffers."""
     for order in (False, True) if plain.function is NpuFunction.CONVOLUTION else (False,):
@@ -98,9 +102,10 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
 
 def _segment_channels(plain: Operation, count: int) -> int:
     """Return the number of output channels of a segment (channels whose constants are stored
-    together) if a convolution is divided into about `count` segments: a multiple of
-    `BLOCK_CHANNELS`, or all channels. Operations other than convolutions, and depthwise ones, have
-    a single segment with all channels."""
+    together) if constants are divided into about `count` segments.
+
+    For a convolution, this is a multiple of 16, or all channels. The constants of any other
+    operation, including a depthwise convolution, are not divided; the result is all channels."""
     if plain.function is not NpuFunction.CONVOLUTION:
         return plain.out_c
     return min(plain.out_c, -(-plain.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)

@@ -9,23 +9,24 @@ from penstock.accelerators.ethos_u.operation import Operation
 
 
 def with_prefetched_segments(op: Operation, count: int) -> Operation:
-    """Return a variant of `op` whose first `count` segments of constants have been copied by an
-    earlier call."""
+    """Return a variant of `op` that reads copies, made by an earlier call, of its first `count`
+    segments of constants. If these are all segments, the result has no buffers."""
     buffer = op.buffer_bytes if count < len(op.slices) else 0
     return replace(op, prefetched_segments=count, buffer_bytes=buffer)
 
 
 def prefetch_choices(op: Operation) -> tuple[int, ...]:
-    """Return the candidates for the number of prefetched segments: one, a quarter, half, and
-    all."""
+    """Return the numbers of segments of `op` that may be prefetched, in ascending order without
+    duplicates: one, a quarter, half, and all of them."""
     count = len(op.slices)
     return tuple(sorted({1, max(1, count // 4), max(1, count // 2), count}))
 
 
 def copied_before(op: Operation, segment: int) -> int:
-    """Return the index k such that the copy of `segment` into a buffer is issued just before the
-    operations that compute segment k.
+    """Return when a call copies `segment` into a buffer: just before it issues the operations of
+    the segment with the returned index.
 
-    There are two buffers. The first two copies are issued at the start of the call; each later one
-    is issued as soon as the operations that read its buffer have been issued."""
+    There are two buffers. The first two copies are issued at the start of the call. Each later copy
+    is issued as soon as the operations that read its buffer have been issued. If no segments are
+    prefetched, the results for segments 0 to 4 are 0, 0, 1, 2 and 3."""
     return 0 if segment <= op.prefetched_segments + 1 else segment - 1

@@ -1,9 +1,9 @@
 """tiles: rows of a tensor at arbitrary addresses, as a feature map of the NPU.
 
-A feature map consists of at most two tiles: `height` rows at a constant pitch, and the remaining
-rows at the same pitch from another address. A ring that wraps around is therefore a single feature
-map. Any three rows form a feature map as well: two of them form one tile, at any pitch because
-pitches are signed, and the third forms the other tile.
+A feature map consists of at most two tiles: some rows at a constant pitch, and the remaining rows
+at the same pitch from another address. A ring that wraps around is therefore a single feature map.
+Any three rows form a feature map as well: two of them form one tile, at any pitch because pitches
+are signed, and the third forms the other tile.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ MOST_SCATTERED_ROWS = 3
 
 
 class MapTiles(NamedTuple):
-    """The two tiles of a feature map: `height` rows from byte offset `first` on, and the remaining
-    rows from byte offset `second` on; `second` is 0 if no rows remain. The pitch is the distance
-    between rows of a tile in bytes."""
+    """The one or two tiles that form a feature map: sequences of rows at the same constant pitch.
+
+    pitch: distance between consecutive rows of a tile in bytes.
+    height: number of rows of the first tile; the second tile has the remaining rows.
+    first: byte offset of the first tile.
+    second: byte offset of the second tile; 0 if no rows remain."""
 
     pitch: int
     height: int
@@ -32,7 +35,9 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
     two tiles.
 
     The pitch is positive if possible, and the first tile has as many rows as this permits.
-    `row_bytes` is the pitch if no tile has two rows. `backwards` permits a negative pitch.
+
+    row_bytes: the pitch of the result if no tile has two rows.
+    backwards: permits a negative pitch if no positive pitch is possible.
 
     >>> tiles_of([64, 96, 0, 32], 32)
     MapTiles(pitch=32, height=2, first=64, second=0)
@@ -53,9 +58,14 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
 
 
 def _with_first_tile(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:
-    """Return the rows at `offsets` as a feature map whose first tile has `height` rows, or None if
-    the distances between rows within the two tiles are not all equal. `row_bytes` is the pitch if
-    no tile has two rows."""
+    """Return the feature map whose first tile consists of the first `height` rows, and whose second
+    tile consists of the remaining rows.
+
+    Return None if this is impossible: consecutive rows of a tile must have the same distance
+    everywhere in both tiles.
+
+    offsets: byte offset of each row.
+    row_bytes: the pitch of the result if no tile has two rows."""
     pitches = {*_steps(offsets[:height]), *_steps(offsets[height:])} or {row_bytes}
     if len(pitches) > 1:
         return None
@@ -69,7 +79,8 @@ def _steps(offsets: Sequence[int]) -> set[int]:
 
 
 def _constant_pitch_rows(offsets: Sequence[int]) -> int:
-    """Return the number of rows, from the first on, that are at a constant pitch
-    (distance in bytes)."""
+    """Return how many rows, counted from the first one, have a constant distance.
+
+    offsets: byte offset of each row."""
     steps = [b - a for a, b in pairwise(offsets)]
     return 1 + next((k for k, step in enumerate(steps) if step != steps[0]), len(steps))

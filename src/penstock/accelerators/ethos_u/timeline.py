@@ -6,8 +6,9 @@ queue is full, and at wait commands. An operation and a copy that run at the sam
 memory ports: both slow down by the factor by which the demand on the busier port exceeds its
 bandwidth.
 
-All timing is computed by `timing`: the costs of calls, and therefore the search and its reports,
-derive from it, and `benchmarks.ethos_u` applies it to the streams of both penstock and Vela.
+The function `timing` computes all durations. The costs of calls, and therefore the search and its
+reports, derive from its results. `benchmarks.ethos_u` applies it to the streams of both penstock
+and Vela.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ class Queue(Enum):
 class Job(NamedTuple):
     """An operation or a copy.
 
-    cycles: duration if the job runs alone.
-    features, constants: the number of these cycles in which the job uses the port of the memory
-        that holds tensors, and the port of the memory that holds constants."""
+    queue: the queue of the engine that runs the job.
+    cycles: duration if no other job runs at the same time.
+    features: how many of these cycles the job uses the port of the memory that holds tensors.
+    constants: how many of these cycles the job uses the port of the memory that holds constants."""
 
     queue: Queue
     cycles: float
@@ -79,7 +81,9 @@ def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
 
 
 def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
-    """Return the cycles from the first of the issued `steps` until all jobs are complete."""
+    """Return the cycles from the first issue until all jobs are complete.
+
+    steps: jobs and wait commands, in order of issue."""
     most = {Queue.OPERATIONS: MOST_OPERATIONS, Queue.COPIES: chip.most_copies}
     clock = _Clock()
     for step in steps:
@@ -95,7 +99,9 @@ def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
 
 @dataclass(slots=True)
 class _IssuedJob:
-    """An issued job, and the remaining cycles that it would take alone."""
+    """A job that is issued but not complete.
+
+    remaining_cycles: time to its completion if no other job runs at the same time."""
 
     job: Job
     remaining_cycles: float
@@ -128,7 +134,7 @@ class _Clock:
 
 def _slowdown(jobs: list[Job]) -> float:
     """Return the factor by which jobs that run at the same time slow each other down: the demand on
-    the busier memory port, relative to its bandwidth, and at least 1."""
+    the busier memory port, divided by the bandwidth of this port, and at least 1."""
     if len(jobs) == 1:
         return 1.0
     features = sum(job.features / job.cycles for job in jobs if job.cycles)

@@ -58,7 +58,7 @@ def command_words(operations: Sequence[Any], name: str) -> list[int]:
 
 
 def _truncated_operands(words: Sequence[int]) -> list[int]:
-    """Return the words with addresses and strides truncated to 40 bits, because Vela sets higher
+    """Return the command words with addresses and strides truncated to 40 bits. Vela sets higher
     bits in negative strides."""
     found = list(words)
     at = 0
@@ -70,20 +70,23 @@ def _truncated_operands(words: Sequence[int]) -> list[int]:
 
 
 def with_copy_wait(words: Sequence[int]) -> list[int]:
-    """Return the words with a wait for all copies inserted before the last one, which is the stop
-    command."""
+    """Return the command words with an additional command that waits for all copies. It precedes
+    the last word, which is the stop command."""
     *before, stop = words
     return [*before, WAIT_FOR_COPIES, stop]
 
 
 def driver_payload(words: Sequence[int], name: str) -> bytes:
-    """Return the words as a payload for Arm's driver, for the configuration named `name`."""
+    """Return command words in the format of a payload for Arm's driver.
+
+    name: name of the configuration, such as "ethos-u55-128"."""
     with _silent():
         return vela().npu_create_driver_payload(list(words), npu(name))
 
 
 def payload_configuration(payload: bytes) -> str:
-    """Return the name of the configuration for which a payload was generated."""
+    """Return the name of the configuration for which a payload was generated, such as
+    "ethos-u55-128"."""
     word = int.from_bytes(payload[8:12], "little")
     macs, product = 1 << (word & 15), word >> 28
     family = ("ethos-u55", "ethos-u65")[product]

@@ -35,14 +35,14 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """The bytes that an action reads and writes, as spans (region number, lower, upper) of bytes
-    [lower, upper)."""
+    """The bytes that an action reads and writes. A span (region number, lower, upper) denotes bytes
+    [lower, upper) of a region."""
 
     reads: tuple[Span, ...]
     writes: tuple[Span, ...]
 
     def conflicts(self, other: Accesses) -> bool:
-        """Return whether both actions access the same byte and at least one of them writes it."""
+        """Return whether both actions access a common byte that at least one of them writes."""
         pairs = (
             (self.writes, other.reads),
             (self.reads, other.writes),
@@ -52,8 +52,12 @@ class Accesses:
 
 
 def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iterator[Step]:
-    """Yield the actions of a call as steps of the timeline, each preceded by a wait command if
-    it conflicts with an action of the other engine that may be incomplete."""
+    """Yield the jobs of a call, and wait commands between them, in order of issue.
+
+    One engine runs operations and another runs copies. A job is preceded by a wait command if it
+    conflicts with a job of the other engine that may be incomplete.
+
+    actions: the operations and copies of the call."""
     if all(isinstance(action, Compute) for action in actions):  # operations run in order
         yield from (_job(action, chip) for action in actions)
         return
@@ -75,7 +79,7 @@ def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iter
 
 
 def _job(action: Action, chip: EthosUConfiguration) -> Step:
-    """Return the action as a job of the timeline."""
+    """Return an action (an operation or a copy) as a job of the timeline."""
     if isinstance(action, Compute):
         return action.timing.job
     size = action.size_bytes if isinstance(action, StreamTransfer) else TABLE_BYTES
@@ -83,7 +87,7 @@ def _job(action: Action, chip: EthosUConfiguration) -> Step:
 
 
 def accesses_of(action: Action) -> Accesses:
-    """Return the bytes that an action reads and writes."""
+    """Return the bytes that an action (an operation or a copy) reads and writes."""
     if isinstance(action, StreamTransfer):
         at, size = action.target, action.size_bytes
         source = (action.source.base, action.source.offset_bytes)
@@ -122,8 +126,9 @@ def _row_span(
     the start of the row.
 
     width: columns of the row.
-    channels: number of channels that the action accesses, beginning with channel `first`.
-    packed: whether the layout is NHCWB16.
+    channels: number of channels that the action accesses.
+    packed: whether the layout is NHCWB16 instead of NHWC.
+    first: index of the first channel that the action accesses.
     tensor_channels: number of channels of the tensor; by default, `channels`."""
     if not packed:
         return first, first + (width - 1) * (tensor_channels or channels) + channels - 1
@@ -134,8 +139,8 @@ def _row_span(
 
 
 def _spans(placed: MapPlace, rows: int, row: tuple[int, int]) -> Iterator[Span]:
-    """Yield the bytes from the first to the last of each tile of a feature map with `rows` rows, as
-    (region number, lower, upper) for bytes [lower, upper).
+    """Yield one span for each tile of a feature map with `rows` rows: the bytes [lower, upper) from
+    its first to its last, as (region number, lower, upper).
 
     row: the first and the last byte (inclusive) that are accessed in each row."""
     region, tiles = placed

@@ -34,14 +34,15 @@ class NpuWork:
 
     chip: hardware configuration.
     rate: cycles per output element in the output unit.
-    upscale: `upscale - 1` zeros are inserted after each input row and column.
-    binary: whether there is a second input and it is a tensor.
-    second_elements: number of elements of this tensor that are read from the memory that holds
-        tensors, which is 0 if it is constant; None if it has the shape of the output.
+    upscale: `upscale - 1` zeros are inserted after each input row and column; 1 for none.
+    binary: whether there is a second input that is a tensor, not a scalar.
+    second_elements: number of elements of the second input that are read from the memory that holds
+        tensors: 0 if the second input is constant; None if it has the shape of the output, or if
+        there is none.
     lookup: whether a look-up table is applied to the output.
-    part_kernel: whether weights are ordered by parts of the window with few channels, instead of by
-        taps with many channels.
-    packed_input, packed_output: whether the layout is NHCWB16.
+    part_kernel: True if weights are ordered part kernel first (several taps of few channels at a
+        time), False if depth first (one tap of many channels at a time).
+    packed_input, packed_output: whether the layout is NHCWB16 instead of NHWC.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
     biases_in_tensor_memory: whether biases are read from the memory that holds tensors."""
 

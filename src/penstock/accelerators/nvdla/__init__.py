@@ -5,14 +5,16 @@ configurations.  The extension, which penstock defines, adds requantisation as i
 products of two tensors, pooling with TFLite's rounding, and depthwise convolutions (`extension.py`,
 docs/nvdla.md).
 
+The target has three attributes:
+
     config          small, small_256 or large
     extension       False for NVDLA without the extension; its requantisation differs from TFLite's,
                     so it supports no layer
     feature_buffer  size of the extension's on-chip memory for tensors, such as 64KiB; 0 for none;
                     own for the configuration's default (`configurations.FEATURE_BANKS`)
 
-A call is a stream of register writes in NVDLA's register layout (`programs.py`), which a functional
-model executes.
+A kernel call is a stream of register writes in NVDLA's register layout (`programs.py`), which a
+functional model executes.
 """
 
 from __future__ import annotations
@@ -91,8 +93,12 @@ class Nvdla(UMABackend):
 
 
 def feature_bytes(attrs: Mapping[str, object]) -> int:
-    """Return the size of the feature buffer in bytes; 0 if the attributes select NVDLA without
-    penstock's extension.  Raises UsageError if the attributes are invalid."""
+    """Return the size in bytes of the feature buffer, the extension's on-chip memory for tensors; 0
+    if the attributes select NVDLA without penstock's extension.
+
+    attrs: the attributes of the target, by name.
+
+    Raises UsageError if the attributes are invalid."""
     wanted = str(attrs[FEATURE_BUFFER])
     if wanted != "own":
         try:
@@ -115,8 +121,12 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
 
 
 def feature_bandwidth(attrs: Mapping[str, object]) -> float:
-    """Return the bandwidth of the feature buffer's port in bytes per cycle.  Raises UsageError if
-    the attribute `config` names no configuration."""
+    """Return the bandwidth in bytes per cycle of the feature buffer, the extension's on-chip memory
+    for tensors.
+
+    attrs: the attributes of the target, by name.
+
+    Raises UsageError if the attribute `config` names no configuration."""
     return configuration(str(attrs["config"])).buffer_port.bytes_per_cycle
 
 
@@ -129,12 +139,16 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
 
 def extended(offloaded: Offloaded) -> bool | str:
     """TFLite's arithmetic, element-wise inputs, pooling and depthwise convolutions need the
-    extension."""
+    extension.
+
+    Return True, or the reason why `offloaded` violates this rule."""
     return bool(offloaded.target.attrs["extension"]) or "the target has extension=False"
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors have shape (1, H, W, C); those of fully connected layers have shape (1, C)."""
+    """Tensors have shape (1, H, W, C); those of fully connected layers have shape (1, C).
+
+    Return True, or the reason why `offloaded` violates this rule."""
     rank = 2 if offloaded.main.kind == "FullyConnected" else 4
     shapes = [v.type.shape for v in (*offloaded.main.variable_inputs, offloaded.main.output)]
     odd = [shape for shape in shapes if len(shape) != rank or shape[0] != 1]
@@ -142,13 +156,17 @@ def one_image(offloaded: Offloaded) -> bool | str:
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Convolutions have one group."""
+    """Convolutions have one group.
+
+    Return True, or the reason why `offloaded` violates this rule."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
 
 def dense_pools(offloaded: Offloaded) -> bool | str:
-    """Pooling has no dilation."""
+    """Pooling has no dilation.
+
+    Return True, or the reason why `offloaded` violates this rule."""
     p = offloaded.parameters
     dilations = p.get("dilation_h", 1), p.get("dilation_w", 1)
     is_pool = offloaded.main.kind in kernels.POOLS
@@ -156,7 +174,9 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Results are rounded twice, as in TensorFlow Lite Micro."""
+    """Results are rounded twice, as in TensorFlow Lite Micro.
+
+    Return True, or the reason why `offloaded` violates this rule."""
     return (
         not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
     )
@@ -165,7 +185,9 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 def equal_shapes(offloaded: Offloaded) -> bool | str:
     """Neither input of a sum or product is constant, and both have the shape of the output;
     alternatively, one factor of a product is a constant scalar, or a constant per channel, that
-    fits int8 after subtraction of its zero point."""
+    fits int8 after subtraction of its zero point.
+
+    Return True, or the reason why `offloaded` violates this rule."""
     if offloaded.main.kind not in kernels.ELEMENTWISE:
         return True
     constant = kernels.constant_factor(offloaded)
@@ -181,7 +203,10 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 
 
 def whole_packs(offloaded: Offloaded) -> bool | str:
-    """Concatenations are along channels, and all inputs but the last consist of whole packs."""
+    """Concatenations are along channels, and all inputs but the last consist of whole packs.
+
+    A pack has as many channels as a memory atom has bytes.  Return True, or the reason why
+    `offloaded` violates this rule."""
     if offloaded.main.kind != "Concatenation":
         return True
     channels = [value.type.shape[3] for value in offloaded.main.inputs]
@@ -194,7 +219,9 @@ def whole_packs(offloaded: Offloaded) -> bool | str:
 
 def same_types(offloaded: Offloaded) -> bool | str:
     """The inputs of a concatenation are int8 tensors that are not constant and have the scale and
-    zero point of the result."""
+    zero point of the result.
+
+    Return True, or the reason why `offloaded` violates this rule."""
     if offloaded.main.kind != "Concatenation":
         return True
     y = offloaded.main.output.type
@@ -208,7 +235,9 @@ def same_types(offloaded: Offloaded) -> bool | str:
 
 def fits_the_core(offloaded: Offloaded) -> bool | str:
     """The input rows of an output row and the weights of a kernel group fit into the convolution
-    buffer, and every parameter fits its register."""
+    buffer, and every parameter fits its register.
+
+    Return True, or the reason why `offloaded` violates this rule."""
     try:
         for one in kernels.tasks(offloaded):
             t = one.task
@@ -219,7 +248,10 @@ def fits_the_core(offloaded: Offloaded) -> bool | str:
 
 
 def strategy_of(op: str) -> Any:
-    """Return the strategy function of an operator; the strategy has one kernel."""
+    """Return a function that creates the `OpStrategy` of an operator: its kernel with cost, traffic
+    and constant tables.
+
+    op: the name of the operator, such as "nn.conv2d"."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del out_type

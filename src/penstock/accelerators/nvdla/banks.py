@@ -5,8 +5,8 @@ input row.  Weights consist of groups of kernels; the core computes one group at
 allocation is the first that fits in the order of preference of NVDLA's open-source compiler
 (`PREFERENCE`).
 
-Source: nvdla/sw, the open-source compiler; the space after weights: NVDLA hardware manual,
-programming guide.
+Source: nvdla/sw, the open-source compiler.  The free space that must follow the weights: NVDLA
+hardware manual, programming guide.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ PREFERENCE = (ResidentWeights.ALL, ResidentWeights.TWO_GROUPS, ResidentWeights.O
 @dataclass(frozen=True, slots=True)
 class Demand:
     """The parameters of a direct convolution that determine its use of the convolution buffer.
-    `width`, `height` and `channels` are the size of the input; `taps` is the number of taps per
-    kernel, `reach_rows` the number of rows that a kernel spans (dilation included), and
-    `stride_rows` the vertical stride."""
+
+    width, height, channels: the size of the input.
+    taps: the number of elements of a kernel in each channel, rows times columns.
+    reach_rows: the number of rows that a kernel spans, dilation included.
+    stride_rows: the vertical stride."""
 
     hardware: NvdlaConfiguration
     width: int
@@ -63,9 +65,10 @@ class Demand:
         return -(-self.slice_entries * rows // self.hardware.bank_entries)
 
     def weight_banks(self, which: ResidentWeights) -> int:
-        """Return the number of banks for weights if the buffer holds the part `which` of the
-        weights at a time.  The banks always have room for one group of kernels followed by the free
-        space that the hardware requires (`WEIGHT_ROOM_BYTES`)."""
+        """Return the number of banks for weights if the buffer holds `which` weights at a time.
+
+        The banks always have room for one group of kernels, followed by the free space that the
+        hardware requires (`WEIGHT_ROOM_BYTES`)."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)
@@ -80,12 +83,13 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class BankSplit:
-    """An allocation of banks to data and weights.
+    """The numbers of banks of the convolution buffer that hold data and weights.
 
-    `weights` states whether the buffer holds all weights at a time or only some groups of kernels.
-    `data_banks` and `weight_banks` are numbers of banks.  `rows` is the number of input rows that
-    the buffer holds at a time.  `overlap` is the number of input rows that two consecutive pieces
-    of the convolution, which is split between rows, both read."""
+    weights: the weights that the buffer holds at a time: all, or one or two groups of kernels.
+    data_banks, weight_banks: the numbers of banks for input rows and for weights.
+    rows: the number of input rows that the buffer holds at a time.
+    overlap: the number of input rows that two consecutive hardware layers both read if the
+        convolution is split into layers of consecutive output rows."""
 
     weights: ResidentWeights
     data_banks: int
@@ -94,8 +98,8 @@ class BankSplit:
     overlap: int
 
     def pieces(self, height: int) -> int:
-        """Return the number of hardware layers into which a convolution is split between rows if
-        its input has `height` rows."""
+        """Return the number of hardware layers that a convolution of `height` input rows is split
+        into.  It is 1 if the buffer holds all rows at a time."""
         if self.rows >= height:
             return 1
         return -(-(height - self.overlap) // (self.rows - self.overlap))
@@ -148,8 +152,12 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
 
 
 def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) -> None:
-    """Raise CapacityError, with location `where`, unless the numbers of banks for data and weights
-    suffice for a layer, and their sum is at most the number of banks of the buffer."""
+    """Raise CapacityError unless the given numbers of banks suffice for a layer.
+
+    The banks for data must hold the input rows of one window, and the banks for weights one group
+    of kernels.  Their sum must not exceed the number of banks of the buffer.
+
+    where: the location that the error message states."""
     hardware = demand.hardware
     rows = min(demand.height, demand.reach_rows)
     needed = (demand.data_banks(rows), demand.weight_banks(ResidentWeights.ONE_GROUP))

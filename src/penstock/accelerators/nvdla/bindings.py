@@ -28,16 +28,20 @@ WORD = 1 << 32
 
 @dataclass(frozen=True)
 class Bindings(Generic[Record]):
-    """The encoding of records of class `kind` as register words of the units named in `units`.
+    """The encoding of records of class `kind` as register words, for both directions.
 
-    chosen      (UNIT.REGISTER.field, path of the attribute, offset): field holds attribute - offset
-    implied     as `chosen`, for attributes that are derived from the chosen ones
-    addresses   (register, field, path of the attribute) of 64-bit addresses, each in two registers;
-                {} is replaced by HIGH and LOW in the register, by high and low in the field
-    constant    values of fields that are the same for all records, by UNIT.REGISTER.field
-    absent      by path, the value that decoding gives a chosen attribute whose register is absent
-                from the words; 0 for other paths
-    """
+    A field is named UNIT.REGISTER.field.  An attribute of the record is named by its path, such as
+    `padding.top`.
+
+    units: the names of the units whose registers are encoded.
+    chosen: (field, attribute, offset); the field holds attribute - offset, and decoding reads it.
+    implied: (field, attribute, offset) of attributes that are derived from the chosen ones;
+        decoding checks these fields.
+    addresses: (UNIT.REGISTER, field, attribute) of 64-bit addresses, each in two registers.  {} in
+        the name of the register stands for HIGH and LOW, {} in that of the field for high and low.
+    constant: the values of fields that are the same for all records, by field.
+    absent: by attribute, the field's value that decoding assumes if the register is missing; 0 for
+        all other attributes."""
 
     kind: type[Record]
     units: tuple[str, ...]
@@ -48,8 +52,8 @@ class Bindings(Generic[Record]):
     absent: Words
 
     def encode(self, record: Record) -> dict[str, int]:
-        """Return the words of all registers of the units, by register name, except those that start
-        units.
+        """Return the words that encode a record, by register name.  The result covers all registers
+        of `units` except those that start a unit.
 
         Raises UnsupportedError if a value does not fit its field."""
         found: dict[str, dict[str, int]] = {}
@@ -64,12 +68,15 @@ class Bindings(Generic[Record]):
         return {name: registers()[name].word(found.get(name, {})) for name in self.names()}
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all registers of the units, except those that start units."""
+        """Return the names of the registers that `encode` sets: all registers of the units, except
+        those that start a unit."""
         return tuple(filter(self._owns, registers()))
 
     def decode(self, words: Words, **more: object) -> Record:
-        """Return the record that register words encode; words of other units are ignored.  `more`
-        contains attributes that no register stores, by name.
+        """Return the record that register words encode.
+
+        words: the words by register name; those of other units are ignored.
+        more: the attributes of the record that no register stores, by name.
 
         Raises UnsupportedError if the words contradict each other, and any error of the record's
         constructor."""
@@ -113,8 +120,10 @@ class Bindings(Generic[Record]):
 
 
 def _build(kind: type[Record], tree: Mapping[str, Any]) -> Record:
-    """Build a record of class `kind` from `tree`, its values by attribute; the value of a nested
-    record is again a mapping, and that of an enumeration a number."""
+    """Build a record of class `kind`.
+
+    tree: the values of its attributes by name.  The value of a nested record is again a mapping;
+        the value of an enumeration is a number."""
     made: dict[str, Any] = {}
     for name, type in _attribute_types(kind).items():
         if name in tree:
@@ -142,7 +151,7 @@ def _set_field(found: dict[str, dict[str, int]], place: str, value: int) -> None
 
 
 def _set_path(tree: dict[str, Any], path: str, value: int) -> None:
-    """Set the attribute at a dotted path in `tree`, which maps attributes to values or, for nested
-    records, to a mapping again.  A path has at most one dot."""
+    """Set an attribute in nested mappings: the path "padding.top" sets tree["padding"]["top"].  A
+    path has at most one dot."""
     group, _, name = path.rpartition(".")
     (tree.setdefault(group, {}) if group else tree)[name] = value

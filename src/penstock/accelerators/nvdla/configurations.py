@@ -48,8 +48,11 @@ class Rates:
 @dataclass(frozen=True, slots=True)
 class Extension:
     """The units that penstock adds to NVDLA: post-processing with TFLite's arithmetic and an
-    element-wise input; pooling and depthwise convolution; and an on-chip feature buffer at the
-    second memory port, which consists of single-port banks."""
+    element-wise input; pooling and depthwise convolution; and an on-chip memory for tensors, the
+    feature buffer, at the second memory port.
+
+    feature_banks: the number of single-port banks of the feature buffer.
+    feature_bank_bytes: the size of a bank in bytes."""
 
     feature_banks: int
     feature_bank_bytes: int
@@ -64,15 +67,21 @@ class Extension:
 class NvdlaConfiguration:
     """A configuration of the hardware.
 
-    In a cycle, the core multiplies `atomic_c` channels of one point with the weights of `atomic_k`
-    kernels.  The convolution buffer has `banks` banks of `bank_entries` entries of `entry_bytes`
-    bytes.  In memory, channels are stored in packs of `memory_atom_bytes` bytes.  Products of int8
-    elements are accumulated in `accumulator_bits` bits and delivered in `delivered_bits` bits, with
-    saturation.  `memory` and `sram` are the first and the second memory port; `sram` is None if
-    NVDLA has only one.  `batches` is the largest batch size; `winograd`, `compression` (of weights)
-    and `lookup_table` state whether the hardware has these functions.  `extension` describes the
-    units that penstock adds, such as requantisation as in TFLite, pooling and a feature buffer;
-    None for NVDLA without them."""
+    atomic_c, atomic_k: in a cycle, the core multiplies `atomic_c` channels of one point with the
+        weights of `atomic_k` kernels.
+    banks, bank_entries, entry_bytes: the convolution buffer has `banks` banks, each of
+        `bank_entries` entries of `entry_bytes` bytes.
+    memory_atom_bytes: in memory, channels are stored in packs of this number of bytes.
+    address_bits: the width of memory addresses.
+    memory, sram: the first and the second memory port; `sram` is None if NVDLA has only one.
+    rates: the throughput of the units after the accumulators.
+    batches: the largest batch size.
+    winograd, compression, lookup_table: whether the hardware has Winograd convolution, compressed
+        weights and a lookup table.
+    accumulator_bits: the width in which products of int8 elements are accumulated.
+    delivered_bits: the width to which sums are saturated when they leave the accumulators.
+    extension: the units that penstock adds, such as pooling and a feature buffer; None for NVDLA
+        without them."""
 
     name: str
     atomic_c: int
@@ -113,8 +122,8 @@ class NvdlaConfiguration:
 
     @property
     def buffer_port(self) -> NvdlaPort:
-        """The port of the feature buffer: NVDLA's second port or, if there is none, a port without
-        latency that has the bandwidth of the core's input."""
+        """The memory port of the extension's feature buffer: NVDLA's second port if it has one.
+        Otherwise, a port without latency that has the bandwidth of the core's input."""
         return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
 
     @property
@@ -167,8 +176,8 @@ CONFIGURATIONS: Mapping[str, NvdlaConfiguration] = {c.name: c for c in (SMALL, S
 
 
 def configuration(name: str) -> NvdlaConfiguration:
-    """Return the configuration of a name, with or without the prefix nv_.  Raises UsageError if
-    there is none.
+    """Return the configuration with a name, such as "small"; the prefix nv_ is optional.  Raises
+    UsageError if there is none.
 
     >>> configuration("nv_small_256").buffer_bytes // 1024
     128

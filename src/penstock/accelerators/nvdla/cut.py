@@ -1,8 +1,8 @@
 """cut: splits a convolution into hardware layers that fit the convolution buffer.
 
-The hardware applies all kernels to the contents of the buffer, so a convolution whose input does
-not fit is split between rows.  Rows that two pieces read stay in the buffer; so do the weights if
-all of them fit.
+The hardware applies all kernels to the contents of the buffer.  A convolution whose input does not
+fit is therefore split into parts of consecutive output rows, one hardware layer each.  Input rows
+that two consecutive parts read stay in the buffer; so do the weights if all of them fit.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ from penstock.accelerators.nvdla.layer import (
 
 @dataclass(frozen=True, slots=True)
 class Convolution(Reach):
-    """A convolution of int8 features as the network defines it, before it is split into hardware
-    layers.  `source` and `output` are the memory layouts of its input and output.  The last input
-    rows or columns may be outside every window; the hardware does not support such rows and
-    columns, so a `ConvolutionLayer` omits them."""
+    """A convolution of int8 features before it is split into hardware layers.
+
+    source, output: the memory layouts of the input and the output.
+    pad_value: the value of padding.
+    conversion: NVDLA's conversion of sums to output elements.
+
+    The last input rows or columns may lie outside every window.  The hardware does not accept such
+    rows and columns, so the hardware layers omit them."""
 
     hardware: NvdlaConfiguration
     width: int
@@ -56,13 +60,13 @@ class Convolution(Reach):
 
     @property
     def used_columns(self) -> tuple[int, int]:
-        """The numbers of input columns and of columns of right padding that windows cover."""
+        """The columns up to the end of the last window: (input columns, right padding columns)."""
         pad = self.padding
         return trimmed(self.width, self.reach_x, self.stride_x, pad.left, pad.right)
 
     @property
     def used_rows(self) -> tuple[int, int]:
-        """The numbers of input rows and of rows of bottom padding that windows cover."""
+        """The rows up to the end of the last window: (input rows, bottom padding rows)."""
         pad = self.padding
         return trimmed(self.height, self.reach_y, self.stride_y, pad.top, pad.bottom)
 
@@ -89,8 +93,8 @@ class Convolution(Reach):
 
 @dataclass(frozen=True, slots=True)
 class RowPiece:
-    """A part of a convolution between rows: the output rows [first, end) that it computes, and the
-    input rows [lower, upper) that it reads."""
+    """The part of a convolution that one hardware layer computes: output rows [first, end), which
+    read input rows [lower, upper)."""
 
     first: int
     end: int
@@ -102,8 +106,9 @@ class RowPiece:
 def hardware_layers(
     convolution: Convolution, split: BankSplit | None = None
 ) -> tuple[ConvolutionLayer, ...]:
-    """Return the hardware layers that compute a convolution, in order.  `split` allocates the banks
-    of the convolution buffer; by default, `allocate` does.
+    """Return the hardware layers that compute a convolution, in order.
+
+    split: the allocation of the convolution buffer; None for the one that `allocate` chooses.
 
     Raises CapacityError if not even one output row fits, and UnsupportedError if the hardware
     cannot execute a layer."""
@@ -124,8 +129,10 @@ def hardware_layers(
 
 
 def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
-    """Yield consecutive pieces (ranges of rows) that together compute the output, each the longest
-    that reads at most `rows` input rows, but of at least one output row."""
+    """Split a convolution into parts of consecutive output rows and yield them in order.
+
+    Each part has as many output rows as possible without reading more than `rows` input rows, but
+    at least one output row."""
     first = 0
     while first < convolution.out_height:
         end = first + 1
@@ -136,7 +143,7 @@ def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
 
 
 def _piece(convolution: Convolution, first: int, end: int) -> RowPiece:
-    """Return the piece that computes output rows [first, end)."""
+    """Return the part of a convolution that computes output rows [first, end)."""
     stride, top = convolution.stride_y, convolution.padding.top
     lower = first * stride - top
     upper = (end - 1) * stride + convolution.reach_y - top
@@ -144,21 +151,27 @@ def _piece(convolution: Convolution, first: int, end: int) -> RowPiece:
 
 
 def _size(piece: RowPiece) -> int:
-    """Return the number of input rows that a piece reads."""
+    """Return the number of input rows that a part of a convolution reads."""
     return piece.upper - piece.lower
 
 
 def _kept(before: RowPiece, piece: RowPiece) -> int:
-    """Return the number of input rows of a piece that remain in the buffer from the previous piece,
-    `before`; 0 if both begin at the same input row, since a layer must discard at least one row."""
+    """Return how many input rows of the part `piece` of a convolution remain in the convolution
+    buffer from `before`, the part computed just before it.
+
+    If both begin at the same input row, the result is 0, since a layer must discard at least one
+    row."""
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 
 def _layer(
     convolution: Convolution, split: BankSplit, piece: RowPiece, kept: int
 ) -> ConvolutionLayer:
-    """Return the hardware layer of a piece, for which `kept` input rows are already in the buffer.
-    The layer discards all of its input rows afterwards."""
+    """Return the hardware layer that computes a part of a convolution.  The layer discards all of
+    its input rows afterwards.
+
+    split: the allocation of the convolution buffer.
+    kept: how many of the part's input rows, from the top, are already in the convolution buffer."""
     source, output = convolution.source, convolution.output
     width, right = convolution.used_columns
     top = convolution.padding.top - piece.first * convolution.stride_y

@@ -31,8 +31,10 @@ LEAST_STRIPE, MOST_STRIPE = 16, 32
 
 
 def stripe_cycles(points: int) -> int:
-    """Return the cycles of `points` output points with the weights of one atomic operation.  The
-    points are split into stripes of up to 32; a stripe takes one cycle per point, but at least 16.
+    """Return the cycles in which the multipliers apply one set of weights to `points` points.
+
+    The points are split into stripes of up to 32; a stripe takes one cycle per point, but at least
+    16 cycles.
 
     >>> stripe_cycles(1), stripe_cycles(33), stripe_cycles(60)
     (16, 48, 60)
@@ -44,8 +46,12 @@ def stripe_cycles(points: int) -> int:
 def mac_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> int:
-    """Return the cycles in which the multipliers compute `points` output points of `kernels`
-    kernels with `taps` taps and `channels` channels each."""
+    """Return the cycles that the multipliers take for a convolution.
+
+    points: the number of output points.
+    taps: the number of elements of a kernel in each channel, rows times columns.
+    channels: the number of input channels.
+    kernels: the number of output channels."""
     blocks = -(-channels // chip.atomic_c) * -(-kernels // chip.atomic_k)
     return blocks * taps * stripe_cycles(points)
 
@@ -53,9 +59,13 @@ def mac_cycles(
 def convolution_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> dict[str, float]:
-    """Return the busy cycles of the "multipliers" and of "post-processing", by these names, in a
-    convolution that computes `points` output points of `kernels` kernels with `taps` taps and
-    `channels` channels each."""
+    """Return the busy cycles of two resources in a convolution: "multipliers" and
+    "post-processing".
+
+    points: the number of output points.
+    taps: the number of elements of a kernel in each channel, rows times columns.
+    channels: the number of input channels.
+    kernels: the number of output channels."""
     return {
         "multipliers": mac_cycles(chip, points, taps, channels, kernels),
         "post-processing": points * kernels / chip.rates.single_point,
@@ -69,9 +79,11 @@ def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
 
 
 def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
-    """Return the cycles of a whole operator, without memory traffic.  Operators other than
-    convolutions and fully connected layers with constant weights count as window operations, with
-    as many window elements as they have MACs or element-wise operations, whichever are more."""
+    """Return the cycles of a whole operator, without memory traffic.
+
+    Convolutions and fully connected layers with constant weights run on the multipliers.  Any other
+    operator counts as a window operation.  Its number of window elements is that of its MACs or of
+    its element-wise operations, whichever is larger."""
     work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
     if node.kind not in CONVOLUTIONS or not weights:
         busy = window_cycles(chip, max(work.macs, work.elements))
@@ -85,11 +97,15 @@ def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
 def layer_cycles(
     chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic, inside: frozenset[str]
 ) -> Breakdown:
-    """Return the cycles of a hardware layer: the latency of the first byte, plus the maximum of the
-    busy cycles of multipliers, post-processing, windows and both memories.
+    """Return the cycles of a hardware layer: the latency of the first byte, plus the busy cycles of
+    the slowest resource.
 
-    `moved` is the traffic of the layer, and `inside` names the fields of `LayerTraffic` whose bytes
-    pass through the port of the feature buffer."""
+    The resources are the multipliers, post-processing, the unit for pooling and depthwise
+    convolutions (WINDOW), main memory, and the feature buffer, which is a second memory.
+
+    moved: the traffic of the layer.
+    inside: names of the tensors that are in the feature buffer, as fields of `LayerTraffic`, such
+        as "output".  All other bytes are in main memory."""
     points = layer.out_height * layer.out_width
     if isinstance(layer, WindowLayer):
         taps = layer.window_height * layer.window_width
@@ -121,19 +137,21 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
 @lru_cache(maxsize=4096)
 def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Breakdown:
     """Return the cycles of `rows` consecutive output rows of a task: the sum over its hardware
-    layers.  The rows are the first that read no padding above the input, or the last `rows` rows of
-    the output if fewer remain.
+    layers.
 
-    `inside` names the fields of `LayerTraffic` whose bytes pass through the port of the feature
-    buffer."""
+    The rows are the first that read no padding above the input.  If fewer than `rows` rows remain
+    from there, they are the last rows of the output.
+
+    inside: names of the tensors that are in the feature buffer, as fields of `LayerTraffic`, such
+        as "output".  All other bytes are in main memory."""
     first = min(-(-t.pad_top // t.stride_h), t.out_h - rows)
     layers = t.layers_with_traffic(first, first + rows)
     return reduce(add, (layer_cycles(t.hardware, *one, inside) for one in layers))
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
-    """Return the bytes that computing output rows [first, end) transfers, by field of
-    `LayerTraffic`, if the rows of every tensor have a constant pitch."""
+    """Return the bytes transferred to compute output rows [first, end), by field of `LayerTraffic`.
+    All tensors are assumed to be contiguous."""
     layers = (
         layer for one in tasks(offloaded) for layer in one.task.layers_with_traffic(first, end)
     )

@@ -66,16 +66,19 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Post-processing of the results of a computing unit before they are written.
+    """Post-processing of a layer's results by the extension's unit POST, before they are written.
 
-    If `requantise`, the results are sums: post-processing adds the bias of the channel, scales by
-    the channel's multiplier and shift, and adds `zero`.  The table at `table_address` in the main
-    memory holds bias, multiplier and shift of each channel.  The value is then clamped to `limits`.
-
-    `elementwise` is the operation that combines the clamped value, as the first operand, with the
-    tensor at `second`, which has the shape of the output.  For a sum or difference, both operands
-    are shifted left by 20 bits and scaled, the first by `first`, the second by `other`.  The
-    combination is scaled by `result` and clamped to `result_limits`."""
+    requantise: True if the results are sums.  Post-processing then adds the bias of the channel,
+        scales by the channel's multiplier and shift, and adds `zero`.
+    table_address: the address in main memory of the bias, multiplier and shift of each channel.
+    zero: the zero point that requantisation adds.
+    limits: the range to which the results are then clamped, whether requantised or not.
+    elementwise: the operation that combines the clamped results with a second tensor.
+    second: the memory layout of the second tensor, which has the shape of the output.
+    first, other: the zero points and scales of the results and of the second tensor.  A sum or
+        difference shifts both operands left by 20 bits and scales them; a product applies only the
+        zero points.
+    result, result_limits: the zero point, scale and range of the combination."""
 
     requantise: bool = False
     table_address: int = 0
@@ -98,9 +101,12 @@ class WindowLayer:
     """A hardware layer of pooling or depthwise convolution, computed by the extension's unit
     WINDOW.
 
-    `pad_value` is the padding of depthwise convolutions; pooling ignores padding.  The weights of a
-    depthwise convolution are at `weight_address` in the main memory, a contiguous array of shape
-    (rows, columns, output channels); each input channel has `channel_multiplier` output channels.
+    width, height, channels: the size of the input.
+    source, output: the memory layouts of the input and the output.
+    pad_value: the value of padding in depthwise convolutions; pooling ignores padding.
+    channel_multiplier: the number of output channels per input channel.
+    weight_address: the address in main memory of a depthwise convolution's weights, a contiguous
+        array of shape (rows, columns, output channels).
 
     Raises UnsupportedError if the window does not fit, if some window covers only padding, or if
     pooling has a dilation."""
@@ -259,19 +265,21 @@ def encode_post(post: Post) -> dict[str, int]:
 
 
 def decode_post(words: Words) -> Post:
-    """Return the post-processing that register words encode.  Raises UnsupportedError if they
+    """Return the post-processing that register words encode.  Raises UnsupportedError if the words
     contradict each other."""
     return POST.decode(words)
 
 
 def encode_window(layer: WindowLayer) -> dict[str, int]:
-    """Return the register words of a layer of pooling or depthwise convolution, by register name:
-    those of unit WINDOW, which computes it, and of NVDLA's SDP, which writes the output.  Raises
-    UnsupportedError if a value does not fit its field."""
+    """Return the register words of a layer of pooling or depthwise convolution, by register name.
+    The registers are those of two units: WINDOW, which computes the layer, and NVDLA's SDP, which
+    writes the output.
+
+    Raises UnsupportedError if a value does not fit its field."""
     return WINDOW.encode(layer)
 
 
 def decode_window(words: Words) -> WindowLayer:
-    """Return the layer that register words encode.  Raises UnsupportedError if they contradict each
-    other."""
+    """Return the layer of pooling or depthwise convolution that register words encode.  Raises
+    UnsupportedError if the words contradict each other."""
     return WINDOW.decode(words)

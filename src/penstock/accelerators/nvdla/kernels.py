@@ -57,16 +57,18 @@ def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class TaskInputs:
-    """A task, and the tensors that it reads: the indices, among the main node's inputs, of its
-    first tensor and, if it has one, its second tensor."""
+    """A task, and the input tensors that it reads.
+
+    inputs: the indices of these tensors among the operator's inputs.  There is one, or two for an
+        element-wise operation on two tensors."""
 
     task: Task
     inputs: tuple[int, ...]
 
 
 def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
-    """Return the tasks that compute the main node, in order of execution: one per input of a
-    concatenation, otherwise one."""
+    """Return the tasks that compute an offloaded operator, in order of execution.  A concatenation
+    has one task per input, every other operator has one task."""
     if offloaded.main.kind == "Concatenation":
         chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)
@@ -124,8 +126,8 @@ def _copy_task(chip: NvdlaConfiguration, shape: tuple[int, ...]) -> Task:
 
 
 def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
-    """Return the task of a clamp: windows of one element, which post-processing requantises and
-    clamps."""
+    """Return the task of a clamp.  Unit WINDOW copies each element (windows of one element), and
+    post-processing requantises and clamps it."""
     y = offloaded.main.output.type
     _, h, w, c = y.shape
     outputs = offloaded.tables["table"]
@@ -135,8 +137,10 @@ def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
 
 
 def constant_factor(offloaded: Offloaded) -> int | None:
-    """Return the index of the constant input of a product if this input is a scalar or has one
-    value per channel; None if there is no such input or the operator is not a product."""
+    """Return the index of the constant input of a product.
+
+    The result is None if the operator is not a product, or if it has no constant input that is a
+    scalar or has one value per channel."""
     if offloaded.main.kind != "Mul":
         return None
     channels = offloaded.main.output.type.shape[-1]
@@ -148,16 +152,21 @@ def constant_factor(offloaded: Offloaded) -> int | None:
 
 
 def factors(offloaded: Offloaded, constant: int) -> Array:
-    """Return the constant factor of each channel minus its zero point, as an array of shape
-    (channels,).  `constant` is the index of the constant input."""
+    """Return the constant operand of a product, minus its zero point, as an array of shape
+    (channels,).
+
+    constant: the index of the constant operand among the operator's inputs."""
     value = offloaded.main.inputs[constant]
     found = offloaded.constant(constant).astype(np.int64).ravel() - value.type.zero_point
     return np.broadcast_to(found, offloaded.main.output.type.shape[-1:])
 
 
 def _scaling_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """Return the task of a product with a constant: a depthwise convolution of one tap.  `p` are
-    the operator's parameters, `shape` is the shape of its output."""
+    """Return the task of a product with a constant: a depthwise convolution with windows of one
+    element and the constant as weights.
+
+    p: the operator's parameters by name, such as "out_zero".
+    shape: the shape of the output, (1, height, width, channels)."""
     size = (shape[2], shape[1], shape[3])
     post = Post(requantise=True, zero=p["out_zero"], limits=Range(p["least"], p["most"]))
     return Task(chip, WindowKind.DEPTHWISE, *size, *size, post=post)
@@ -165,7 +174,10 @@ def _scaling_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[i
 
 def _mean_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
     """Return the task of a mean over an image: a depthwise convolution whose window is the whole
-    image.  `p` are the operator's parameters, `shape` is the shape of its input."""
+    image.
+
+    p: the operator's parameters by name, such as "out_zero".
+    shape: the shape of the input, (1, height, width, channels)."""
     _, h, w, c = shape
     post = Post(requantise=True, zero=p["out_zero"])
     return Task(chip, WindowKind.DEPTHWISE, w, h, c, 1, 1, c, w, h, post=post)
@@ -174,9 +186,12 @@ def _mean_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int,
 def _elementwise_task(
     chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]
 ) -> Task:
-    """Return the task of a sum, difference or product of two tensors: windows of one element of the
-    first tensor, which post-processing combines with the second tensor.  `p` are the operator's
-    parameters, `shape` is the shape of its output."""
+    """Return the task of a sum, difference or product of two tensors.  Unit WINDOW copies each
+    element of the first tensor (windows of one element), and post-processing combines it with the
+    second tensor.
+
+    p: the operator's parameters by name, such as "out_zero".
+    shape: the shape of the output, (1, height, width, channels)."""
     size = (shape[2], shape[1], shape[3])
     modes = {1: ElementwiseMode.ADD, -1: ElementwiseMode.SUBTRACT, 0: ElementwiseMode.MULTIPLY}
     first, other = (
@@ -193,8 +208,8 @@ def _elementwise_task(
 
 
 def compute(call: KernelCall) -> Sequence[Command]:
-    """Return the commands of a call, one per task.  The tasks of a concatenation each copy one
-    input to its channels of the output rows."""
+    """Return the commands of a kernel call, one per task.  A concatenation has one task per input,
+    which copies that input to its channels of the output."""
     commands: list[Command] = []
     offset_bytes = 0
     for one in tasks(call):
@@ -220,17 +235,25 @@ def compute(call: KernelCall) -> Sequence[Command]:
 
 
 def gathered_bytes(reach: int, packs: TensorType) -> int:
-    """Return the bytes of scratch into which the rows of one window are copied (gathered) if they
-    have no constant pitch; 0 if a window has one row.  A window has `reach` rows, dilation
-    included; `packs` is the type of the packed input."""
+    """Return the size in bytes of the scratch memory that an operator needs; 0 if its windows have
+    one row.
+
+    If the rows of a window have no constant pitch in memory, they are first copied (gathered) to
+    scratch.
+
+    reach: the number of rows that a window spans, dilation included.
+    packs: the type of the input, stored in packs of channels."""
     return reach * math.prod(packs.shape[2:]) if reach > 1 else 0
 
 
 def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) -> frozenset[str]:
-    """Return the fields of `LayerTraffic` that count accesses to tensors in the feature buffer: of
-    "features", "second" and "output", those whose tensor is assigned to that buffer.  Without a
-    memory assignment, there are none.  `input_indices` are the indices of the main node's inputs
-    that the task reads as its first and second tensor."""
+    """Return which tensors of a task are assigned to the feature buffer, as names of fields of
+    `LayerTraffic`.
+
+    "features" stands for the first input, "second" for the second input, and "output" for the
+    output.  The result is empty if the operator has no memory assignment.
+
+    input_indices: the indices, among the operator's inputs, of the tensors that the task reads."""
     if not offloaded.memory_assignment:
         return frozenset()
     *inputs, output = offloaded.memory_assignment
@@ -241,9 +264,12 @@ def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) 
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the tables of an operator: "weights" in NVDLA's memory order, and "post", the int32
-    bias, multiplier and shift of each channel, of shape (channels, 3).  A product of two tensors
-    has none."""
+    """Return the constant arrays (tables) that the hardware reads for an operator, by name.
+
+    "weights": the int8 weights, in the order in which the hardware reads them.
+    "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).
+
+    A product of two tensors has no tables: the result is empty."""
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
         scale = quantise_multiplier(x.scale / y.scale)
@@ -270,9 +296,12 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the tables of a mean, which is computed as a depthwise convolution: "weights", all 1,
-    and "post", the bias, multiplier and shift of each channel.  The biases subtract the input's
-    zero point from each element."""
+    """Return the constant arrays (tables) of a mean, by name.  The mean runs as a depthwise
+    convolution.
+
+    "weights": int8, all 1.
+    "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).  The bias
+        subtracts the input's zero point once for each element of the image."""
     p, (_, h, w, c) = offloaded.parameters, offloaded.main.inputs[0].type.shape
     post = (-p["in_zero"] * h * w, p["multiplier"], p["shift"])
     return {
@@ -282,9 +311,13 @@ def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:
-    """Return the tables of a product with a constant, computed as a depthwise convolution:
-    "weights", the constant's value in each channel minus its zero point, and "post", the bias,
-    multiplier and shift of each channel.  `constant` is the index of the constant input."""
+    """Return the constant arrays (tables) of a product with a constant, by name.  The product runs
+    as a depthwise convolution.
+
+    "weights": for each channel, the constant minus its zero point, as int8.
+    "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).
+
+    constant: the index of the constant operand among the operator's inputs."""
     p, weights = offloaded.parameters, factors(offloaded, constant)
     bias = -p[f"zero{1 - constant}"] * weights
     scale = np.broadcast_to([p["out_multiplier"], p["out_shift"]], (len(weights), 2))

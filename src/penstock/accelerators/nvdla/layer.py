@@ -40,9 +40,12 @@ class NvdlaMemory(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """The memory layout of features: packs of channels, in each of which a point takes one memory
-    atom.  `line_stride` and `surface_stride` are the distances in bytes between consecutive rows
-    (lines) and between consecutive packs (surfaces)."""
+    """The memory layout of features in packs of channels; in a pack, each point takes one memory
+    atom.
+
+    line_stride: the distance in bytes between consecutive rows (lines).
+    surface_stride: the distance in bytes between consecutive packs (surfaces).
+    address: the address of the first byte in `memory`."""
 
     line_stride: int
     surface_stride: int
@@ -91,10 +94,12 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """The format in which the core delivers sums: shifted right by `truncate` bits, with rounding.
-    `line_stride` is the distance in bytes between output rows (lines), `surface_stride` that
-    between packs of channels (surfaces); `line_packed` and `surface_packed` state that there are no
-    gaps between lines or between surfaces."""
+    """The format in which the core delivers sums.
+
+    line_stride: the distance in bytes between output rows (lines).
+    surface_stride: the distance in bytes between packs of channels (surfaces).
+    line_packed, surface_packed: whether there are no gaps between lines, or between surfaces.
+    truncate: the number of bits by which sums are shifted right, with rounding."""
 
     line_stride: int
     surface_stride: int
@@ -151,15 +156,20 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionLayer(Reach):
-    """A direct convolution of int8 features.
+    """A direct convolution of int8 features as one hardware layer.
 
-    `source` and `output` are the memory layouts of the input and the output; `source_line_packed`
-    and `source_surface_packed` state that the input has no gaps between rows or between packs of
-    channels.  `data_banks` and `weight_banks` are numbers of banks of the convolution buffer.
-    `kept_rows` is the number of input rows, from the top, that are in the buffer since the previous
-    layer.  `release` is the number of input rows, from the top, that the layer discards afterwards.
-    `fetch_grain` is the number of rows that are loaded before the core starts.  `pad_value` is the
-    value of padding; its register field has 16 bits, of which int8 uses the low 8.
+    width, height, channels: the size of the input.
+    source, output: the memory layouts of the input and the output.
+    accumulators: the format in which the core delivers sums.
+    data_banks, weight_banks: the numbers of banks of the convolution buffer for data and weights.
+    release: the number of input rows, from the top, that the layer discards afterwards.
+    pad_value: the value of padding; its register field has 16 bits, of which int8 uses the low 8.
+    source_line_packed: whether the input has no gaps between rows.
+    source_surface_packed: whether the input has no gaps between packs of channels.
+    kept_rows: the number of input rows, from the top, that are in the buffer since the previous
+        layer.
+    fetch_grain: the number of rows that are loaded before the core starts.
+    conversion: NVDLA's conversion of sums to output elements.
 
     Raises UnsupportedError if the hardware cannot execute the layer, and CapacityError if it has
     too few banks."""
@@ -244,8 +254,8 @@ class ConvolutionLayer(Reach):
 
     @property
     def weight_bytes(self) -> int:
-        """The size of all weights in memory in bytes, rounded up to a multiple of
-        `WEIGHT_BYTES_STEP`."""
+        """The size in bytes of all weights in memory, rounded up to a multiple of 128
+        (`WEIGHT_BYTES_STEP`)."""
         return -(-self.bytes_per_kernel * self.kernels // WEIGHT_BYTES_STEP) * WEIGHT_BYTES_STEP
 
     @property
@@ -269,9 +279,12 @@ class ConvolutionLayer(Reach):
 
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
-    """Return the numbers of columns (or rows) of an input, and of the padding after it, that
-    windows use; the hardware accepts no others.  A window spans `reach` columns, dilation included;
-    `before` and `behind` are the padding before and after the input.
+    """Return the columns up to the end of the last window, as (columns of the input, columns of
+    padding after the input).  The hardware accepts no columns beyond.  The same applies to rows.
+
+    width: the number of columns of the input.
+    reach: the number of columns that a window spans, dilation included.
+    before, behind: the columns of padding before and after the input.
 
     >>> trimmed(width=56, reach=1, stride=2, before=0, behind=0)
     (55, 0)
@@ -281,7 +294,8 @@ def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tu
 
 
 def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield each limit that a layer violates, as (what, why) of an error message."""
+    """Yield each limit of the hardware that a layer violates, as (fault, reason), two texts for an
+    error message."""
     for name in COUNTS:
         if getattr(layer, name) < 1:
             yield f"{name} is {getattr(layer, name)}", "it must be at least 1"
@@ -297,8 +311,8 @@ def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield the limits that a layer's window and padding violate, each as (what, why) of an error
-    message."""
+    """Yield each limit that a layer's window and padding violate, as (fault, reason), two texts for
+    an error message."""
     pad, sides = layer.padding, ("left", "right", "top", "bottom")
     reaches = (layer.reach_x, layer.reach_x, layer.reach_y, layer.reach_y)
     for side, reach in zip(sides, reaches, strict=True):
@@ -322,8 +336,8 @@ def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _address_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield the limits that a layer's addresses and strides violate, each as (what, why) of an
-    error message."""
+    """Yield each limit that a layer's addresses and strides violate, as (fault, reason), two texts
+    for an error message."""
     atom = layer.hardware.memory_atom_bytes
     for name, surface, width in (
         ("input", layer.source, layer.width),

@@ -52,12 +52,15 @@ EXTENSION = frozenset({"POST", "WINDOW"})
 
 @dataclass
 class Device:
-    """The state of the hardware between two register writes.
+    """The state of the modelled hardware between two register writes.
 
-    `words` are the register words by name, and `started` the units that have been started for the
-    next layer.  `rows` and `weights` are the contents of the convolution buffer; None if there are
-    none.  `rows` occupy `data_banks` banks.  `moved` counts, for each layer so far, the bytes
-    transferred, by field of `LayerTraffic`."""
+    memories: the contents of each memory, from address 0 on.
+    words: the word last written to each register, by register name.
+    started: the units that have been started for the next layer.
+    rows, weights: the input rows and weights in the convolution buffer, which the previous layer
+        kept; None if there are none.
+    data_banks: the number of banks that the previous layer used for data.
+    moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`."""
 
     hardware: NvdlaConfiguration
     memories: Memories
@@ -75,8 +78,11 @@ class Device:
         return self.memories[which]
 
     def run(self, source: str) -> None:
-        """Execute the layer whose last unit, `source`, has just been started.  Raises BackendError
-        if the units started do not form a layer."""
+        """Execute the layer whose units have been started.
+
+        source: the unit that was started last, "CDMA" or "WINDOW"; it reads the input.
+
+        Raises BackendError if the units started do not form a layer."""
         missing = PIPELINES[source] - self.started
         stray = self.started - PIPELINES[source] - {"POST"}
         if missing or stray:
@@ -106,15 +112,19 @@ class Device:
         self.started.clear()
 
     def _read_features(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
-        """Return features from memory, of shape (rows, columns, channels), and count them as
-        traffic `what`, a field of `LayerTraffic`."""
+        """Return features from memory, of shape (rows, columns, channels), and count their bytes.
+
+        what: the field of `LayerTraffic` that counts them."""
         atom = self.hardware.memory_atom_bytes
         found = unpack_features(self.memory(surface.memory), surface, shape, atom)
         self._count_features(what, found)
         return found
 
     def _read_bytes(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
-        """Return bytes from a memory, and count them as traffic `what`, a field of `LayerTraffic`.
+        """Return bytes from a memory and count them.
+
+        what: the field of `LayerTraffic` that counts them.
+
         Raises BackendError if they exceed the memory."""
         content = self.memory(memory)
         unpack_features(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
@@ -122,8 +132,11 @@ class Device:
         return content[address : address + size_bytes]
 
     def _count_features(self, what: str, elements: Array) -> None:
-        """Count features, which are transferred in whole memory atoms, as traffic `what`, a field
-        of `LayerTraffic`."""
+        """Count the bytes of features as traffic of the layer; features are transferred in whole
+        memory atoms.
+
+        what: the field of `LayerTraffic` that counts them.
+        elements: the features, of shape (rows, columns, channels)."""
         rows, columns, channels = elements.shape
         atom = self.hardware.memory_atom_bytes
         self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
@@ -135,8 +148,10 @@ class Device:
         return converted(np.pad(sums, ((0, 0), (0, 0), (0, beyond))), layer.conversion)
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
-        """Return the sums of a layer as the core delivers them: rounded and saturated.  Update the
-        contents of the convolution buffer to the data and weights that the layer keeps there."""
+        """Return the sums of a layer as the core delivers them: rounded and saturated.
+
+        Also update the modelled convolution buffer (`rows`, `data_banks`, `weights`) to what the
+        layer keeps for the next layer."""
         rows, weights = self._input_rows(layer), self._weights(layer)
         self.rows = rows if layer.reuse.keep_data else rows[layer.release :]
         self.data_banks = layer.data_banks
@@ -194,9 +209,12 @@ class Device:
         return unpack_weights(content, shape, self.hardware)
 
     def _window_results(self, layer: WindowLayer, post: Post | None) -> Array:
-        """Return the results of a layer of pooling or depthwise convolution, post-processed as
-        `post` describes; None leaves the results of pooling unchanged.  Raises BackendError if
-        `post` does not requantise the sums of a depthwise convolution."""
+        """Return the int8 results of a layer of pooling or depthwise convolution.
+
+        post: the post-processing of the results; None leaves the results of pooling unchanged.
+
+        Raises BackendError if a depthwise convolution has no post-processing that requantises its
+        sums."""
         shape = (layer.height, layer.width, layer.channels)
         image = self._read_features("features", layer.source, shape)
         if layer.kind is not WindowKind.DEPTHWISE:
@@ -214,7 +232,14 @@ class Device:
         return self._post_processed(post, depthwise(image, weights, layer))
 
     def _post_processed(self, post: Post, values: Sums) -> Array:
-        """Return `values`, sums or elements, after the post-processing that `post` describes."""
+        """Return the int8 elements that post-processing makes of the results of a layer.
+
+        values: the results, of shape (rows, columns, channels).  If `post.requantise` is set, they
+            are accumulator sums: those of a convolution or depthwise convolution.  They are
+            requantised to elements.  Otherwise they are elements: those of pooling.
+
+        Elements are clamped to `post.limits`, and then combined with a second tensor if
+        `post.elementwise` demands it."""
         if post.requantise:
             channels = values.shape[2]
             size = channels * TABLE_ROW_BYTES
@@ -235,7 +260,9 @@ class Device:
 def execute(
     stream: bytes, memories: Memories, hardware: NvdlaConfiguration
 ) -> tuple[LayerTraffic, ...]:
-    """Execute a stream on memories, in place, and return the traffic of each hardware layer.
+    """Execute a stream of register writes and return the traffic of each hardware layer.
+
+    memories: the contents of each memory, from address 0 on; modified in place.
 
     Raises BackendError if the stream is malformed or accesses a missing memory, and
     UnsupportedError or CapacityError if the hardware cannot execute a layer."""
@@ -251,8 +278,8 @@ def execute(
 
 
 def converted(sums: Sums, conversion: Conversion) -> Array:
-    """Return sums as int8 elements: apply `conversion`, NVDLA's own scaling of sums.  Layers with
-    the extension's post-processing (`Post`) skip this conversion."""
+    """Return sums as int8 elements, by NVDLA's own conversion.  Layers with the extension's
+    post-processing (`Post`) do not use this conversion."""
     scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
     return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
 
@@ -273,8 +300,8 @@ def combined(first: Array, second: Array, post: Post) -> Array:
 
 
 def pooled(image: Array, layer: WindowLayer) -> Sums:
-    """Return, as `layer.kind` selects, the maximum of each window, or the mean of its elements that
-    are not padding, with ties rounded away from zero."""
+    """Return the maximum or the mean of each window, as `layer.kind` selects.  Padding does not
+    count; a mean is rounded to the nearest integer, with ties away from zero."""
     values = _padded(image, layer, 0)
     there = _padded(np.ones_like(image), layer, 0)
     out = (layer.out_height, layer.out_width, layer.channels)
@@ -304,8 +331,12 @@ def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
 def _taps(
     padded: Array, layer: ConvolutionLayer | WindowLayer
 ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-    """Yield, for each tap, its row and column in the window, and the elements of the padded input
-    that it reads, of shape (output rows, output columns, channels)."""
+    """Yield (row, column, elements) for each tap, a position within the window.
+
+    The elements are those at this position in each window, of shape (output rows, output columns,
+    channels).
+
+    padded: the input with its padding, of shape (rows, columns, channels)."""
     window = (
         (layer.kernel_height, layer.kernel_width)
         if isinstance(layer, ConvolutionLayer)
@@ -325,7 +356,7 @@ def _taps(
 
 
 def _padded(image: Array, layer: WindowLayer, value: int) -> Array:
-    """Return an image with its padding, whose elements are `value`."""
+    """Return an image surrounded by the padding of `layer`, which is filled with `value`."""
     pad = layer.padding
     border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
     return np.pad(image, border, constant_values=value)

@@ -76,8 +76,10 @@ def unpack_weights(
 
 
 def _blocks(shape: tuple[int, ...], hardware: NvdlaConfiguration) -> Iterator[tuple[slice, slice]]:
-    """Yield, as slices, the kernels and the channels of each contiguous block of weights, in memory
-    order: up to `atomic_k` kernels and `atomic_c` channels."""
+    """Yield the contiguous blocks of weights in memory order, each as (slice of kernels, slice of
+    channels).  A block has up to `atomic_k` kernels and `atomic_c` channels.
+
+    shape: the shape of the weights, (kernels, rows, columns, channels)."""
     for kernel in range(0, shape[0], hardware.atomic_k):
         for channel in range(0, shape[3], hardware.atomic_c):
             yield (

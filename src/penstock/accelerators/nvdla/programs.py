@@ -1,8 +1,8 @@
-"""programs: the command stream of a call, its encoder and its loader.
+"""programs: the command stream of a kernel call, its encoder and its loader.
 
-A call issues one or more instances of `Task`, which the encoder converts to hardware layers.  A
-hardware layer computes consecutive output rows; the rows that it accesses have a constant pitch in
-every tensor.  If even the input rows of a single window have no constant pitch, they are first
+A kernel call issues one or more instances of `Task`, which the encoder converts to hardware layers.
+A hardware layer computes consecutive output rows; the rows that it accesses have a constant pitch
+in every tensor.  If even the input rows of a single window have no constant pitch, they are first
 copied to scratch.
 
 Streams are relocatable.  A register write that holds an address is relative to one of the base
@@ -10,9 +10,9 @@ addresses (bases) of the submission.  A stream begins with a header for its load
 
     words  configuration | number of relocations | for each: index of its write, base | writes
 
-The loader adds the address of the base to the word of each relocated write and then executes the
-writes in order (`stream.py`).  The highest bit of a base is set if the base is in the feature
-buffer.
+In a relocation, the base is given by its index, with the highest bit set if the base is in the
+feature buffer.  The loader adds the address of the base to the word of each relocated write and
+then executes the writes in order (`stream.py`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ Issued = StreamOperation[Task]
 
 @dataclass(frozen=True, slots=True)
 class _Encoder:
-    """Encodes the hardware layers of one issued task."""
+    """Encodes one task of a kernel call as register writes.
+
+    call: the task, with the addresses of the rows that it reads and writes."""
 
     call: Issued
 
@@ -91,9 +93,11 @@ class _Encoder:
             first = until
 
     def _pitches(self, first: int, end: int) -> tuple[int, int, int] | None:
-        """Return the row pitches in bytes of the input, the output and the second input (0 if there
-        is none) over the rows that computing output rows [first, end) accesses; None if one of them
-        is not constant."""
+        """Return the distances in bytes between consecutive rows: (input, output, second input).
+        They apply to the rows that are accessed to compute output rows [first, end).
+
+        The last distance is 0 if there is no second input.  The result is None if the distance in
+        one of the tensors varies or is less than the size of a row."""
         source, *others = self.call.inputs
         found = [
             _pitch(source, *self.task.reads(first, end), self.task.in_row_bytes),
@@ -117,8 +121,10 @@ class _Encoder:
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
         """Yield the register writes of the hardware layers that compute output row `first` if its
-        input rows have no constant pitch: layers that copy (gather) these rows to scratch, followed
-        by those that compute the row."""
+        input rows have no constant pitch.
+
+        The first layers copy (gather) the input rows to scratch; the others compute the output row
+        from the copies."""
         lower, upper = self.task.reads(first, first + 1)
         size, scratch = self.task.in_row_bytes, self.call.scratch
         assert scratch is not None
@@ -133,9 +139,11 @@ class _Encoder:
             yield self._placed(layer, scratch, first)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """Return the writes of a layer, each with the relocatable address (`Place`) that is added
-        to its word; None for a write without an address.  The first input row of the layer is at
-        `source`, and its first output row is row `first` of the output."""
+        """Return the writes of a layer, each with the address (`Place`) to which its word is
+        relative; None if its word is not an address.
+
+        source: the address of the first input row that the layer reads.
+        first: the number of the first output row that the layer computes."""
         known = {register: source for register in SOURCES}
         known[OUTPUT] = self.call.result.place(first)
         for other in self.call.inputs[1:]:
@@ -155,10 +163,11 @@ def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | No
 
 
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """Return the writes of a layer, each with the relocatable address (`Place`) that is added to
-    its word; None for a write without an address.  `known` maps each register that holds an address
-    to its place.  If the place is in the feature buffer, the write that selects the memory for this
-    address is changed to select the feature buffer."""
+    """Return the writes of a layer, each with the address (`Place`) to which its word is relative;
+    None if its word is not an address.
+
+    known: the address for each register that holds one, by register name.  For an address in the
+        feature buffer, the write that selects the memory of the tensor is changed accordingly."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()
@@ -178,8 +187,10 @@ def encode(commands: Sequence[Issued]) -> bytes:
 
 
 def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
-    """Return writes, each with the place to which its address is relative or None, as a relocatable
-    stream for a hardware configuration."""
+    """Return a relocatable stream of register writes for the configuration `hardware`.
+
+    writes: each write with the address (`Place`) to which its word is relative; None if its word is
+        not an address."""
     places: list[bytes] = []
     body: list[bytes] = []
     for k, (write, place) in enumerate(writes):
@@ -197,9 +208,10 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
 def decode(
     stream: bytes,
 ) -> tuple[NvdlaConfiguration, tuple[tuple[int, int, NvdlaMemory], ...], bytes]:
-    """Return the contents of a stream: the configuration; for each relocation, the index of the
-    write, the index of the base and the memory of the base; and the bytes of the writes before
-    relocation."""
+    """Return the contents of a stream: (configuration, relocations, writes).
+
+    Each relocation is (index of the write, index of the base address, memory of the base address).
+    The writes are the bytes before relocation."""
     number, count = HEAD.unpack_from(stream)
     end = HEAD.size * (1 + count)
     places = tuple(
@@ -210,16 +222,21 @@ def decode(
 
 
 def _memory(base: int) -> NvdlaMemory:
-    """Return the memory that contains a base, given the base's word in a relocation."""
+    """Return the memory that contains a base address.
+
+    base: the base address as a stream encodes it: its index, with the highest bit set if it is in
+        the feature buffer."""
     return NvdlaMemory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else NvdlaMemory.MAIN
 
 
 def relocated(
     writes: bytes, places: Sequence[tuple[int, int, NvdlaMemory]], bases: Sequence[int]
 ) -> bytes:
-    """Return the writes after relocation, which adds the address of a base to the word of a write.
-    `places` contains, for each relocation, the index of the write, the index of the base and the
-    memory of the base; `bases` contains the address of each base."""
+    """Return register writes after relocation, which adds a base address to the word of each write
+    that holds an address.
+
+    places: the relocations, each (index of the write, index of the base address, memory).
+    bases: the base addresses in bytes."""
     words = np.frombuffer(writes, "<u4").reshape(-1, 2).copy()
     for write, base, _ in places:
         words[write, 1] += bases[base]
@@ -227,11 +244,15 @@ def relocated(
 
 
 def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
-    """Functional model of `nvdla_submit`: execute a stream of `size` bytes.
+    """Execute a stream; the functional model of the C function `nvdla_submit`.
 
-    The arrays `bases` are the contents of memory from each base address on.  The model copies each
-    array to the memory, main memory or feature buffer, in which the stream's relocations place the
-    base.  Afterwards, it copies back only the bytes that changed, because bases may overlap."""
+    device: ignored.
+    stream: an array whose first `size` bytes are the stream.
+    bases: for each base address, the contents of memory from that address on; modified in place.
+
+    The model copies each array to the memory in which the stream's relocations place the base
+    address: main memory or feature buffer.  Afterwards, it copies back only the bytes that changed,
+    because the arrays may overlap."""
     del device
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}

@@ -30,7 +30,7 @@ KIB = 1024
 
 
 class SheetLayerKind(Enum):
-    """The kind of a layer; `value` is its name in the sheet."""
+    """The kind of a layer in NVDLA's performance sheet; each value is the sheet's name for it."""
 
     CONVOLUTION = "conv"
     WITH_ELEMENTWISE = "conv + elwise"
@@ -39,9 +39,14 @@ class SheetLayerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The parameters of the sheet: bytes per feature and per weight, size of the convolution buffer
-    in KiB, number of multipliers, clock in MHz, memory bandwidth in GB/s, and batch size of fully
-    connected layers."""
+    """The hardware parameters of NVDLA's performance sheet.
+
+    feature_bytes, weight_bytes: the size in bytes of one feature and of one weight.
+    buffer_kib: the size of the convolution buffer in KiB.
+    macs: the number of multipliers.
+    mhz: the clock frequency in MHz.
+    dram_gbps: the memory bandwidth in GB/s.
+    fc_batch: the batch size of fully connected layers."""
 
     feature_bytes: int
     weight_bytes: int
@@ -52,8 +57,8 @@ class Hardware:
     fc_batch: int
 
     def sized(self, macs: int, buffer_kib: int, dram_gbps: Fraction) -> Hardware:
-        """Return these parameters with another number of multipliers, buffer size and memory
-        bandwidth."""
+        """Return a copy with another number of multipliers, another size of the convolution buffer
+        in KiB and another memory bandwidth in GB/s."""
         buffer = Fraction(buffer_kib)
         return replace(self, macs=macs, buffer_kib=buffer, dram_gbps=dram_gbps)
 
@@ -83,14 +88,19 @@ class SheetWindow:
 
 @dataclass(frozen=True, slots=True)
 class SheetLayer:
-    """A layer in the sheet: a convolution or fully connected layer, and the operations that are
-    fused into its output.  `channels`, `rows` and `columns` are those of the input.
+    """A layer in NVDLA's performance sheet: a convolution or fully connected layer, and the
+    operations that are fused into its output.
 
-    `same` means that the output has as many points as the input, divided by the stride.  `pool` is
-    the window of a fused pool.  `winograd_weights` states whether the sheet applies
-    `WINOGRAD_WEIGHTS` to a 3x3 layer; for some layers it does not.
+    channels, rows, columns: the size of the input.
+    kernels: the number of output channels.
+    window: the size and strides of the kernels.
+    same: True if padding makes the output as large as the input divided by the strides; False if
+        there is no padding.
+    pool: the window of a fused pool; None if there is no pool.
+    winograd_weights: whether the sheet counts larger weights because of Winograd; this concerns
+        3x3 layers only.
 
-    Raises UnsupportedError if the window does not fit."""
+    Raises UnsupportedError if a window exceeds its input."""
 
     name: str
     kind: SheetLayerKind
@@ -126,32 +136,33 @@ class SheetLayer:
 
     @property
     def depth(self) -> int:
-        """The number of input channels, rounded up, after strides are folded into channels: each
-        block of row_stride x column_stride points becomes one point with the channels of all
-        (space-to-depth)."""
+        """The number of input channels after space-to-depth, rounded up to a multiple of 16.
+
+        Space-to-depth converts each block of row_stride x column_stride points to one point, which
+        has the channels of all points of the block."""
         return _up(self.channels * self.window.stride, CHANNELS_AT_ONCE)
 
     @property
     def folded(self) -> tuple[int, int]:
-        """The number of rows and columns of the input after each block of row_stride x
-        column_stride points is folded into the channels of one point (space-to-depth)."""
+        """The size of the input, (rows, columns), after space-to-depth, which converts each block
+        of row_stride x column_stride points to one point with more channels."""
         window = self.window
         return -(-self.rows // window.row_stride), -(-self.columns // window.column_stride)
 
     @property
     def convolved(self) -> tuple[int, int]:
-        """The number of rows and columns after the convolution, before the pool."""
+        """The size of the convolution's output, (rows, columns), before the fused pool."""
         return self.folded if self.same else self.window.output_size(self.rows, self.columns)
 
     @property
     def pooled(self) -> tuple[int, int]:
-        """The number of rows and columns of the output, after the fused pool if there is one."""
+        """The size of the layer's output, (rows, columns), after the fused pool if there is one."""
         return self.pool.output_size(*self.convolved) if self.pool else self.convolved
 
     @property
     def kernel_points(self) -> int:
-        """The number of weights of one kernel after space-to-depth, which divides the rows and
-        columns of its window by the strides (rounded up) and gives it `depth` channels."""
+        """The number of weights of one kernel after space-to-depth: the rows and columns of the
+        kernel, each divided by its stride and rounded up, times the channels (`depth`)."""
         window = self.window
         rows, columns = (
             -(-window.rows // window.row_stride),
@@ -161,8 +172,8 @@ class SheetLayer:
 
     @property
     def mac_positions(self) -> tuple[int, int]:
-        """The number of rows and columns of output points for which the sheet counts
-        multiplications: without padding, only those whose windows lie within the input."""
+        """The size of the output, (rows, columns), for which the sheet counts multiplications.
+        Without padding, only windows within the input count."""
         window = self.window
         over = (0, 0) if self.same else (window.rows - 1, window.columns - 1)
         return (
@@ -172,8 +183,10 @@ class SheetLayer:
 
 
 class Resident(Enum):
-    """The size that decides which operand of a layer stays in the convolution buffer.  If the input
-    is smaller than this size, the input stays while weights are streamed; otherwise the weights
+    """The size of weights with which NVDLA's performance sheet compares the size of a layer's
+    input, to choose what stays in the convolution buffer.
+
+    If the input is smaller, the input stays while weights are streamed.  Otherwise, the weights
     stay while the input is streamed."""
 
     GROUP = "weights of a group of kernels"
@@ -182,18 +195,19 @@ class Resident(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The conventions of one page of the sheet.
+    """The conventions of one page of NVDLA's performance sheet; each page treats one network.
 
-    kernels_at_once     the number of kernels is rounded up to a multiple of this
-    once                whether each tensor is transferred once, however large it is, and the
-                        weights of a fully connected layer once per batch; otherwise one operand is
-                        transferred again for each part of the other that fits into the buffer
-    compared            the size below which the input stays in the buffer (`Resident`)
-    rows_ahead          input rows that must be in the buffer in addition to those of a kernel
-    first_layer         whether the first layer differs: its `rows_ahead` is 1, and its input stays
-                        in the buffer if the rows that must be there take less than the weights of
-                        a group of kernels
-    """
+    name: the name of the network.
+    kernels_at_once: the number of kernels is rounded up to a multiple of this.
+    once: True if each tensor is transferred only once, even if the convolution buffer is too small
+        for it, and the weights of a fully connected layer once per batch.  False if the buffer
+        matters: either the input or the weights are split into parts that fit into the buffer, and
+        the other operand is transferred again for each part.
+    compared: the size below which a layer's input stays in the buffer.
+    rows_ahead: the number of input rows that the buffer must hold in addition to those of a kernel.
+    first_layer: True if the first layer of the network differs: its `rows_ahead` is 1, and its
+        input stays in the buffer if the input rows that the buffer must hold are smaller than the
+        weights of a group of kernels."""
 
     name: str
     kernels_at_once: int = 16
@@ -213,10 +227,13 @@ PAGES = (ALEXNET, GOOGLENET, RESNET)
 
 @dataclass(frozen=True, slots=True)
 class LayerFigures:
-    """The sheet's figures of a layer; names ending in `_kib` are sizes in KiB.  `least_in_kib` is
-    the least part of the input that must be in the buffer, `group_kib` the space for the weights of
-    a group of kernels, and `dram_kib` the memory traffic.  `mac_cycles` and `dram_cycles` are the
-    cycles of the multiplications and of the traffic."""
+    """The figures of a layer in NVDLA's performance sheet; names ending in `_kib` are sizes in KiB.
+
+    in_kib, out_kib, weights_kib: the input, the output and all weights.
+    least_in_kib: the input rows that the convolution buffer must hold at least.
+    group_kib: the space in the buffer for the weights of a group of kernels.
+    dram_kib: the memory traffic.
+    mac_cycles, dram_cycles: the cycles that multiplications and memory traffic take."""
 
     in_kib: Fraction
     least_in_kib: Fraction
@@ -234,27 +251,36 @@ class LayerFigures:
 
     @property
     def limit(self) -> str:
-        """The limiting resource, "MAC" or "DRAM"."""
+        """What determines the cycles of the layer: "MAC" (multiplications) or "DRAM" (traffic)."""
         return "MAC" if self.mac_cycles >= self.dram_cycles else "DRAM"
 
 
 def figures_of(
     layers: Sequence[SheetLayer], hardware: Hardware, page: Page
 ) -> tuple[LayerFigures, ...]:
-    """Return the figures (sizes, traffic and cycles) of each layer of a network.  Raises
-    CapacityError if the convolution buffer is too small."""
+    """Return the figures of each layer of a network, as NVDLA's performance sheet computes them.
+
+    page: the page of the sheet whose conventions are applied.
+
+    Raises CapacityError if the convolution buffer is too small."""
     return tuple(_figures(layer, hardware, page, k == 0) for k, layer in enumerate(layers))
 
 
 def frames_per_second(layers: Sequence[SheetLayer], hardware: Hardware, page: Page) -> Fraction:
-    """Return the frame rate of a network whose layers run one after the other.  Raises
-    CapacityError if the convolution buffer is too small."""
+    """Return the frame rate of a network, as NVDLA's performance sheet computes it; the layers run
+    one after the other.
+
+    page: the page of the sheet whose conventions are applied.
+
+    Raises CapacityError if the convolution buffer is too small."""
     cycles = sum(figures.cycles for figures in figures_of(layers, hardware, page))
     return hardware.mhz * 10**6 / cycles
 
 
 def _figures(layer: SheetLayer, hardware: Hardware, page: Page, first: bool) -> LayerFigures:
-    """Return the figures of a layer; `first` marks the first layer of the network."""
+    """Return the figures of a layer in NVDLA's performance sheet.
+
+    first: whether the layer is the first of its network."""
     rows, columns = layer.folded
     row_kib = Fraction(layer.depth * columns * hardware.feature_bytes, KIB)
     special = first and page.first_layer
@@ -304,9 +330,10 @@ def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
 
 
 def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
-    """Return whether features stay in the buffer while weights are streamed.  `special` states
-    whether the layer is the first of its network and the page treats that layer differently
-    (`Page.first_layer`)."""
+    """Return whether a layer's input, rather than its weights, stays in the convolution buffer.
+
+    special: whether the page's rule for the first layer of a network applies
+        (`Page.first_layer`)."""
     if special:
         return sizes.least_in_kib < sizes.group_kib
     against = sizes.group_kib if page.compared is Resident.GROUP else sizes.weights_kib
@@ -316,9 +343,14 @@ def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
 def _traffic(
     layer: SheetLayer, sizes: LayerFigures, buffer: Fraction, keeps_features: bool
 ) -> Fraction:
-    """Return the KiB that a layer reads and writes in memory, given a `buffer` in KiB.  With
-    `keeps_features`, features are read once, in parts that fit into the buffer, and all weights
-    once per part; otherwise weights are read once, in parts, and all features once per part."""
+    """Return the memory traffic of a layer in KiB.
+
+    buffer: the size of the convolution buffer in KiB.
+    keeps_features: True if the input is read once, in parts that fit into the buffer, and all
+        weights are read for each part.  False if the weights are read once, in parts, and the whole
+        input is read for each part.
+
+    Raises CapacityError if the buffer is too small."""
     if keeps_features:
         parted, other, beside = sizes.in_kib, sizes.weights_kib, sizes.group_kib
     else:

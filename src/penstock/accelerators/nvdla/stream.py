@@ -47,23 +47,27 @@ class Write:
 
 
 def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """Return the register writes of a convolution.  Its sums are converted to elements by the
-    extension's post-processing `post` or, if that is None, by NVDLA's own conversion.
+    """Return the register writes of a convolution layer.
+
+    post: the extension's post-processing, which converts sums to elements; None for NVDLA's own
+        conversion (`ConvolutionLayer.conversion`).
 
     Raises UnsupportedError if a value does not fit its field."""
     return _layer_writes(encode(layer), UNITS, post)
 
 
 def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """Return the register writes of a layer of pooling or depthwise convolution, with the
-    post-processing `post` of its results; None for no post-processing.
+    """Return the register writes of a layer of pooling or depthwise convolution.
+
+    post: the post-processing of the results; None for no post-processing.
 
     Raises UnsupportedError if a value does not fit its field."""
     return _layer_writes(encode_window(layer), ("WINDOW", "SDP"), post)
 
 
 def to_bytes(writes: Iterable[Write]) -> bytes:
-    """Return writes as a binary stream.
+    """Return register writes as a binary stream: for each write, the address of the register and
+    the word, as little-endian 32-bit numbers.
 
     >>> to_bytes([Write("CDMA.D_OP_ENABLE", 1)]).hex()
     '1030000001000000'
@@ -88,14 +92,17 @@ def from_bytes(stream: bytes) -> tuple[Write, ...]:
 
 
 def to_text(writes: Iterable[Write]) -> str:
-    """Return writes as text.  Raises UnsupportedError if a word sets bits outside its register's
-    fields."""
+    """Return register writes as text, one line `UNIT.REGISTER 0xWORD field=value ...` for each.
+
+    Raises UnsupportedError if a word sets bits outside its register's fields."""
     return "".join(_lines(writes))
 
 
 def from_text(text: str) -> tuple[Write, ...]:
-    """Return the writes of a text.  Raises BackendError if a line is malformed, and
-    UnsupportedError if a word sets bits outside its register's fields."""
+    """Return the register writes that a text contains, in the format of `to_text`.
+
+    Raises BackendError if a line is malformed, and UnsupportedError if a word sets bits outside its
+    register's fields."""
     found = (
         _parse_line(line.split("#")[0].split(), f"line {k}")
         for k, line in enumerate(text.splitlines(), 1)
@@ -106,9 +113,13 @@ def from_text(text: str) -> tuple[Write, ...]:
 def _layer_writes(
     words: Mapping[str, int], units: tuple[str, ...], post: Post | None
 ) -> tuple[Write, ...]:
-    """Return the writes of `words`, register words by register name, followed by the writes that
-    start the units.  `units` are in the order of the data flow.  With `post`, the post-processing
-    unit is added before the last unit."""
+    """Return the register writes of a layer: those of its parameters, followed by those that start
+    its units in reverse order.
+
+    words: the parameters, as register words by register name.
+    units: the units in the order of the data flow.
+    post: the parameters of the post-processing unit, which is added before the last unit; None for
+        no such unit."""
     order = (*units[:-1], "POST", units[-1]) if post else units
     every = {**words, **(encode_post(post) if post else {})}
     return (

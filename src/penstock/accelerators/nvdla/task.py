@@ -1,5 +1,4 @@
-"""task: an operator as parameters of the hardware, and the hardware layers that compute its
-rows."""
+"""task: an operator as parameters of the hardware, and its conversion to hardware layers."""
 
 from __future__ import annotations
 
@@ -21,14 +20,17 @@ from penstock.accelerators.nvdla.traffic import LayerTraffic, traffic_of
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An operator as parameters of the hardware: sizes of input and output in elements, window,
-    padding and post-processing.
+    """An operator as parameters of the hardware.
 
-    `hardware` includes penstock's extension of NVDLA.  `window` is the function that the
-    extension's unit WINDOW computes; None selects the convolution core.  `in_zero` is the input's
-    zero point and the value of padding.  `multiplier_d` is the channel multiplier of a depthwise
-    convolution.  The addresses in `post` are placeholders, which the loader of the stream
-    replaces."""
+    hardware: the configuration, which includes penstock's extension of NVDLA.
+    window: the function that the extension's unit WINDOW computes; None selects the convolution
+        core.
+    in_w, in_h, in_c: the width, height and channels of the input, in elements; `out_` likewise.
+    pad_left, pad_top: the padding on these sides; the sizes determine the padding on the others.
+    in_zero: the input's zero point, which is also the value of padding.
+    multiplier_d: the number of output channels per input channel of a depthwise convolution.
+    post: the post-processing of results; its addresses are placeholders, which are set when the
+        command stream is encoded and loaded."""
 
     hardware: NvdlaConfiguration
     window: WindowKind | None
@@ -71,7 +73,8 @@ class Task:
         return self.row_bytes(self.out_w, self.out_c)
 
     def reads(self, first: int, end: int) -> tuple[int, int]:
-        """Return the interval of input rows that output rows [first, end) read, without padding."""
+        """Return the input rows [lower, upper) that output rows [first, end) read.  Padding is not
+        included."""
         lower = first * self.stride_h - self.pad_top
         upper = (end - 1) * self.stride_h - self.pad_top + self.reach_h
         return max(lower, 0), min(upper, self.in_h)
@@ -79,11 +82,13 @@ class Task:
     def layers(
         self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
     ) -> list[tuple[Write, ...]]:
-        """Return the register writes of each hardware layer that computes output rows [first, end).
+        """Return the register writes that compute output rows [first, end), one tuple per hardware
+        layer.
 
-        `in_lines`, `out_lines` and `second_lines` are the row pitches of the input, the output and
-        the second input in bytes.  Addresses are relative to the first row of each tensor that the
-        layers access.
+        in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
+        second_lines: the same for the second input; 0 if there is none.
+
+        The address of a tensor in the writes is relative to the first row that the layers access.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         second = Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes)

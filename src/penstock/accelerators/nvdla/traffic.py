@@ -16,8 +16,12 @@ from penstock.accelerators.nvdla.extension import (
 
 @dataclass(frozen=True, slots=True)
 class LayerTraffic:
-    """Bytes that a hardware layer reads (features, weights, the table of post-processing, and its
-    second tensor) and writes (output).
+    """The bytes that a hardware layer transfers to and from memory.
+
+    features, weights: the bytes of input and weights that are read.
+    table: the bytes of biases, multipliers and shifts that post-processing reads.
+    second: the bytes of the second tensor that an element-wise operation reads.
+    output: the bytes that are written.
 
     >>> (LayerTraffic(features=64, output=8) + LayerTraffic(features=8)).total
     80
@@ -45,8 +49,13 @@ class LayerTraffic:
 
 
 def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffic:
-    """Return the traffic of a layer with post-processing `post`.  Each input element is read once,
-    and data and weights that the convolution buffer already holds are not read."""
+    """Return the bytes that a hardware layer transfers to and from memory.
+
+    Each input element is read once.  Data and weights that the convolution buffer already holds are
+    not read.
+
+    post: the post-processing of the layer's results.
+    atom_bytes: the size in bytes of a memory atom."""
     output = layer.out_height, layer.out_width, layer.kernels
     combines = post.elementwise is not ElementwiseMode.NONE
     return LayerTraffic(

@@ -1,15 +1,18 @@
 """smv: SMAUG's engine, with eight processing elements of 32 multipliers each and three scratchpads.
 
 A layer is split into tiles that fit the scratchpads (`tiling.py`).  The commands of a call load,
-compute and store tiles (`kernels.py`) through driver functions (`operations.py`, `engine.py`,
-smv.h); the cost of a call is that of its tiles (`cost.py`).
+compute and store tiles (`kernels.py`).  They call driver functions (`operations.py`, `engine.py`,
+smv.h).  The cost of a call is that of its tiles (`cost.py`).
+
+The accelerator has these attributes:
 
     input_bytes, weights_bytes, output_bytes    sizes of the scratchpads
-    tiler               least_traffic, or smaug for SMAUG's choice
+    tiler               how tile sizes are chosen: least_traffic for the fewest bytes copied, or
+                        smaug for SMAUG's rule
     double_buffering    copies of tiles overlap with computation, and tiles take twice the space
 
 Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
-version uses int8 with TFLite's arithmetic.  Neither supports depthwise convolutions.
+version uses int8 with TFLite's arithmetic.  Neither version supports depthwise convolutions.
 """
 
 from __future__ import annotations
@@ -88,12 +91,16 @@ class Smv(UMABackend):
 
 
 def not_depthwise(offloaded: Offloaded) -> bool:
-    """Convolutions sum over channels; depthwise convolutions are not supported."""
+    """Convolutions sum over channels; depthwise convolutions are not supported.
+
+    Returns False if the operator violates this rule."""
     return offloaded.main.kind != "DepthwiseConv2D"
 
 
 def dense_pools(offloaded: Offloaded) -> bool | str:
-    """Pooling has no dilation."""
+    """Pooling has no dilation.
+
+    Returns True, or the reason why the operator violates this rule."""
     if offloaded.main.kind not in ("MaxPool2D", "AveragePool2D"):
         return True
     dilations = offloaded.parameters["dilation_h"], offloaded.parameters["dilation_w"]
@@ -101,13 +108,17 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Convolutions have one group."""
+    """Convolutions have one group.
+
+    Returns True, or the reason why the operator violates this rule."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors have shape (1, H, W, C), (H, W, C) or (N, C)."""
+    """Tensors have shape (1, H, W, C), (H, W, C) or (N, C).
+
+    Returns True, or the reason why the operator's output violates this rule."""
     shape, rank = offloaded.output.shape, len(offloaded.output.shape)
     if offloaded.main.kind == "FullyConnected":
         return rank == 2 or f"the output has shape {list(shape)}"
@@ -115,12 +126,16 @@ def one_image(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool:
-    """Results are rounded twice, as in TensorFlow Lite Micro."""
+    """Results are rounded twice, as in TensorFlow Lite Micro.
+
+    Returns False if the operator rounds its results only once."""
     return not offloaded.parameters.get("single_rounding", 0)
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Neither input of a sum or product is constant, and both have the shape of the output."""
+    """Neither input of a sum or product is constant, and both have the shape of the output.
+
+    Returns True, or the reason why the operator violates this rule."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     for k, value in enumerate(offloaded.main.inputs):
@@ -132,7 +147,10 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 
 
 def tiles_fit(offloaded: Offloaded) -> bool | str:
-    """The tiler finds a tiling that fits the scratchpads."""
+    """The tiler finds a tiling that fits the scratchpads.
+
+    Returns True, or the tiler's reason for finding none.  Raises UsageError if the accelerator's
+    attribute `tiler` names no tiler."""
     tiler = str(offloaded.target.attrs["tiler"])
     if tiler not in TILERS:
         raise UsageError(
@@ -145,7 +163,11 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
 
 
 def strategy_of(op: str) -> Any:
-    """Return the strategy function of an operator; the strategy has one kernel."""
+    """Return the strategy function of an operator.
+
+    The compiler calls this function to learn the operator's kernels.  There is one: `KERNELS[op]`.
+
+    op: name of the operator, for example "nn.conv2d"."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del attrs, inputs, out_type, target
@@ -164,14 +186,18 @@ def strategy_of(op: str) -> Any:
 
 
 def scales(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the tables "multiplier" and "shift", with one value per output channel; empty if the
-    operator has none."""
+    """Return the constant tables of an operator's kernel, by name.
+
+    They are "multiplier" and "shift", which requantise each output channel.  The mapping is empty
+    if the operator has no tables."""
     return offloaded.tables
 
 
 def sources(target: AcceleratorTarget) -> Mapping[str, str]:
-    """Return the generated files by name: the driver's header and C implementation, and a header
-    with the sizes of the scratchpads."""
+    """Return the C files that the accelerator adds to the generated code: their texts, by name.
+
+    The files are the driver's header and C implementation, and a header with the sizes of the
+    scratchpads."""
     here = Path(__file__).parent
     sizes = [
         f"#define SMV_{memory.name.upper()}_BYTES {memory.size_bytes}\n"

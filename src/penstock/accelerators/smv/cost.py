@@ -1,12 +1,13 @@
-"""cost: cycles of a call, from its tiling.
+"""cost: cycles of a call of a kernel, from its tiling.
 
-    engine   one cycle per position, tap, group of 8 outputs and group of 32 channels, as in SMAUG's
-             loops; plus one cycle per tile, tap, group of 8 outputs and group of 32 channels, to
-             load the weight registers
+    engine   one cycle per output position, tap, group of 8 outputs and group of 32 channels, as in
+             SMAUG's loops; plus one cycle per tile, tap, group of 8 outputs and group of 32
+             channels, to load the weight registers
     copies   100 cycles per copy, 2 per run of contiguous bytes, 1 per 8 bytes
 
-Without double buffering, the total is the sum of both.  With double buffering, it is the maximum of
-both, plus the part of the smaller one that cannot overlap: that of the first tile.
+Without double buffering, a call takes the sum of both.  With double buffering, copies overlap with
+computation.  A call then takes the larger of the two, plus the smaller divided by the number of
+tiles, because the first tile cannot overlap.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ from penstock.uma import Offloaded, Tiling
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Return the cycles of a call that computes `rows` output rows."""
+    """Return the cycles of a call that computes `rows` output rows.
+
+    If the tiler finds no tiling for all rows, the call computes them in several intervals.  The
+    result is then the sum over the intervals."""
     turns, rest = divmod(rows, rows_at_once(offloaded, rows))
     found = turns * tile_cycles(tiling_of(offloaded, rows_at_once(offloaded, rows)))
     return found + (cycles(offloaded, rest) if rest else 0)
 
 
 def tile_cycles(tiling: Tiling) -> float:
-    """Return the cycles of all tiles of a tiling: computation and copies, which overlap with double
-    buffering."""
+    """Return the cycles to copy and compute all tiles of a tiling.
+
+    With double buffering, copies overlap with computation, except in the first tile."""
     engine = tiling.engine_cycles + register_loads(tiling)
     copies = float(tiling.copy_cycles)
     if not tiling.scratchpads.double_buffered:
@@ -33,8 +38,10 @@ def tile_cycles(tiling: Tiling) -> float:
 
 
 def register_loads(tiling: Tiling) -> int:
-    """Return the number of loads of weight registers: one per tile, tap, group of 8 outputs and
-    group of 32 channels; 0 for layers without weights."""
+    """Return how often the engine loads its weight registers.
+
+    It loads them once per tile, tap, group of 8 output channels and group of 32 input channels.
+    The result is 0 for layers without weights."""
     if not tiling.layer.reduced:
         return 0
     found = tiling.layer.cycles_per_point

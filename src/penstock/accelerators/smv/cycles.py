@@ -25,18 +25,29 @@ def store_cycles(op: StoreTile[int, Array]) -> float:
 
 
 def _copy_cycles(runs: int, run_bytes: int, pitch: int, *, chained: bool) -> float:
-    """Return the cycles of a copy of `runs` runs of `run_bytes` bytes that are `pitch` bytes apart
-    in memory; adjacent runs count as one.  A chained copy, which continues the DMA transfer of the
-    previous one, has no set-up cycles."""
+    """Return the cycles of a copy between memory and a scratchpad.
+
+    runs: number of runs of contiguous bytes.
+    run_bytes: bytes per run.
+    pitch: distance in bytes between the starts of consecutive runs in memory; if it is `run_bytes`,
+        all runs count as one.
+    chained: whether the copy continues the DMA transfer of the previous copy; it then takes no
+        cycles to set up."""
     apart = 1 if pitch == run_bytes else runs
     set_up = 0 if chained else COPIES.per_copy
     return set_up + COPIES.per_run * apart + runs * run_bytes / COPIES.bytes_per_cycle
 
 
 def _sum_cycles(positions: int, taps: int, depth: int, outputs: int) -> float:
-    """Return the cycles of sums of products.  Each combination of a tap, a group of 8 outputs and a
-    group of 32 channels takes one cycle per output position, and one to load the weight
-    registers."""
+    """Return the cycles to compute a tile of a convolution or fully connected layer.
+
+    The engine processes groups of 8 output channels and 32 input channels.  For each tap and each
+    pair of groups, it takes one cycle per output position, and one to load the weight registers.
+
+    positions: number of output pixels (rows, for a fully connected layer).
+    taps: number of positions in the window; 1 for a fully connected layer.
+    depth: number of input channels.
+    outputs: number of output channels."""
     return -(-outputs // OUTPUTS_AT_ONCE) * taps * -(-depth // CHANNELS_AT_ONCE) * (positions + 1)
 
 
@@ -51,11 +62,11 @@ def connection_cycles(op: ConnectTile[int]) -> float:
 
 
 def pool_cycles(op: PoolTile[int]) -> float:
-    """Return the cycles of a tile of a pool: one per tap, output position and 8 channels."""
+    """Return the cycles of a tile of a pool: one per tap, output pixel and group of 8 channels."""
     window = op.kernel_h * op.kernel_w
     return window * op.out_h * op.out_w * -(-op.channels // OUTPUTS_AT_ONCE)
 
 
 def elementwise_cycles(op: AddTiles[int]) -> float:
-    """Return the cycles of a tile of a sum or product: one per position and 8 channels."""
+    """Return the cycles of an element-wise tile: one per pixel and group of 8 channels."""
     return op.rows * op.columns * -(-op.channels // OUTPUTS_AT_ONCE)

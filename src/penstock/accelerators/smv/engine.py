@@ -1,7 +1,7 @@
 """engine: a functional model in NumPy of each function of the smv driver.
 
-The models operate on three scratchpads and check every access against their sizes.  `smv.c`
-implements the same functions in C.
+The models work on three simulated scratchpads.  They raise IndexError if an access is outside its
+scratchpad.  `smv.c` implements the same functions in C.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ Sums = NDArray[np.int64]
 
 
 class SmvEngine:
-    """The state of the engine: the contents of the scratchpads of inputs, weights and outputs,
-    whose sizes in bytes are `sizes`, and the current settings."""
+    """The simulated state of the engine: the bytes of its three scratchpads, and its settings.
+
+    The constructor takes the sizes in bytes of the scratchpads of inputs, weights and outputs."""
 
     def __init__(self, sizes: tuple[int, int, int]) -> None:
         self.memories = [np.full(size, POISON, np.uint8) for size in sizes]
@@ -58,9 +59,13 @@ class SmvEngine:
     def tile(
         self, memory: ScratchpadNumber, at: int, shape: tuple[int, ...], pitches: tuple[int, ...]
     ) -> Array:
-        """Return a view of a tile of int8 elements that begins at byte `at` of a scratchpad;
-        `pitches` are the distances in bytes along each dimension.  Raises IndexError if the tile
-        exceeds the scratchpad."""
+        """Return a view of a tile of int8 elements in a scratchpad.
+
+        at: offset in bytes of the first element.
+        shape: number of elements along each dimension.
+        pitches: distance in bytes between consecutive elements along each dimension.
+
+        Raises IndexError if the tile exceeds the scratchpad."""
         content = self.memories[memory].view(np.int8)
         if 0 in shape:
             return np.zeros(shape, np.int8)
@@ -71,22 +76,29 @@ class SmvEngine:
         return as_strided(content[at:], shape, pitches)
 
     def sums(self, at: int, shape: tuple[int, int, int]) -> Array:
-        """Return a view of the int32 sums of an output tile of shape `shape` (rows, columns,
-        channels) at byte `at` of the output scratchpad.  A last dimension of size 4 indexes the
-        bytes of each sum."""
+        """Return a view of the bytes of the int32 partial sums of an output tile.
+
+        at: offset in bytes of the first sum in the output scratchpad.
+        shape: (rows, columns, channels) of the tile.
+
+        The view has shape (rows, columns, channels, 4): the last index selects a byte of a sum."""
         pitches = (self.pitches.y_row, self.pitches.y_column, 4, 1)
         return self.tile(ScratchpadNumber.OUTPUT, at, (*shape, 4), pitches)
 
     def outputs(self, at: int, shape: tuple[int, int, int]) -> Array:
-        """Return a view of the elements of an output tile of shape `shape` (rows, columns,
-        channels) at byte `at` of the output scratchpad."""
+        """Return a view of the final int8 elements of an output tile.
+
+        at: offset in bytes of the first element in the output scratchpad.
+        shape: (rows, columns, channels) of the tile and of the view."""
         return self.tile(
             ScratchpadNumber.OUTPUT, at, shape, (self.pitches.y_row, self.pitches.y_column, 1)
         )
 
     def scales(self, at: int, count: int, dtype: DTypeLike) -> Array:
-        """Return, as int64, `count` values of type `dtype` from byte `at` of the scratchpad of
-        weights: the biases, multipliers or shifts of consecutive output channels."""
+        """Return the biases, multipliers or shifts of `count` output channels, as int64.
+
+        at: offset in bytes of the first value in the scratchpad of weights.
+        dtype: the type with which the values are stored there."""
         raw = self.tile(ScratchpadNumber.WEIGHTS, at, (count * np.dtype(dtype).itemsize,), (1,))
         return np.ascontiguousarray(raw).view(dtype).astype(np.int64)
 
@@ -104,8 +116,10 @@ def store(engine: SmvEngine, op: StoreTile[int, Array]) -> None:
 
 
 def _strided(content: Array, runs: int, run_bytes: int, pitch: int) -> Array:
-    """Return a view of `runs` runs of `run_bytes` bytes, `pitch` bytes apart.  Raises IndexError if
-    they exceed the memory."""
+    """Return a view of shape (runs, run_bytes) on runs of bytes that are `pitch` bytes apart.
+
+    The first run begins at the first byte of `content`.  Raises IndexError if the last run exceeds
+    `content`."""
     if (runs - 1) * pitch + run_bytes > content.size:
         raise IndexError(f"{runs} runs of {run_bytes} bytes, {pitch} apart, leave the memory")
     return as_strided(content, (runs, run_bytes), (pitch, 1))
@@ -188,7 +202,7 @@ def mul(engine: SmvEngine, op: MultiplyTiles[int]) -> None:
 
 
 def _store_result(engine: SmvEngine, op: AddTiles[int], values: Sums) -> None:
-    """Requantise sums or products and write them to the output tile."""
+    """Requantise element-wise sums or products and write them to the output tile of `op`."""
     terms, limits = engine.terms, engine.range
     engine.outputs(op.y, (op.rows, op.columns, op.channels))[:] = requantise(
         values, terms.out_multiplier, terms.out_shift, limits.out_zero, (limits.least, limits.most)
@@ -218,27 +232,34 @@ def set_terms(engine: SmvEngine, terms: TermScales) -> None:
 def _tap_indices(
     count: int, stride: int, offset: int, extent: int
 ) -> tuple[Sums, NDArray[np.bool_]]:
-    """Return (indices, inside): for each of `count` output positions along one dimension, the index
-    of the input element at a tap, and whether that element is inside the input rather than padding.
-    Indices of padding are replaced by the nearest valid index.
+    """Return which input elements one tap of a window reads along a dimension.
 
-    offset: index of the element for position 0; negative in the padding.
-    extent: size of the input."""
+    The result is (indices, inside), two arrays of `count` elements.  At output position i, the tap
+    reads input element i * stride + offset.  `indices` holds these numbers, clipped to [0, extent).
+    `inside` is False where the tap reads padding.
+
+    count: number of output positions.
+    offset: input index that the tap reads at output position 0; negative in the padding.
+    extent: number of input elements."""
     at = np.arange(count) * stride + offset
     return at.clip(0, extent - 1), (at >= 0) & (at < extent)
 
 
 def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) -> slice:
-    """Return the slice of the input that a window of `size` elements covers at output position
-    `index` along one dimension, without padding.  `pad` is the number of padding elements before
-    the input, `extent` the size of the input."""
+    """Return the slice of the input that a window covers along one dimension, without padding.
+
+    index: output position of the window.
+    pad: number of padding elements before the input.
+    size: number of elements of the window.
+    extent: number of elements of the input."""
     lower = index * stride - pad
     return slice(max(lower, 0), max(0, min(lower + size, extent)))
 
 
 def _mean(under: Sums) -> Sums:
-    """Return the mean over the first axis, rounded to nearest with ties away from zero.  `under`
-    contains the elements under a window."""
+    """Return the mean over the first axis, rounded to nearest with ties away from zero.
+
+    under: the elements of a window, of shape (elements, channels)."""
     count, total = len(under), under.sum(0)
     half = count // 2
     return np.where(total > 0, (total + half) // count, -((half - total) // count))
@@ -256,8 +277,13 @@ def _centred_inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
 def _finish_sums(
     engine: SmvEngine, products: Sums, op: ConvolveTile[int] | ConnectTile[int]
 ) -> None:
-    """Add partial sums or biases to `products`, of shape (rows, columns, outputs), and write the
-    result: requantised elements if `op.finish`, otherwise partial sums."""
+    """Complete the sums of an output tile and write them to the output scratchpad.
+
+    products: the sums of products of this tile, of shape (rows, columns, output channels).
+
+    The function first adds a term to each product sum: the partial sum in the output scratchpad if
+    `op.accumulate`, otherwise the bias.  It then writes requantised int8 elements if `op.finish`,
+    otherwise int32 partial sums."""
     rows, columns, outputs = products.shape
     shape, limits = (rows, columns, outputs), engine.range
     sums_at = op.y + 4 * op.y_first
@@ -280,9 +306,11 @@ def _finish_sums(
 
 @dataclass(frozen=True, slots=True)
 class DriverModel:
-    """A driver function: its name without the prefix smv_, its functional model, and a function
-    that returns the cycles of a call, given the record of its arguments.  `cycles` is None if the
-    call takes no time."""
+    """A function of the smv driver, as the simulator sees it.
+
+    name: name of the C function without the prefix smv_.
+    model: functional model; receives the state of the engine and the record of arguments.
+    cycles: returns the cycles of a call from the record of its arguments; None means no time."""
 
     name: str
     model: Callable[[SmvEngine, Any], None]
@@ -307,9 +335,12 @@ MODELS: Mapping[type, DriverModel] = {
 
 @lru_cache(maxsize=16)
 def drivers(engine: str, sizes: tuple[int, int, int]) -> Mapping[type, Driver]:
-    """Return the driver functions by the class of the record of their arguments, for an
-    accelerator named `engine`.  `sizes` are the bytes of the scratchpads of inputs, weights and
-    outputs."""
+    """Return the functions of the smv driver, by the class of the record of their arguments.
+
+    For example, the key `ConvolveTile` has the value for `smv_conv2d`.
+
+    engine: name of the accelerator.
+    sizes: bytes of the scratchpads of inputs, weights and outputs."""
     device = partial(SmvEngine, sizes)
     return {
         record: Driver(f"smv_{each.name}", engine, each.model, device, each.cycles)

@@ -1,6 +1,7 @@
-"""kernels: the commands of a call, tile by tile: load, compute, store.
+"""kernels: the commands of a kernel call, tile by tile: load, compute, store.
 
-Each row is copied separately because a schedule may place rows independently of each other.
+Each row of a tile is copied by a command of its own, because the rows of a tensor need not be
+equally spaced in memory.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ from penstock.uma import (
 
 
 def by_row_intervals(kernel: Callable[[KernelCall], Sequence[Command]]) -> Compute:
-    """Return a kernel for calls of any number of rows.  `kernel` requires that the tiler finds a
-    tiling for all rows of a call; if the tiler finds none, the returned kernel loops over intervals
-    of rows and applies `kernel` to each."""
+    """Decorate a kernel so that its calls may compute any number of rows.
+
+    `kernel` requires a tiling of all rows of a call.  If the tiler finds none, the decorated kernel
+    loops over intervals of rows for which there is a tiling."""
 
     @wraps(kernel)
     def compute(call: KernelCall) -> Sequence[Command]:
@@ -189,8 +191,9 @@ def _pool(call: KernelCall, function: PoolFunction) -> Sequence[Command]:
 
 
 def _elementwise(call: KernelCall, record: type[AddTiles[Expr]]) -> Sequence[Command]:
-    """Return the commands of a sum or product of two tensors, in tiles of rows, columns and
-    channels; `record` is the class of the arguments of its driver function."""
+    """Return the commands of an element-wise sum or product of two tensors, tile by tile.
+
+    record: `AddTiles` for a sum or difference, `MultiplyTiles` for a product."""
     tiles, p = CallTiles.of(call), call.parameters
     a, b, y = tiles.operand_tiles
     corner = [lower for lower, _ in tiles.box(y.operand)]
@@ -214,15 +217,16 @@ def _elementwise(call: KernelCall, record: type[AddTiles[Expr]]) -> Sequence[Com
 
 
 def _reduction_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Sequence[Command]:
-    """Return the loops over all tiles of a layer that sums over input channels (a reduction): load
-    inputs, weights and scales, run `compute`, store."""
+    """Return the loops over all tiles of a layer with weights: load, compute, store.
+
+    compute: the command that computes a tile."""
     x, w, scale, y = tiles.operand_tiles
     loads = [_load(call, 0, x), _load_weights(call, w), _load_scales(call, scale)]
     return tiles.nest(loads, [compute], _store(call, y))
 
 
 def _load(call: KernelCall, k: int, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of the main node's input with index `k`, row by row."""
+    """Return the commands that load a tile of the layer's input `k`, row by row."""
     rows, columns, channels = _spans(tile.region)
     row = Var("r")
     load = LoadTile(
@@ -274,8 +278,7 @@ def _load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 
 def _load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load the biases, multipliers and shifts of a tile of output
-    channels."""
+    """Return the commands that load biases, multipliers and shifts of a tile of output channels."""
     (outputs,) = tile.region
     tables = (call.operand(2).address, 4), (call.table("multiplier"), 4), (call.table("shift"), 1)
     loads = (
@@ -297,8 +300,10 @@ def _load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 
 def _scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr]:
-    """Return the byte offsets, in the scratchpad of weights, of the biases, multipliers and shifts
-    of the output channels `outputs`.  The tile holds them as three consecutive arrays."""
+    """Return where the biases, multipliers and shifts of the output channels `outputs` begin.
+
+    The result has three offsets in bytes in the scratchpad of weights.  `tile` holds the values as
+    three consecutive arrays, and may hold more channels than the interval `outputs`."""
     room, at = tile.room[0], _difference(outputs[0], tile.region[0][0])
     pairs = ((0, at * 4), (4 * room, at * 4), (8 * room, at))
     first, second, third = (added(tile.base + start, offset) for start, offset in pairs)
@@ -306,25 +311,32 @@ def _scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Exp
 
 
 def _accumulation_flags(tiles: CallTiles, depth: Span, channels: int) -> tuple[Expr, Expr]:
-    """Return (accumulate, finish), expressions with value 0 or 1: whether a tile adds to partial
-    sums, and whether it completes the sums.  `depth` is the interval of input channels that the
-    tile sums, of `channels` in total."""
+    """Return (accumulate, finish), which tell how a tile contributes to sums over input channels.
+
+    accumulate: 1 if the tile adds to partial sums of earlier tiles, 0 if it begins new sums.
+    finish: 1 if the tile completes the sums, otherwise 0.
+
+    Both are expressions, because they may depend on loop variables.
+
+    depth: interval of input channels that the tile sums.
+    channels: number of input channels of the layer."""
     if not tiles.has_partial_sums:
         return 0, 1
     return minimum(1, depth[0]), depth[1] // channels
 
 
 def _spans(region: Sequence[Span]) -> tuple[Span, Span, Span]:
-    """Return the intervals of rows, columns and channels of a region; a region of two dimensions
-    has one column."""
+    """Return the row, column and channel intervals; a region of two dimensions has one column."""
     if len(region) == 2:
         return region[0], (0, 1), region[1]
     return region[-3], region[-2], region[-1]
 
 
 def _row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
-    """Return the (row pitch, column pitch) of a tile in bytes; the column pitch is 0 if the tile
-    has two dimensions."""
+    """Return the distances in bytes between consecutive rows, and columns, of a tile.
+
+    Rows, columns and channels are the last three dimensions.  A tile with two dimensions, rows and
+    channels, has a single column; its column pitch is 0."""
     if len(tile.pitches) == 2:
         return tile.pitches[0], 0
     *_, row, column, _ = tile.pitches
@@ -332,7 +344,9 @@ def _row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
 
 
 def _row_offset(tile: ScratchpadTile, row: Expr) -> Expr:
-    """Return the byte offset, in the scratchpad, of row `row` of the tensor, which is in `tile`."""
+    """Return the byte offset in the scratchpad at which a row of `tile` begins.
+
+    row: index of the row in the whole tensor."""
     first = _spans(tile.region)[0][0]
     return added(tile.base, _difference(row, first) * _row_and_column(tile)[0])
 
@@ -340,11 +354,15 @@ def _row_offset(tile: ScratchpadTile, row: Expr) -> Expr:
 def _memory_address(
     tensor: Operand, tile: ScratchpadTile, row: Expr, columns: Span, channels: Span
 ) -> Address:
-    """Return the address in memory of the first element of a tile in row `row` of the tensor; the
-    tile covers `columns` and `channels` of the tensor.
+    """Return the address in memory of the first element of one row of a tile.
 
-    The input of a fully connected layer may be divided into rows that differ from the tensor's own;
-    this works because that input is contiguous."""
+    tensor: the tensor in memory.
+    row: index of the row in the whole tensor.
+    columns, channels: intervals of the tensor that the tile covers.
+
+    The input of a fully connected layer may have another shape in memory than in the tiling, which
+    reshapes it to two dimensions.  `row` then counts rows of the reshaped tensor, and the tensor
+    must be contiguous."""
     depth = tile.operand.shape[-1]
     if tensor.type.shape != tile.operand.shape:
         return _offset(tensor.address, row * depth + channels[0])
@@ -367,7 +385,9 @@ def _difference(a: Expr, b: Expr) -> Expr:
 
 
 def _invoke(call: KernelCall, record: DriverRecord) -> Command:
-    """Return the command that calls the driver function whose arguments are `record`."""
+    """Return the command that calls a driver function with the fields of `record` as arguments.
+
+    The class of `record` determines the function."""
     sizes = [memory.size_bytes for memory in scratchpads(call.target).scratchpads]
     functions = drivers(call.target.name, (sizes[0], sizes[1], sizes[2]))
     return call.invoke_record(functions[type(record)], record)

@@ -1,11 +1,12 @@
-"""operations: the arguments of each driver function, as records.
+"""operations: a record class for each driver function, whose fields are the function's arguments.
 
-The fields of a record are the arguments of the C function in `smv.h`, in order.  Kernels fill them
-with expressions and addresses (`Expr`, `Address`); the functional models receive numbers and bytes
-(`int`, `Array`).
+The fields have the order of the arguments of the C function in `smv.h`.  Kernels fill a record with
+expressions and addresses (`Expr`, `Address`).  The functional models receive the same record with
+numbers and bytes instead (`int`, `Array`).
 
-Tiles begin at the scratchpad offsets `x` (input), `w` (weights), `y` (output), or `a` and `b` (both
-inputs of an element-wise operation).  Offsets and pitches are in bytes, sizes in elements.
+Tiles begin at the scratchpad offsets `x` (input), `w` (weights) and `y` (output).  Both inputs of
+an element-wise operation begin at `a` and `b`.  Offsets and pitches are in bytes, sizes in
+elements.
 """
 
 from __future__ import annotations
@@ -46,8 +47,11 @@ class WindowSteps:
 
 @dataclass(frozen=True, slots=True)
 class ElementRange:
-    """The arguments of `smv_numbers`, which sets the zero points of input and output, and the range
-    [`least`, `most`] of output elements."""
+    """The arguments of `smv_numbers`, which sets zero points and the range of output elements.
+
+    in_zero: zero point of the input of a convolution or fully connected layer.
+    out_zero: zero point of the output.
+    least, most: bounds, both inclusive, to which output elements are clamped."""
 
     in_zero: int = 0
     out_zero: int = 0
@@ -57,12 +61,15 @@ class ElementRange:
 
 @dataclass(frozen=True, slots=True)
 class TilePitches:
-    """The arguments of `smv_pitches`, which sets the pitches of tiles: the distances in bytes
-    between consecutive rows and columns of the input (`x`), between output channels and taps of the
-    weights (`w`), and between rows and columns of the output (`y`).
+    """The arguments of `smv_pitches`, which sets the pitches of tiles in the scratchpads.
 
-    For a sum or product of two tensors, `w_output` and `w_tap` are the row and column pitch of the
-    second input."""
+    A pitch is the distance in bytes between consecutive rows, columns, output channels or taps.
+
+    x_row, x_column: of the input; for two inputs, of the first one.
+    w_output, w_tap: of the weights; for two inputs, the row and column pitch of the second one.
+    y_row, y_column: of the output.
+
+    A pitch that the operation does not use is 0."""
 
     x_row: int = 0
     x_column: int = 0
@@ -74,10 +81,18 @@ class TilePitches:
 
 @dataclass(frozen=True, slots=True)
 class TermScales:
-    """The arguments of `smv_terms`, which sets the parameters of sums and products of two tensors:
-    the zero points of both operands, and the multipliers and shifts of both operands and of the
-    result.  Names end in 0 for the first operand, in 1 for the second.  The second operand of a sum
-    is multiplied by `sign1`, 1 or -1."""
+    """The arguments of `smv_terms`, which sets the arithmetic of sums and products of two tensors.
+
+    For input elements a and b, the result is the requantised value of
+
+        sum       M0 * ((a - zero0) << 20) + sign1 * M1 * ((b - zero1) << 20)
+        product   (a - zero0) * (b - zero1)
+
+    zero0, zero1: zero points of a and b.
+    multiplier0, shift0: define M0 = multiplier0 * 2**(shift0 - 31).
+    multiplier1, shift1: define M1 likewise.
+    sign1: 1 for a sum, -1 for a difference.
+    out_multiplier, out_shift: define the factor of the requantisation likewise."""
 
     zero0: int = 0
     zero1: int = 0
@@ -94,18 +109,26 @@ Setting = TypeVar("Setting", WindowSteps, ElementRange, TermScales)
 
 
 def setting(kind: type[Setting], parameters: Mapping[str, int]) -> Setting:
-    """Return a record of class `kind`, the arguments of a driver function that changes settings.
-    Its fields have the values of the kernel's parameters of the same names; a field without such a
-    parameter is 0."""
+    """Return a record of class `kind` with values from a kernel's parameters of the same names.
+
+    The record holds the arguments of a driver function that changes settings.  A field is 0 if
+    there is no parameter with its name."""
     return kind(**{field.name: parameters.get(field.name, 0) for field in fields(kind)})
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTile(Generic[Number, Memory]):
-    """The arguments of `smv_load`, which copies `runs` runs of `run_bytes` bytes from memory to
-    offset `to` of a scratchpad.  Consecutive runs are `source_pitch` bytes apart in memory and
-    `pitch` bytes in the scratchpad.  `chained` is 1 if the copy belongs to the same DMA transfer as
-    the previous one."""
+    """The arguments of `smv_load`, which copies runs of bytes from memory to a scratchpad.
+
+    The bytes of a run are contiguous.
+
+    memory: the scratchpad.
+    to: offset in bytes of the first run in the scratchpad.
+    source: the first run in memory.
+    runs, run_bytes: number of runs, and bytes per run.
+    source_pitch: bytes between the starts of consecutive runs in memory.
+    pitch: bytes between the starts of consecutive runs in the scratchpad.
+    chained: 1 if the copy continues the DMA transfer of the previous copy, 0 if it begins one."""
 
     memory: ScratchpadNumber
     to: Number
@@ -119,10 +142,16 @@ class LoadTile(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class StoreTile(Generic[Number, Memory]):
-    """The arguments of `smv_store`, which copies `runs` runs of `run_bytes` bytes from offset `at`
-    of the output scratchpad to memory.  Consecutive runs are `target_pitch` bytes apart in memory
-    and `pitch` bytes in the scratchpad.  `chained` is 1 if the copy belongs to the same DMA
-    transfer as the previous one."""
+    """The arguments of `smv_store`, which copies runs of bytes from a scratchpad to memory.
+
+    The scratchpad is that of outputs.  The bytes of a run are contiguous.
+
+    target: the first run in memory.
+    at: offset in bytes of the first run in the scratchpad.
+    runs, run_bytes: number of runs, and bytes per run.
+    target_pitch: bytes between the starts of consecutive runs in memory.
+    pitch: bytes between the starts of consecutive runs in the scratchpad.
+    chained: 1 if the copy continues the DMA transfer of the previous copy, 0 if it begins one."""
 
     target: Memory
     at: Number
@@ -135,16 +164,22 @@ class StoreTile(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class ConvolveTile(Generic[Number]):
-    """The arguments of `smv_conv2d`, which sums the products of a tile of inputs and a tile of
-    weights.
+    """The arguments of `smv_conv2d`, which computes a tile of a convolution.
 
-    The tiles of inputs, weights and outputs begin at the scratchpad offsets `x`, `w` and `y`.  They
-    have `depth` input channels and `outputs` output channels.  `in_h` and `in_w` do not include
-    padding; `pad_top` and `pad_left` are the padding before the input tile.  `bias`, `multiplier`
-    and `shift` are offsets in the scratchpad of weights.  The sums start from the partial sums at
-    `y` if `accumulate` is 1, otherwise from the biases.  The sums are requantised if `finish` is 1,
-    otherwise stored as partial sums.  `y_first` is the index, within each pixel of the output tile,
-    of the first output channel that is computed."""
+    Offsets are in bytes from the start of a scratchpad.
+
+    x, w, y: offsets of the tiles of inputs, weights and outputs.
+    in_h, in_w: rows and columns of the input tile, without padding.
+    pad_top, pad_left: rows and columns of padding before the input tile.
+    depth: number of input channels that are summed.
+    kernel_h, kernel_w: rows and columns of the window.
+    bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
+        in the scratchpad of weights.
+    y_first: index, within each pixel of the output tile, of the first channel that is computed.
+    out_h, out_w: rows and columns of the output tile.
+    outputs: number of output channels that are computed.
+    accumulate: 1 to add to the partial sums in the output tile, 0 to begin with the biases.
+    finish: 1 to requantise the sums, 0 to store them as partial sums."""
 
     x: Number
     in_h: Number
@@ -169,15 +204,19 @@ class ConvolveTile(Generic[Number]):
 
 @dataclass(frozen=True, slots=True)
 class ConnectTile(Generic[Number]):
-    """The arguments of `smv_fully_connected`, which sums the products of `rows` rows of inputs and
-    the weights of a fully connected layer.
+    """The arguments of `smv_fully_connected`, which computes a tile of a fully connected layer.
 
-    The tiles of inputs, weights and outputs begin at the scratchpad offsets `x`, `w` and `y`.  They
-    have `depth` inputs and `outputs` outputs per row.  `bias`, `multiplier` and `shift` are offsets
-    in the scratchpad of weights.  The sums start from the partial sums at `y` if `accumulate` is 1,
-    otherwise from the biases.  The sums are requantised if `finish` is 1, otherwise stored as
-    partial sums.  `y_first` is the index, within each row of the output tile, of the first output
-    that is computed."""
+    Offsets are in bytes from the start of a scratchpad.
+
+    x, w, y: offsets of the tiles of inputs, weights and outputs.
+    rows: number of rows of inputs and of outputs.
+    depth: number of inputs per row that are summed.
+    bias, multiplier, shift: offsets of the biases, multipliers and shifts of the outputs, in the
+        scratchpad of weights.
+    y_first: index, within each row of the output tile, of the first output that is computed.
+    outputs: number of outputs per row that are computed.
+    accumulate: 1 to add to the partial sums in the output tile, 0 to begin with the biases.
+    finish: 1 to requantise the sums, 0 to store them as partial sums."""
 
     x: Number
     rows: Number
@@ -195,11 +234,15 @@ class ConnectTile(Generic[Number]):
 
 @dataclass(frozen=True, slots=True)
 class PoolTile(Generic[Number]):
-    """The arguments of `smv_pool`, which computes the maximum or the mean of the elements of each
-    window that are not padding.
+    """The arguments of `smv_pool`, which computes the maximum or the mean of each window of a tile.
 
-    The tiles of inputs and outputs begin at the scratchpad offsets `x` and `y`.  `in_h` and `in_w`
-    do not include padding; `pad_top` and `pad_left` are the padding before the input tile."""
+    Elements of padding do not count.
+
+    x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
+    in_h, in_w: rows and columns of the input tile, without padding.
+    pad_top, pad_left: rows and columns of padding before the input tile.
+    kernel_h, kernel_w: rows and columns of the window.
+    out_h, out_w: rows and columns of the output tile."""
 
     function: PoolFunction
     x: Number
@@ -217,9 +260,13 @@ class PoolTile(Generic[Number]):
 
 @dataclass(frozen=True, slots=True)
 class AddTiles(Generic[Number]):
-    """The arguments of `smv_add`, which adds two tiles element by element, or subtracts `b` from
-    `a` if the setting `TermScales.sign1` is -1.  `a`, `b` and `y` are the offsets of the operands
-    and of the result in their scratchpads."""
+    """The arguments of `smv_add`, which adds two tiles element by element.
+
+    The function subtracts `b` from `a` if the setting `TermScales.sign1` is -1.
+
+    a, b: offsets in bytes of both operands in the scratchpad of inputs.
+    y: offset in bytes of the result in the scratchpad of outputs.
+    rows, columns, channels: shape of each tile."""
 
     a: Number
     b: Number
@@ -231,4 +278,6 @@ class AddTiles(Generic[Number]):
 
 @dataclass(frozen=True, slots=True)
 class MultiplyTiles(AddTiles[Number]):
-    """The arguments of `smv_mul`, which multiplies two tiles element by element."""
+    """The arguments of `smv_mul`, which multiplies two tiles element by element.
+
+    The fields are those of `AddTiles`."""

@@ -39,13 +39,15 @@ def added(a: Expr, b: Expr) -> Expr:
 
 @dataclass(frozen=True)
 class ScratchpadTile:
-    """The tile of a tensor in a scratchpad.
+    """The place of a tensor's current tile in a scratchpad.
 
-    The tile begins at byte `base` and covers `region` of the tensor: an interval of indices per
-    dimension.  `pitches` are the distances in bytes between consecutive elements along each
-    dimension, and `room` is the maximum number of elements along each.  `level` is the number of
-    loops around the commands that load or store the tile.  With double buffering, consecutive
-    tiles alternate between two offsets, so that one can be copied while the other is used."""
+    operand: the tensor.
+    base: offset in bytes of the tile in the scratchpad.  With double buffering, it alternates
+        between two values, so that one tile can be copied while the other is used.
+    room: maximum number of elements of a tile along each dimension.
+    pitches: distance in bytes between consecutive elements along each dimension.
+    region: part of the tensor that the tile covers, an interval of indices per dimension.
+    level: number of loops around the commands that load or store the tile."""
 
     operand: LayerOperand
     base: Expr
@@ -55,8 +57,9 @@ class ScratchpadTile:
     level: int
 
     def at(self, *corner: Expr) -> Expr:
-        """Return the offset in bytes of the tensor's element `corner` (an index per dimension) in
-        the scratchpad."""
+        """Return the offset in bytes, in the scratchpad, of one element of the tile.
+
+        corner: indices of the element in the whole tensor, one per dimension."""
         found: Expr = self.base
         for index, (lower, _), pitch in zip(corner, self.region, self.pitches, strict=True):
             found = added(found, 0 if index == lower else (index - lower) * pitch)
@@ -65,11 +68,14 @@ class ScratchpadTile:
 
 @dataclass(frozen=True)
 class CallTiles:
-    """The tiles of a call.  `whole` is the loop nest that computes all rows of the output; `tiling`
-    is the tiling for the largest number of rows that a call computes.
+    """The tiles of a kernel call.
 
-    The intervals and offsets of the current tile are expressions of the variables of the loops that
-    `nest` generates."""
+    call: the call.
+    whole: loop nest that computes all rows of the output.
+    tiling: the tiling for the largest number of rows that a call computes.
+
+    Methods describe the current tile, inside the loops over tiles that `nest` returns.  The
+    intervals and offsets of this tile are expressions of the loop variables."""
 
     call: KernelCall
     whole: Layer
@@ -77,25 +83,27 @@ class CallTiles:
 
     @staticmethod
     def of(call: KernelCall) -> CallTiles:
-        """Return the tiles of a call."""
+        """Return the tiles of a call.  Raises PenstockError if the tiler finds no tiling."""
         return CallTiles(call, layer_on_engine(call), tiling_of(call, call.rows))
 
     @property
     def row_axis(self) -> str:
-        """The name of the axis of output rows: the axis that indexes H of an output (N, H, W, C) or
-        (H, W, C), or N of an output (N, C)."""
+        """The name of the loop axis that runs over output rows.
+
+        For an output (N, H, W, C) or (H, W, C), it is the axis of H; for (N, C), that of N."""
         names = [axis.name for axis in self.whole.axes[: len(self.whole.output.dimensions)]]
         return names[-3] if len(names) > 2 else names[0]
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
-        """The interval of each axis, by name, that the current tile covers."""
+        """For each loop axis, by name, the interval of points that the current tile covers."""
         return {axis.name: self._axis_loop(axis.name)[0] for axis in self.whole.axes}
 
     @cached_property
     def operand_tiles(self) -> tuple[ScratchpadTile, ...]:
-        """The tiles of the inputs and of the output, in this order.  Tiles in the same scratchpad
-        are consecutive."""
+        """The tiles of the inputs, in order, and then that of the output.
+
+        Tiles in the same scratchpad are placed one after another."""
         ends: dict[str, int] = {}
         found: list[ScratchpadTile] = []
         for k, (moved, operand) in enumerate(
@@ -114,18 +122,22 @@ class CallTiles:
 
     @property
     def has_partial_sums(self) -> bool:
-        """Whether sums are divided between tiles, so that partial sums remain in the scratchpad
-        from one tile to the next."""
+        """Whether several tiles contribute to the same sum over input channels.
+
+        If so, partial sums stay in the output scratchpad from one tile to the next."""
         return any(len(self.tiling.tiles[axis.name]) > 1 for axis in self.whole.reduced)
 
     def box(self, operand: LayerOperand) -> tuple[Span, ...]:
-        """Return the region of a tensor that one computation reads or writes, an interval for each
-        dimension.  The tile in the scratchpad (`operand_tiles`) contains it and may be larger."""
+        """Return the region of a tensor that the computation of the current tile reads or writes.
+
+        The region has an interval of indices per dimension, without padding.  The scratchpad may
+        hold a larger region (`ScratchpadTile.region`), which several computations use."""
         return self._region(operand, self.tiling.order)
 
     def padding(self, dimension: Dimension) -> Expr:
-        """Return the number of padding elements that the current tile reads before the first
-        element of the tensor along `dimension`."""
+        """Return the number of padding elements that the current tile reads before the tensor.
+
+        dimension: the dimension of the tensor along which they are counted."""
         lower, _ = self._needs(dimension, self.spans[dimension.axis or ""])
         return lower - self._reads(dimension, self.spans[dimension.axis or ""])[0]
 
@@ -135,9 +147,14 @@ class CallTiles:
         compute: Sequence[Command],
         stores: Sequence[Command],
     ) -> tuple[Command, ...]:
-        """Return the loops over all tiles around `compute`.  `loads` are the commands that load
-        each input.  The loads and stores of a tile are placed in the innermost loop that changes
-        the tile, or outside all loops if none does."""
+        """Return the loops over all tiles, with the commands of each tile.
+
+        loads: for each input, the commands that load its tile.
+        compute: the commands that compute a tile; they are in the innermost loop.
+        stores: the commands that store the tile of the output.
+
+        The loads and stores of a tile are in the innermost loop that changes this tile, or outside
+        all loops if none does."""
         *inputs, output = self.operand_tiles
         body = tuple(compute)
         for level in range(len(self.tiling.order), -1, -1):
@@ -149,8 +166,11 @@ class CallTiles:
         return body
 
     def _axis_loop(self, name: str) -> tuple[Span, Loop | None]:
-        """Return the interval of the current tile along the axis `name`, and the loop, without a
-        body, over all tiles of the axis; the loop is None for a single tile."""
+        """Return the interval of the current tile along a loop axis, and the loop over its tiles.
+
+        The body of the loop is empty.  The loop is None if the axis has a single tile.
+
+        name: name of the axis."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
         is_rows, part = name == self.row_axis, cut[-1] < self.whole.axis(name).extent
         bounds: Span = (self.call.first, self.call.end) if is_rows else (0, cut[-1])
@@ -169,9 +189,10 @@ class CallTiles:
         return ends, Loop(name, 0, len(lengths), 1, ())
 
     def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
-        """Return the region of a tensor, an interval per dimension, that is read or written for
-        the current tile along the loop axes named in `followed` and for all points that the call
-        computes along the other axes."""
+        """Return the region of a tensor that is read or written: an index interval per dimension.
+
+        followed: names of the loop axes along which only the current tile is computed.  Along other
+            axes, all points of the call are computed."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
@@ -183,22 +204,28 @@ class CallTiles:
         return tuple(found)
 
     def _whole_axis(self, axis: str) -> Span:
-        """Return the interval of all points of an axis that the call computes."""
+        """Return the interval of points along a loop axis that the whole call computes."""
         if axis == self.row_axis:
             return (self.call.first, self.call.end)
         return (0, self.whole.axis(axis).extent)
 
     @staticmethod
     def _reads(d: Dimension, span: Span) -> Span:
-        """Return the interval of indices along a tensor's dimension `d` that is read or written for
-        the points `span` of the loop axis `d.axis`; it may extend into the padding."""
+        """Return the interval of a tensor's indices that is read or written along dimension `d`.
+
+        The interval may extend into the padding: below 0, or beyond the size of the tensor.
+
+        span: interval of points that is computed along the loop axis of the dimension."""
         factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
         return span[0] * factor + offset, span[1] * factor + offset + extra
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """Return the interval of indices along a tensor's dimension `d` that is read or written for
-        the points `span` of the loop axis `d.axis`, without padding.  Unlike `Dimension.needs`, it
-        accepts bounds that are expressions."""
+        """Return the interval of a tensor's indices that is read or written along dimension `d`.
+
+        The interval does not include padding.  Its bounds may be expressions, unlike those of
+        `Dimension.needs`.
+
+        span: interval of points that is computed along the loop axis of the dimension."""
         lower, upper = self._reads(d, span)
         first, last = d.reads((0, 1)), d.reads((0, self.whole.axis(d.axis or "").extent))
         if first[0] < 0:
@@ -212,9 +239,12 @@ class CallTiles:
         return lower, upper
 
     def _level(self, k: int) -> int:
-        """Return the number of loops around the commands that load or store the operand with
-        index `k` (inputs, then output): all loops from the outermost to the innermost one that
-        changes the operand's tile; 0 if none does."""
+        """Return the number of loops around the commands that load or store an operand's tile.
+
+        These are all loops from the outermost to the innermost one that changes the tile.  The
+        result is 0 if no loop does.
+
+        k: index of the operand: that of an input, or the number of inputs for the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -224,8 +254,11 @@ class CallTiles:
         return max(changing, default=0)
 
     def _tile_number(self, k: int) -> Expr:
-        """Return the number of tiles of the operand with index `k` that precede the current one,
-        as an expression of loop variables."""
+        """Return the number of an operand's current tile, which selects one of its two buffers.
+
+        Numbers increase in loop order, from 0.  A tile that is loaded again has a new number.
+
+        k: index of the operand: that of an input, or the number of inputs for the output."""
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
             loop = self._axis_loop(name)[1]
@@ -236,16 +269,20 @@ class CallTiles:
         return number
 
     def _room(self, k: int) -> tuple[int, ...]:
-        """Return the maximum size of a tile of the operand with index `k` in elements along each
-        dimension; along the last dimension, the size is rounded up to a multiple of `ALIGNMENT`."""
+        """Return the maximum number of elements of an operand's tile along each dimension.
+
+        Along the last dimension, the number is rounded up to a multiple of `ALIGNMENT`.
+
+        k: index of the operand: that of an input, or the number of inputs for the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)
 
     def _extent(self, d: Dimension, followed: Sequence[str]) -> int:
-        """Return the largest number of elements of a tile along dimension `d`.  The dimension is
-        split into tiles only if its axis is in `followed`; otherwise, a tile covers all its
-        points."""
+        """Return the maximum number of elements of a tensor's tile along dimension `d`.
+
+        followed: names of the loop axes that split the tensor into tiles.  If the axis of the
+            dimension is not among them, a tile covers the whole axis."""
         if d.axis is None:
             return d.size
         axis = self.tiling.layer.axis(d.axis)
@@ -253,9 +290,12 @@ class CallTiles:
         return max(upper - lower for lower, upper in map(d.needs, tiles))
 
     def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> tuple[int, ...]:
-        """Return the bytes between consecutive elements of a tile along each dimension, given its
-        maximum size `room`.  The partial sums of a pixel take more space than its final elements,
-        which are stored at its beginning."""
+        """Return the distance in bytes between consecutive elements of a tile along each dimension.
+
+        Partial sums take 4 bytes, final elements 1.  If the output tile holds partial sums, each
+        pixel therefore has 4 bytes per channel.  The first quarter holds its final elements.
+
+        room: maximum number of elements of a tile along each dimension."""
         sums = operand is self.whole.output and self.has_partial_sums
         pitches, size = [1], operand.unfinished_bytes if sums else 1
         for extent in reversed(room[1:]):

@@ -40,7 +40,8 @@ ELEMENTWISE = ("Add", "Sub", "Mul")
 
 def scratchpads(target: AcceleratorTarget) -> Scratchpads:
     """Return the three scratchpads, with the sizes that the accelerator's attributes define.
-    Partial sums remain in the scratchpad of outputs."""
+
+    Partial sums stay in the scratchpad of outputs: they are never stored to memory."""
     sizes = (int(target.attrs[f"{role}_bytes"]) for role in ("input", "weights", "output"))
     return Scratchpads.separate(
         *sizes,
@@ -52,8 +53,12 @@ def scratchpads(target: AcceleratorTarget) -> Scratchpads:
 
 
 def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
-    """Return the tiling of a call that computes `rows` output rows at any position, or all rows if
-    `rows` is None.  Raises PenstockError if the tiler finds no tiling."""
+    """Return the tiling of a call that computes `rows` consecutive output rows.
+
+    The tiling is valid wherever in the output these rows are.  If `rows` is None, the call computes
+    the whole output.
+
+    Raises PenstockError if the tiler finds no tiling."""
     name = str(offloaded.target.attrs["tiler"])
     if offloaded.main.kind in ELEMENTWISE:
         # SMAUG's rule flattens tensors, but the rows of a schedule may have arbitrary addresses.
@@ -63,8 +68,10 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
 
 
 def rows_at_once(offloaded: Offloaded, rows: int) -> int:
-    """Return the largest number of rows, up to `rows`, for which the tiler finds a tiling; if it
-    finds none for two rows or more, 1.  A call loops over intervals of that many rows.
+    """Return the largest number of rows, at most `rows`, for which the tiler finds a tiling.
+
+    If it finds none for two rows or more, the result is 1.  A call with more rows computes them in
+    intervals of this length.
 
     A tiler that can split rows finds a tiling for any number.  SMAUG's tiler may find none for some
     number of rows although it finds tilings for fewer and for more."""
@@ -76,8 +83,9 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
 
 
 def why_no_tile(offloaded: Offloaded) -> str:
-    """Return the tiler's reason if it finds no tiling for all rows or for a single row, otherwise
-    an empty text."""
+    """Return the reason why a layer cannot be tiled, or an empty text if it can.
+
+    Both a call that computes all rows and a call that computes one row must have a tiling."""
     try:
         for rows in (None, 1):
             tiling_of(offloaded, rows)
@@ -87,12 +95,17 @@ def why_no_tile(offloaded: Offloaded) -> str:
 
 
 def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
-    """Return the loop nest of a call that computes `rows` output rows at any position, or all rows
-    if `rows` is None.
+    """Return the loop nest, for the tiler, of a call that computes `rows` consecutive output rows.
 
-    Tiles of channels are restricted to multiples of the number that the engine processes in
-    parallel.  The operand of biases also holds multipliers and shifts.  The input of a fully
-    connected layer has shape (N, C)."""
+    The loop nest is valid wherever in the output these rows are.  If `rows` is None, the call
+    computes the whole output.
+
+    The loop nest has these properties of the engine:
+
+    - A tile has a multiple of 8 output channels, or all.  Where input channels are summed, it has a
+      multiple of 32 of them, or all.
+    - The operand of biases also holds multipliers and shifts, so that it has 9 bytes per channel.
+    - The input of a fully connected layer has shape (N, C)."""
     layer = offloaded.layer(rows)
     if offloaded.main.kind == "FullyConnected":
         layer = _flat(offloaded.main)
@@ -115,7 +128,9 @@ def _flat(node: Node) -> Layer:
 
 @lru_cache(maxsize=4096)
 def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
-    """Return the tiler's tiling of a layer for the scratchpads `memories`, cached."""
+    """Return the tiling that the tiler chooses for a layer and the scratchpads `memories`.
+
+    Results are cached.  Raises PenstockError if there is no tiling."""
     if type(tiler) is LeastTraffic:
         return tiler.tile(layer, memories)
     return choose(tiler, layer, memories)

@@ -19,8 +19,9 @@ is one word.  The fields of RANGE are signed."""
 
 
 class Words(LittleEndianStructure):
-    """The three configuration words of a layer, 12 bytes, as bit fields.  The layout is penstock's;
-    UltraTrail's is not published."""
+    """The three 32-bit configuration words of a layer, as bit fields.
+
+    The layout is penstock's; UltraTrail's is not published."""
 
     _fields_ = [
         *((name, c_uint32, bits) for name, bits in (LENGTHS | SIZES).items()),
@@ -29,8 +30,10 @@ class Words(LittleEndianStructure):
 
 
 def fields(layer: Offloaded) -> dict[str, int]:
-    """Return the values of the fields of a layer's configuration words, by field name.  The layer
-    convolves along one axis; lengths, stride, dilation and padding are those along this axis."""
+    """Return the values of the bit fields of a layer's configuration words, by field name.
+
+    The layer convolves along one axis.  Lengths, stride, dilation and padding are those along this
+    axis."""
     p = layer.parameters
     axis, before = ("h", "top") if (p["in_w"], p["kernel_w"]) == (1, 1) else ("w", "left")
     found = {f"{end}_length": p[f"{end}_{axis}"] for end in ("in", "out")}
@@ -40,13 +43,16 @@ def fields(layer: Offloaded) -> dict[str, int]:
 
 
 def decode(words: Array) -> Words:
-    """Return the configuration words stored in `words`, 12 bytes."""
+    """Return the three configuration words that the first 12 bytes of `words` contain."""
     return Words.from_buffer_copy(words[:12].tobytes())
 
 
 class UltraTrail:
-    """The state of the engine: `fmem`, three feature memories (rows); `wmem`, the weight memory;
-    and `channels`, whose three rows are the bias, multiplier and shift of each output channel."""
+    """The state of the simulated engine.
+
+    fmem: the three feature memories; the first index selects one.
+    wmem: the weight memory.
+    channels: the bias (row 0), multiplier (row 1) and shift (row 2) of each output channel."""
 
     def __init__(self) -> None:
         self.fmem, self.wmem = np.zeros((3, 4096), np.uint8), np.zeros(32768, np.uint8)
@@ -56,8 +62,10 @@ class UltraTrail:
 def load_weights(
     engine: UltraTrail, words: Array, weights: Array, bias: Array, multiplier: Array, shift: Array
 ) -> None:
-    """Functional model of `ultra_trail_load_weights`: load the weights, and the bias, multiplier
-    and shift of each output channel, of the layer that the configuration words `words` describe."""
+    """Functional model of `ultra_trail_load_weights`: load the constants of a layer.
+
+    words: the layer's configuration words.
+    bias, multiplier, shift: one value for each output channel."""
     n = decode(words)
     count = n.out_c * n.taps * n.in_c
     engine.wmem[:count] = weights[:count]
@@ -66,17 +74,20 @@ def load_weights(
 
 
 def load_features(engine: UltraTrail, words: Array, fmem: int, x: Array) -> None:
-    """Functional model of `ultra_trail_load_features`: load the input `x` of the layer that the
-    configuration words `words` describe into the feature memory with index `fmem`."""
+    """Functional model of `ultra_trail_load_features`: load the input of a layer.
+
+    words: the layer's configuration words.
+    fmem: the index of the feature memory into which `x` is loaded."""
     n = decode(words)
     count = n.in_length * n.in_c
     engine.fmem[fmem, :count] = x[:count]
 
 
 def convolve(engine: UltraTrail, words: Array, source: int, target: int) -> None:
-    """Functional model of `ultra_trail_convolve`: convolve the features in the feature memory with
-    index `source`, with padding of value in_zero, and write the requantised result to the feature
-    memory with index `target`.  `words` are the layer's configuration words."""
+    """Functional model of `ultra_trail_convolve`: convolve and requantise features.
+
+    words: the layer's configuration words; padding has the value of their field `in_zero`.
+    source, target: the indices of the feature memories of the input and the output."""
     n = decode(words)
     x = elements(engine.fmem[source], np.int8, n.in_length, 1, n.in_c)
     weights = elements(engine.wmem, np.int8, n.out_c, n.taps, 1, n.in_c)
@@ -88,8 +99,10 @@ def convolve(engine: UltraTrail, words: Array, source: int, target: int) -> None
 
 
 def store_features(engine: UltraTrail, words: Array, fmem: int, y: Array) -> None:
-    """Functional model of `ultra_trail_store_features`: store the output of the layer that the
-    configuration words `words` describe from the feature memory with index `fmem` to `y`."""
+    """Functional model of `ultra_trail_store_features`: store the output of a layer to `y`.
+
+    words: the layer's configuration words.
+    fmem: the index of the feature memory that holds the output."""
     n = decode(words)
     count = n.out_length * n.out_c
     y[:count] = engine.fmem[fmem, :count]

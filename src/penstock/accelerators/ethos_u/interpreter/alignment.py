@@ -22,7 +22,8 @@ ALIGNMENT = 16
 
 
 def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
-    """Raise BackendError if an address, stride or size that must be a multiple of 16 is not."""
+    """Raise BackendError if an address, stride or size of an operation is not a multiple of 16
+    bytes although the hardware requires it."""
     if isinstance(operation, DmaOperation):
         numbers = _copy_registers(operation, hardware)
     else:
@@ -40,9 +41,10 @@ def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
 
 
 def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
-    """Yield the registers of a copy that must be aligned, as (name, value). If the hardware
-    supports unaligned copies (U65), these are only the addresses in shared memory and, if the
-    target is in shared memory, the size."""
+    """Yield the registers of a copy whose values must be multiples of 16, as (name, value).
+
+    They are the two addresses and the size. If the hardware supports unaligned copies (U65), only
+    addresses in shared memory are included, and the size only if the target is in shared memory."""
     source, target = operation.source, operation.target
     anywhere = hardware.any_copy
     for span in (source, target):
@@ -53,7 +55,8 @@ def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[
 
 
 def _block_operation_registers(operation: BlockOperation) -> Iterator[tuple[str, int]]:
-    """Yield the registers of a block operation that must be aligned, as (name, value)."""
+    """Yield the registers of a block operation whose values must be multiples of 16, as (name,
+    value)."""
     for map in (*operation.inputs, operation.ofm):
         if map.nhcwb16:
             yield from _feature_map_registers(map)
@@ -66,8 +69,8 @@ def _block_operation_registers(operation: BlockOperation) -> Iterator[tuple[str,
 
 
 def _feature_map_registers(map: FeatureMap) -> Iterator[tuple[str, int]]:
-    """Yield the registers of a feature map in layout NHCWB16 that must be aligned, as (name,
-    value). Unused tiles are not checked."""
+    """Yield the registers of a feature map whose values must be multiples of 16, as (name, value).
+    The feature map has layout NHCWB16. Base addresses of unused tiles are omitted."""
     height, width, depth = map.shape
     name = f"NPU_SET_{map.name.upper()}"
     right, below = width > map.width_0, height > map.height_0

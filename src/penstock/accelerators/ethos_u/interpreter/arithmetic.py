@@ -25,11 +25,13 @@ Source: Vela, whose advanced scaling of sums must equal TFLite's bit for bit."""
 
 
 def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
-    """Return the accumulators of a convolution. `kernel` is an int64 array (height, width, input
-    channels, output channels).
+    """Return the accumulators of a convolution: the sums of products, without biases.
 
-    Products are summed in float64, which represents these sums exactly.
-    """
+    ifm: int64 array (height, width, input channels), from which the zero point has not been
+        subtracted.
+    kernel: int64 array (height, width, input channels, output channels).
+
+    Products are summed in float64, which represents these sums exactly."""
     centred = _padded_input(operation, ifm - operation.ifm.zero_point, 0).astype(np.float64)
     height, width, depth = operation.ofm.shape
     total = np.zeros((height * width, depth))
@@ -39,15 +41,18 @@ def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
 
 
 def depthwise(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
-    """Return the accumulators of a depthwise convolution. `kernel` is an int64 array (height,
-    width, 1, channels)."""
+    """Return the accumulators of a depthwise convolution: the sums of products, without biases.
+
+    ifm: int64 array (height, width, channels), from which the zero point has not been subtracted.
+    kernel: int64 array (height, width, 1, channels)."""
     centred = _padded_input(operation, ifm - operation.ifm.zero_point, 0)
     taps = _windows(operation, centred)
     return sum((window * kernel[y, x, 0] for (y, x), window in taps), np.zeros(1, np.int64))
 
 
 def largest(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the maximum of each window minus the zero point of the input. Padding is ignored."""
+    """Return, for each window, the maximum of (element - zero point of the input). Padding is
+    ignored. `ifm` is an int64 array (height, width, channels)."""
     filled = _padded_input(operation, ifm - operation.ifm.zero_point, LEAST)
     found = np.full(operation.ofm.shape, LEAST)
     for _, window in _windows(operation, filled):
@@ -56,8 +61,8 @@ def largest(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def window_sum(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the sum over each window of the elements minus the zero point of the input. Padding
-    counts as 0."""
+    """Return, for each window, the sum of (element - zero point of the input). Padding counts as 0.
+    `ifm` is an int64 array (height, width, channels)."""
     filled = _padded_input(operation, ifm - operation.ifm.zero_point, 0)
     return sum((window for _, window in _windows(operation, filled)), np.zeros(1, np.int64))
 
@@ -70,15 +75,16 @@ def window_counts(operation: BlockOperation) -> Any:
 
 
 def depth_sum(operation: BlockOperation, ifm: Any) -> Any:
-    """Return, for each pixel, the sum over all channels of the elements minus the zero point of
-    the input."""
+    """Return, for each pixel, the sum of (element - zero point of the input) over all channels.
+    `ifm` is an int64 array (height, width, channels); the result has one channel."""
     return (ifm - operation.ifm.zero_point).sum(axis=2, keepdims=True)
 
 
 def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
-    """Return the result of an element-wise operation before the scaling of the result. `other` is
-    the second input, from which the zero point has not been subtracted: an array, a scalar, or None
-    if there is no second input."""
+    """Return the result of an element-wise operation before it is scaled.
+
+    ifm, other: the first and the second input, from which the zero points have not been subtracted.
+        The second is an array, a scalar, or None if the operation has one input."""
     one = ifm - operation.ifm.zero_point
     second = operation.second
     if second is None:
@@ -90,8 +96,8 @@ def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
 
 
 def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
-    """Return both operands of a sum or difference, scaled and shifted as the `operand_scaling` of
-    the operation requires."""
+    """Return both operands of a sum or difference, scaled and shifted as the field
+    `operand_scaling` of the operation specifies."""
     of = operation.operand_scaling
     if of.scaled == "both":
         return left * of.a.scale, right * of.b.scale
@@ -103,13 +109,13 @@ def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, An
 
 
 def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Return the sum of the scaled operands."""
+    """Return `left` plus `right`, after scaling both operands."""
     one, two = _operands(operation, left, right)
     return one + two
 
 
 def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Return the difference of the scaled operands."""
+    """Return `left` minus `right`, after scaling both operands."""
     one, two = _operands(operation, left, right)
     return one - two
 
@@ -152,11 +158,10 @@ def _scaled(values: Any, scale: ScaleFactor, rounding: str) -> Any:
 
 
 def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
-    """Return the input that the windows read: `values`, upscaled by two if the operation requests
-    it, and padded with `fill`.
+    """Return `values` as the windows read them: upscaled by two if the operation requires it, then
+    padded with `fill`.
 
-    The upscale mode "zeros" inserts zeros between elements; "nearest" repeats each element.
-    """
+    The upscale mode "zeros" inserts zeros between elements; "nearest" repeats each element."""
     height, width = operation.height, operation.width
     if operation.upscale != "none":
         values = values.repeat(2, axis=0).repeat(2, axis=1)[:height, :width]
@@ -169,8 +174,12 @@ def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
 
 
 def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Yield, for each tap of the kernel, its (row, column) and an array in the shape of the
-    output: for each output element, the element of the window at that tap."""
+    """Yield ((row, column), elements) for each tap of the kernel.
+
+    padded: the padded input, an array (height, width, depth).
+
+    `elements` has the height and width of the output and the depth of `padded`. At [y, x], it
+    contains the pixel that the tap reads for the output pixel (y, x)."""
     kernel = operation.kernel
     height, width, _ = operation.ofm.shape
     for y in range(kernel.height):

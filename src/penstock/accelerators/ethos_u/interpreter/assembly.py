@@ -1,7 +1,7 @@
 """Conversion of command streams to text and back.
 
 A line contains one command: the byte offset of the command, its name, and its fields as
-`name=value`. A field named value is written without its name. An empty line follows each operation.
+`name=value`. The name of a field is omitted if it is "value". An empty line follows each operation.
 When text is read, offsets and fields that are 0 may be omitted; `#` begins a comment.
 """
 
@@ -24,12 +24,14 @@ ONLY = ["value"]
 
 
 def disassemble(stream: bytes) -> str:
-    """Return a stream as text. Raises BackendError if the stream is invalid."""
+    """Return a register command stream as text, one command per line. Raises BackendError if the
+    stream is invalid."""
     return "".join(map(_line, decode_commands(stream)))
 
 
 def assemble(text: str) -> bytes:
-    """Return the stream that a text represents. Raises BackendError if a line is not a command."""
+    """Return the register command stream that `text` describes, one command per line as written by
+    `disassemble`. Raises BackendError if a line is not a command."""
     return b"".join(_words(text))
 
 
@@ -51,7 +53,8 @@ def _number(name: str, value: int) -> str:
 
 
 def _words(text: str) -> Iterator[bytes]:
-    """Yield the encoded command of each line that contains one."""
+    """Yield the encoded commands of a text that contains one command per line. Empty lines and
+    comments yield nothing. Raises BackendError if a line is not a command."""
     by_name = {format.name: format for format in formats().values()}
     for number, line in enumerate(text.splitlines(), 1):
         first, *rest = [*line.split("#")[0].split(), ""]
@@ -72,9 +75,13 @@ def _words(text: str) -> Iterator[bytes]:
 
 
 def _value(format: CommandFormat, settings: list[str]) -> int:
-    """Return the value of a command as in `RegisterCommand.value`, composed of the fields in
-    `settings`, each of the form `name=value` or, for the field named value, `value`. Raises
-    KeyError if a field does not exist, ValueError if a number is invalid."""
+    """Return the value of a command, composed of the values of its fields.
+
+    settings: texts of the form `name=number`, or `number` for the field named "value". Fields that
+        are not set are 0.
+
+    Raises KeyError if a field does not exist, ValueError if a number is invalid or does not fit its
+    field."""
     by_name = {field.name: field for field in format.fields}
     found = 0
     for setting in settings:
@@ -88,7 +95,9 @@ def _value(format: CommandFormat, settings: list[str]) -> int:
 
 
 def _packed(format: CommandFormat, value: int) -> bytes:
-    """Return the bytes of a command with the value `value`, as in `RegisterCommand.value`."""
+    """Encode a command in one or two 32-bit words, as `format` requires.
+
+    value: the 16-bit parameter of the command; for two words, parameter << 32 | 32-bit payload."""
     if format.code & KIND:
         return struct.pack("<HHI", format.code, value >> 32, value & 0xFFFFFFFF)
     return struct.pack("<HH", format.code, value)

@@ -39,14 +39,17 @@ def block(operation: BlockOperation, index: int) -> ElementBox:
 
 
 def job_count(operation: BlockOperation) -> int:
-    """Return the number of jobs into which an operation is divided: one for each slice of input
-    channels of each block."""
+    """Return the number of jobs into which an operation is divided. Each block has one job per
+    slice of input channels."""
     return block_count(operation) * _slices(operation)
 
 
 def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield each input of the job with index `index`, with the box of elements that the job reads.
-    A job computes one slice of input channels of a block, or the whole block."""
+    """Yield (feature map, box) for each input of the job with index `index`; the job reads the
+    elements in the box.
+
+    A job computes the contribution of one slice of input channels to a block of the output. If the
+    operation does not sum over input channels, a job computes a whole block."""
     number, piece = divmod(index, _slices(operation))
     size = _slice_channels(operation)
     depth = operation.ifm.shape[2]
@@ -57,8 +60,8 @@ def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMa
 
 
 def block_reads(operation: BlockOperation, number: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield each input of the block with index `number`, with the box of elements that the block
-    reads."""
+    """Yield (feature map, box) for each input of the block with index `number`; the block reads the
+    elements in the box."""
     output, kernel, pad = block(operation, number), operation.kernel, operation.padding
     rows = _reach(output.rows, kernel.stride_y, kernel.reach_y, pad.top, operation.height)
     columns = _reach(output.columns, kernel.stride_x, kernel.reach_x, pad.left, operation.width)
@@ -82,7 +85,7 @@ def _counts(operation: BlockOperation) -> tuple[int, int, int]:
 
 
 def _slices(operation: BlockOperation) -> int:
-    """Return the number of slices of input channels per block, each of which is a job. It is 1 if
+    """Return the number of jobs per block: one for each slice of input channels. The number is 1 if
     an output element does not depend on all input channels."""
     if operation.kind not in WHOLE_DEPTH:
         return 1
@@ -90,7 +93,7 @@ def _slices(operation: BlockOperation) -> int:
 
 
 def _slice_channels(operation: BlockOperation) -> int:
-    """Return the maximum number of input channels in a slice."""
+    """Return the maximum number of input channels that one job reads."""
     most = SLICE_BYTES // operation.ifm.element_bytes
     return min(most, PART_KERNEL_CHANNELS) if operation.kernel.part_kernel_first else most
 
@@ -98,13 +101,15 @@ def _slice_channels(operation: BlockOperation) -> int:
 def _reach(
     output: tuple[int, int], stride: int, reach: int, before: int, most: int
 ) -> tuple[int, int]:
-    """Return the half-open interval of input rows that the windows of the output rows `output`
-    (half-open) reach; likewise for columns. Input rows are counted after upscaling.
+    """Return the half-open interval of input rows that the windows of given output rows cover.
+    Columns are computed in the same way.
 
+    output: half-open interval of output rows.
     stride: input rows between the windows of consecutive output rows.
     reach: rows that a window spans.
     before: rows of padding before the input.
-    most: rows of the upscaled input, to which the interval is limited."""
+    most: number of input rows, to which the interval is limited. If the input is upscaled, its rows
+        are counted after upscaling."""
     lower, upper = output
     first, last = lower * stride - before, (upper - 1) * stride + reach - before
     return min(max(first, 0), most), max(0, min(last, most))

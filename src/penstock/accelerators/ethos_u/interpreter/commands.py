@@ -27,8 +27,11 @@ STOP = "NPU_OP_STOP"
 
 @dataclass(frozen=True, slots=True)
 class BitField:
-    """A field of a command: bits `low` to `high`, inclusive, of the command's value
-    (`RegisterCommand.value`), in two's complement if `signed`."""
+    """A bit field in the value of a command: bits `low` to `high`, inclusive. Its contents are in
+    two's complement if `signed` is True.
+
+    The value of a command is its 16-bit parameter; with a 32-bit payload, parameter << 32 |
+    payload."""
 
     name: str
     low: int
@@ -37,19 +40,21 @@ class BitField:
 
     @property
     def span(self) -> int:
-        """Number of distinct values of the field."""
+        """Number of values that the field can represent: 2 to the power of its number of bits."""
         return 1 << (self.high - self.low + 1)
 
     def extract(self, value: int) -> int:
-        """Extract this field from the value of a command."""
+        """Return the value of this field, where `value` is the value of the whole command."""
         found = (value >> self.low) % self.span
         return found - self.span if self.signed and found >= self.span // 2 else found
 
 
 @dataclass(frozen=True, slots=True)
 class CommandFormat:
-    """The format of a command. `code` consists of bits 15:0 of the first word: the command code
-    (9:0) and the number of words (15:14; `ONE_WORD` or `TWO_WORDS`)."""
+    """The format of a command.
+
+    code: bits 15:0 of the first word. Bits 9:0 identify the command; bits 15:14 are 0 for a command
+        of one word, 1 for a command of two words."""
 
     name: str
     code: int
@@ -57,7 +62,7 @@ class CommandFormat:
 
     @property
     def mask(self) -> int:
-        """Mask of the bits of a command's value that belong to a field."""
+        """Bit mask of the command's value, with a 1 for every bit that belongs to a field."""
         return sum((field.span - 1) << field.low for field in self.fields)
 
 
@@ -65,9 +70,8 @@ class CommandFormat:
 class RegisterCommand:
     """A command of a stream.
 
-    word: index of its first word in the stream.
-    value: the 16-bit parameter; if the command has a 32-bit payload, parameter << 32 | payload.
-    """
+    word: index of the command's first 32-bit word in the stream.
+    value: the 16-bit parameter; if the command has a 32-bit payload, parameter << 32 | payload."""
 
     word: int
     format: CommandFormat
@@ -75,7 +79,7 @@ class RegisterCommand:
 
     @property
     def fields(self) -> dict[str, int]:
-        """Values of the fields, by name."""
+        """Values of the command's fields, by name of the field."""
         return {field.name: field.extract(self.value) for field in self.format.fields}
 
 
@@ -87,7 +91,7 @@ def tables() -> Mapping[str, Any]:
 
 @lru_cache
 def formats() -> Mapping[int, CommandFormat]:
-    """Return the format of every command, by `CommandFormat.code`."""
+    """Return the formats of all commands, by the lower 16 bits of a command's first word."""
     kinds = (("one_word", ONE_WORD), ("two_words", TWO_WORDS))
     found = (
         CommandFormat(name, kind | code, tuple(map(_field, fields)))
@@ -98,9 +102,10 @@ def formats() -> Mapping[int, CommandFormat]:
 
 
 def choice(what: str, number: int) -> Any:
-    """Return the meaning of the value `number` of a field, or None if that value is undefined.
-    `what` is the name of a list in section `choices` of `registers.toml`, which contains the
-    meanings by value."""
+    """Return what the value `number` of a register field means, or None if the value is undefined.
+
+    what: name of a list in section `choices` of `registers.toml`, for example "rounding". In that
+        list, value 1 means "truncate"."""
     found = tables()["choices"][what]
     return found[number] if number < len(found) else None
 
@@ -138,7 +143,8 @@ def wrong_stream(word: int, what: str) -> BackendError:
 
 
 def _command(words: list[int], at: int) -> tuple[RegisterCommand, int]:
-    """Return the command whose first word has index `at`, and its number of words."""
+    """Return the command whose first word has the index `at`, and its number of words. Raises
+    BackendError if the words are not a command."""
     word = words[at]
     format = formats().get(word & (KIND | CODE))
     if format is None or word & 0xFFFF & ~(KIND | CODE):

@@ -60,13 +60,13 @@ compute its average."""
 class Execution:
     """A summary of an executed stream.
 
-    operations: number of executed operations, by kind.
+    operations: number of executed operations, by kind, for example "conv" or "dma".
     bytes_read, bytes_written: number of bytes that operations accessed, by region number, without
         shared memory; each byte is counted once per operation.
-    ordered: descriptions of pairs of operations of which the later one overwrites bytes that the
-        earlier one may still access. Such pairs are correct only because the hardware completes
-        blocks in order.
-    unfinished: positions of the copies that may be outstanding when the stream ends.
+    ordered: descriptions of overwrites that are correct only because the hardware completes blocks
+        in order. In each, an operation overwrites bytes that the previous operation may still
+        access.
+    unfinished: positions in the stream of the copies that may be unfinished when the stream ends.
     """
 
     operations: Mapping[str, int]
@@ -84,18 +84,17 @@ def execute(
     *,
     waited: bool = False,
 ) -> Execution:
-    """Execute a stream of little-endian words.
+    """Execute a register command stream of little-endian 32-bit words, and check it.
 
     regions: contiguous uint8 arrays by region number, which are modified in place.
     accelerator: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256 or ethos-u65-256.
     observe: called with each operation after its execution.
-    waited: require the stream to wait for all copies before it ends.
+    waited: whether the stream must wait for all copies before it ends.
 
     Raises BackendError if the stream is invalid (an unknown command, a register that is not set, a
     hazard), CapacityError if an access is outside its region, UnsupportedError if the stream uses a
     feature that is not modelled, and UsageError if the accelerator is not modelled or a region is
-    not such an array.
-    """
+    not a contiguous uint8 array."""
     for number, region in regions.items():
         if not _is_bytes(region):
             raise UsageError(
@@ -112,11 +111,13 @@ def execute(
 class _Run:
     """The state of an execution.
 
+    regions: arrays of uint8 by region number, without shared memory.
     observe: called with each operation after its execution.
     waited: whether the stream must wait for all copies before it ends.
-    flight: the operations that may be outstanding.
+    memory: the regions and shared memory, the internal memory of the NPU.
     copied: array of bool: for each byte of shared memory, whether it holds data that a copy wrote
         and that accumulators have not overwritten.
+    flight: the operations that may be unfinished.
     counts: number of executed operations, by kind.
     read, written: number of bytes accessed, by region number, without shared memory."""
 
@@ -166,8 +167,8 @@ class _Run:
         self.observe(operation)
 
     def _check(self, operation: Operation) -> None:
-        """Raise BackendError if an address of the operation is misaligned, CapacityError if a
-        feature map is outside its region or is written in a read-only region."""
+        """Raise BackendError if an address of the operation is misaligned. Raise CapacityError if a
+        feature map is outside its region or if the output is in a read-only region."""
         check_alignment(operation, self.hardware)
         if isinstance(operation, BlockOperation):
             for map in operation.inputs:
@@ -175,7 +176,7 @@ class _Run:
             self.memory.check(operation.ofm, operation.where, written=True)
 
     def _count(self, operation: Operation, footprint: Footprint) -> None:
-        """Add an operation to the summary."""
+        """Add an operation to the counts of operations, and its accesses to the counts of bytes."""
         self.counts[operation.kind] += 1
         for counter, sets in ((self.read, footprint.reads), (self.written, footprint.writes)):
             for region in sets.keys() - {SHARED}:
@@ -267,9 +268,9 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
     """Return the scaled result of a pooling operation.
 
-    Each average with padding, or without a global scale, is the sum of a window divided by the
-    number of its elements that are not padding. Any other result is multiplied by the global scale,
-    if the operation has one."""
+    An average pool with padding, or without a global scale, divides the sum of each window by the
+    number of its elements that are not padding. The results of all other pools are multiplied by
+    the global scale, if the operation has one."""
     found = POOLED[operation.kind](operation, ifm)
     own = operation.kind == "average_pool" and operation.padding != WindowPadding()
     if operation.global_scale and not own:
@@ -292,11 +293,10 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def _reciprocal(count: int) -> tuple[int, int]:
-    """Return (scale, shift): `scale` / 2 ** `shift` is 1 / `count`, rounded up to `POOLING_BITS`
-    bits of precision.
+    """Return (scale, shift), where `scale` / 2 ** `shift` is 1 / `count`, rounded up to 31 bits of
+    precision (`POOLING_BITS`).
 
     Source: the global scale that Vela emits for average pools without padding. With padding, the
-    hardware computes the scale of each window itself; it is assumed to use the same formula.
-    """
+    hardware computes the scale of each window itself; it is assumed to use the same formula."""
     _, bits = frexp(count - 1)
     return ((1 << POOLING_BITS + bits) + (1 << bits)) // count, POOLING_BITS + bits

@@ -37,13 +37,13 @@ class ElementBox:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """The box as an array index."""
+        """The box as slices that index an array of shape (height, width, channels)."""
         return tuple(slice(*side) for side in self.sides)
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """A feature map in a memory region.
+    """A feature map in a memory region, stored in up to four tiles (quadrants).
 
     name: ifm, ifm2 or ofm.
     region: number of the memory region.
@@ -51,8 +51,11 @@ class FeatureMap:
     bases: byte address in the region of each tile: top left, top right, lower left, lower right.
     height_0, height_1: first row of the lower left and of the lower right tile.
     width_0: first column of the right tiles.
-    stride_y, stride_x, stride_c: distances in bytes between rows, columns and channel blocks.
+    stride_y: distance in bytes between rows.
+    stride_x: distance in bytes between columns; unused in NHCWB16.
+    stride_c: distance in bytes between blocks of 16 channels; unused in NHWC.
     nhcwb16: whether the layout is NHCWB16 instead of NHWC.
+    element_bytes: size of an element in bytes.
     signed: whether elements are signed integers."""
 
     name: str
@@ -82,16 +85,16 @@ class FeatureMap:
         return ElementBox((0, height), (0, width), (0, depth))
 
     def addresses(self, box: ElementBox | None = None) -> Any:
-        """Return the byte address of each element of a box, as an int64 array in the shape of the
-        box. The default is the whole feature map."""
+        """Return the byte address in the region of each element of a box, as an int64 array in the
+        shape of the box. Without `box`, all elements are included."""
         box = box or self.whole
         rows, columns, channels = (np.arange(*side, dtype=np.int64) for side in box.sides)
         return self._pixels(rows, columns)[..., None] + self._within(channels)
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The half-open interval of byte addresses that contains all elements. It suffices to
-        consider the elements at the corners of tiles and channel blocks."""
+        """The half-open interval of byte addresses that contains all elements. It is computed from
+        the elements at the corners of tiles and channel blocks, which include the extremes."""
         height, width, depth = self.shape
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)
@@ -100,8 +103,8 @@ class FeatureMap:
         return int(found.min()), int(found.max()) + self.element_bytes
 
     def ranges(self, box: ElementBox | None = None) -> Ranges:
-        """Return the byte ranges that the elements of a box occupy. The default is the whole
-        feature map."""
+        """Return the ranges of byte addresses that the elements of a box occupy. Without `box`, all
+        elements are included."""
         box = box or self.whole
         lower, upper = box.channels
         step = BLOCK_CHANNELS if self.nhcwb16 else max(upper, 1)
@@ -112,8 +115,8 @@ class FeatureMap:
         return runs(pixels + self._within(starts), (ends - starts) * self.element_bytes)
 
     def _within(self, channels: Any) -> Any:
-        """Return the byte offsets, within a pixel, of the channels with indices `channels` relative
-        to channel 0."""
+        """Return the distance in bytes from channel 0 of a pixel to each of the channels with the
+        indices `channels`."""
         if not self.nhcwb16:
             return channels * self.element_bytes
         return (
@@ -122,8 +125,10 @@ class FeatureMap:
         )
 
     def _pixels(self, rows: Any, columns: Any) -> Any:
-        """Return the byte addresses of channel 0 of the pixels at all combinations of the indices
-        `rows` and `columns`, as an array of shape (len(rows), len(columns))."""
+        """Return the byte address of channel 0 of each pixel, as an array of shape (len(rows),
+        len(columns)).
+
+        rows, columns: arrays of indices; all combinations are included."""
         rows, columns = rows[:, None], columns[None, :]
         right = columns >= self.width_0
         height = np.where(right, self.height_1, self.height_0)
@@ -135,7 +140,11 @@ class FeatureMap:
 
 
 def _corners(size: int, *cuts: int) -> Any:
-    """Return, sorted, the first and last index of each section of an axis of `size` elements that
-    is divided before each index in `cuts`; indices outside the axis have no effect."""
+    """Return, sorted, the first and last index of each section of an axis that has `size` elements
+    and is divided before each index in `cuts`. Indices outside the axis have no effect.
+
+    >>> _corners(10, 4).tolist()
+    [0, 3, 4, 9]
+    """
     ends = {0, size - 1, *cuts, *(cut - 1 for cut in cuts)}
     return np.array(sorted(end for end in ends if 0 <= end < size), np.int64)

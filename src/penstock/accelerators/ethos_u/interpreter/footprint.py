@@ -17,7 +17,7 @@ from penstock.accelerators.ethos_u.interpreter.output import SLOT_BYTES, table_b
 from penstock.accelerators.ethos_u.interpreter.ranges import Ranges, first_overlap, span, union
 
 Bytes = Mapping[int, Ranges]
-"""Byte ranges by region number."""
+"""A set of byte addresses for each memory region, by region number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class Footprint:
 
 
 def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprint:
-    """Return the bytes that an operation reads and writes."""
+    """Return the bytes that an operation reads and writes, including look-up tables and
+    accumulators in shared memory."""
     if isinstance(operation, DmaOperation):
         return Footprint(_spans([operation.source]), _spans([operation.target]))
     reads = [(map.region, map.ranges()) for map in operation.inputs]
@@ -51,24 +52,36 @@ def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprin
 
 
 def job_input(operation: BlockOperation, index: int) -> Bytes:
-    """Return the input bytes that the job with index `index` reads. A job computes one slice of
-    input channels of a block, or the whole block."""
+    """Return the addresses of the bytes that a job reads from the input feature maps.
+
+    The result has one set of addresses for each memory region that the job reads (see `Bytes`).
+
+    A job computes the contribution of one slice of input channels to a block of the output. If the
+    operation does not sum over input channels, a job computes a whole block.
+
+    index: index of the job within the operation."""
     return _joined((map.region, map.ranges(box)) for map, box in job_reads(operation, index))
 
 
 def block_input(operation: BlockOperation, number: int) -> Bytes:
-    """Return the input bytes that the block with index `number` reads."""
+    """Return the addresses of the bytes that a block reads from the input feature maps: one set for
+    each memory region (see `Bytes`).
+
+    number: index of the block within the operation."""
     return _joined((map.region, map.ranges(box)) for map, box in block_reads(operation, number))
 
 
 def block_output(operation: BlockOperation, number: int) -> Bytes:
-    """Return the bytes that the block with index `number` writes."""
+    """Return the addresses of the bytes that a block of the output writes: one set, for the region
+    of the output (see `Bytes`).
+
+    number: index of the block within the operation."""
     return {operation.ofm.region: operation.ofm.ranges(block(operation, number))}
 
 
 def first_common_range(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
-    """Return the first byte range that is in both sets, as (region, lower, upper), or None if the
-    sets are disjoint."""
+    """Return the first byte range that occurs in both `one` and `other`, as (region number, lower,
+    upper), half-open. Return None if they have no byte in common."""
     for region in sorted(one.keys() & other.keys()):
         found = first_overlap(one[region], other[region])
         if found:
@@ -77,12 +90,12 @@ def first_common_range(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
 
 
 def _spans(spans: Iterable[ByteSpan]) -> Bytes:
-    """Return the union of spans as byte ranges by region number."""
+    """Return the union of byte spans, grouped by region number."""
     return _joined((s.region, span(s.lower, s.upper)) for s in spans)
 
 
 def _joined(parts: Iterable[tuple[int, Ranges]]) -> Bytes:
-    """Return the union of (region number, ranges) pairs, by region number."""
+    """Return the union of the ranges in (region number, ranges) pairs, grouped by region number."""
     found: dict[int, Ranges] = {}
     for region, ranges in parts:
         found[region] = union(found[region], ranges) if region in found else ranges

@@ -23,10 +23,11 @@ class NpuHardware:
 
     ofm_channels, ifm_channels: output and input channels of a micro block, the smallest unit of
         computation.
-    banks: number of banks of shared memory, the internal memory for accumulators and look-up
-        tables.
-    dmas: maximum number of outstanding copies.
-    any_copy: whether the addresses of copies in external memory may be unaligned."""
+    banks: number of banks, of 1024 bytes each, of shared memory, the internal memory for
+        accumulators and look-up tables.
+    dmas: maximum number of copies that may be unfinished at the same time.
+    any_copy: whether copies may access addresses in external memory that are not multiples of 16.
+    """
 
     name: str
     ofm_channels: int
@@ -53,8 +54,8 @@ class NpuHardware:
 
 
 def find_hardware(name: str) -> NpuHardware:
-    """Return the configuration with that name, such as "ethos-u55-128". Raises UsageError if it
-    does not exist."""
+    """Return the hardware configuration `name`, for example "ethos-u55-128". Raises UsageError if
+    there is no configuration with that name."""
     known = tables()["accelerators"]
     if name not in known:
         raise UsageError(

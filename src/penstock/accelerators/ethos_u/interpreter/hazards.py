@@ -1,25 +1,30 @@
 """Hazard checks: whether a stream waits for all data on which it depends.
 
-Operations run concurrently. The checks rely on these guarantees of completion:
+Operations run concurrently. The checks rely on these guarantees:
 
-- After KERNEL_WAIT n or DMA_WAIT n: all block operations, or all copies, except the last n.
-- When a block operation starts: all block operations except the previous one, because at most two
-  are outstanding.
-- When a copy starts while the maximum number of copies is outstanding: the oldest copy.
-- With BLOCKDEP d: a job of a block operation (one slice of input channels of a block; see
-  `blocks.py`) starts when at most d earlier jobs are unfinished. Job i therefore starts when at
-  most d - i jobs of the previous operation are unfinished. A block of the previous operation counts
-  as one job, as in Vela; if it counted as more, fewer blocks would be unfinished.
+- After KERNEL_WAIT n, all block operations except the last n are complete. After DMA_WAIT n, all
+  copies except the last n are complete.
+- When a block operation starts, all block operations except the previous one are complete, because
+  at most two are outstanding.
+- When a copy starts while the maximum number of copies is outstanding, the oldest is complete.
+- With BLOCKDEP d, a job starts only when at most d earlier jobs are unfinished. A job processes one
+  slice of input channels for a block (see `blocks.py`). Jobs complete in order. If a job of the
+  previous operation is unfinished when job i of an operation starts, the jobs 0 to i - 1 of that
+  operation are therefore unfinished, too. So at most d - i jobs of the previous operation are
+  unfinished. The checks count each block of the previous operation as one job, as Vela does, and
+  thus treat its last d - i blocks as unfinished. This is the strictest assumption: if a block
+  counted as several jobs, fewer blocks would be unfinished.
 
 All blocks pass through one pipeline. They complete in order, and a block is read before that block
 or a later one is written. Between block operations, the only error is therefore a read before the
-preceding write. If an operation overwrites bytes that the previous one may still access, this is
-reported in `Flight.ordered`. Vela relies on this order too: it derives BLOCKDEP from reads only.
-Copies and block operations are not ordered, so every conflict between them is an error. So is a
-conflict between accumulators and look-up tables in shared memory.
+preceding write. An overwrite of bytes that the previous operation may still access is correct; it
+is reported in `Flight.ordered`. Vela relies on this order too: it derives BLOCKDEP from reads only.
+
+Copies and block operations are not ordered, so every conflict between them is an error. A conflict
+between accumulators and look-up tables in shared memory is an error too.
 
 A stream may end while a copy is outstanding. Streams of Vela's older core, which is written in
-Python, do so if an output of a network is a copy of another tensor; they are correct only if
+Python, do so if an output of a network is a copy of another tensor. They are correct only if
 NPU_OP_STOP waits for copies, which no public documentation guarantees. `Flight.end` therefore
 reports such copies, and raises an error only if the caller requires a wait. Block operations are
 normally outstanding at the end.
@@ -90,7 +95,8 @@ InFlight = tuple[Operation, Footprint]
 class Flight:
     """The operations that may be outstanding: started or queued, but not known to be complete.
 
-    kernels, copies: outstanding block operations, and outstanding copies, oldest first.
+    kernels, copies: outstanding block operations, and outstanding copies, each with the bytes that
+        it accesses; oldest first.
     ordered: descriptions of the conflicts between block operations that are harmless only because
         the hardware completes blocks in order."""
 
@@ -100,13 +106,17 @@ class Flight:
     ordered: list[str] = field(default_factory=list[str])
 
     def wait(self, command: str, outstanding: int) -> None:
-        """Execute `command`: NPU_OP_KERNEL_WAIT waits for block operations, NPU_OP_DMA_WAIT for
-        copies, in both cases for all except the last `outstanding`."""
+        """Execute a wait, after which only the last `outstanding` operations of one kind may be
+        unfinished.
+
+        command: NPU_OP_KERNEL_WAIT for block operations, NPU_OP_DMA_WAIT for copies."""
         _keep_last(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
 
     def end(self, *, waited: bool) -> tuple[str, ...]:
-        """Return the positions in the stream of the copies that may be outstanding at its end.
-        Raises BackendError if there are any and `waited` is True."""
+        """Return the positions in the stream of the copies that may be unfinished at its end.
+
+        waited: whether the stream must wait for all copies. If it is True, such a copy raises
+            BackendError."""
         found = tuple(copy.where for copy, _ in self.copies)
         if found and waited:
             raise BackendError(
@@ -119,8 +129,13 @@ class Flight:
         return found
 
     def begin(self, operation: Operation, footprint: Footprint) -> None:
-        """Add an operation. Raises BackendError if it may start before data on which it depends are
-        complete."""
+        """Check an operation against those that may be unfinished when it starts, then record it as
+        one of them.
+
+        footprint: the bytes that the operation accesses.
+
+        Raises BackendError if no wait and no guarantee of the hardware prevents a conflict, for
+        example a read of data that are not yet written."""
         if isinstance(operation, DmaOperation):
             _keep_last(self.copies, self.hardware.dmas - 1)
             _check(operation, footprint, [*self.kernels, *self.copies])
@@ -141,9 +156,13 @@ class Flight:
         earlier: BlockOperation,
         used: Footprint,
     ) -> None:
-        """Raise BackendError if BLOCKDEP permits a block operation to read bytes before the
-        previous one, `earlier`, has written them, or to overwrite a look-up table that `earlier`
-        still uses. `used` is the footprint of `earlier`."""
+        """Check a block operation against `earlier`, the previous one, whose last blocks may be
+        unfinished: BLOCKDEP limits their number.
+
+        footprint, used: the bytes that `operation` and `earlier` access.
+
+        Raises BackendError if `operation` may read bytes before `earlier` has written them, or may
+        overwrite a look-up table that `earlier` still uses."""
         _check_table(operation, footprint, earlier, used)
         if _first_conflict(_without_shared(footprint), _without_shared(used)) is None:
             return
@@ -155,16 +174,16 @@ class Flight:
     def _check_block(
         self, operation: BlockOperation, job: int, earlier: BlockOperation, number: int
     ) -> None:
-        """Check one job of `operation` against one block of the previous operation, `earlier`,
-        that may be unfinished when the job starts. A job computes one slice of input channels of a
-        block of the output, or the whole block.
+        """Check one job of `operation` against one block of `earlier`, the previous operation. The
+        block may be unfinished when the job starts.
 
-        job: index of the job in `operation`.
+        job: index of the job in `operation`. A job processes one slice of input channels for a
+            block of the output, or the whole block.
         number: index of the block in `earlier`.
 
-        Raises BackendError if the job reads bytes that the block of `earlier` writes. If instead
-        the job's block overwrites bytes that the block of `earlier` reads or writes, a description
-        is added to `self.ordered`; this is no error because blocks complete in order."""
+        Raises BackendError if the job reads bytes that the block of `earlier` writes. Appends a
+        description to `self.ordered` if the job's block overwrites bytes that the block of
+        `earlier` reads or writes; this is no error because blocks complete in order."""
         written = block_output(earlier, number)
         found = first_common_range(job_input(operation, job), written)
         if found:
@@ -182,13 +201,16 @@ class Flight:
 
 
 def _keep_last(flight: list[InFlight], most: int) -> None:
-    """Remove all operations from `flight` except the last `most`; the removed ones are complete."""
+    """Remove all operations from `flight` except the last `most`, because the others are
+    complete."""
     del flight[: max(0, len(flight) - most)]
 
 
 def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -> None:
-    """Raise BackendError if an operation conflicts with one of `others`, the operations that may
-    be outstanding. `footprint` contains the bytes that `operation` accesses."""
+    """Raise BackendError if an operation conflicts with an operation that may be unfinished.
+
+    footprint: the bytes that `operation` accesses.
+    others: the operations that may be unfinished, each with the bytes that it accesses."""
     for earlier, used in others:
         conflict = _first_conflict(footprint, used)
         if conflict:
@@ -200,9 +222,10 @@ def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -
 def _check_table(
     operation: BlockOperation, footprint: Footprint, earlier: Operation, used: Footprint
 ) -> None:
-    """Raise BackendError if the accumulators of a block operation overwrite the look-up table of
-    the operation `earlier`. `footprint` and `used` are the bytes that `operation` and `earlier`
-    access."""
+    """Raise BackendError if the accumulators of `operation` overwrite the look-up table of
+    `earlier`, which may be unfinished.
+
+    footprint, used: the bytes that `operation` and `earlier` access."""
     found = first_common_range(
         {SHARED: footprint.writes[SHARED]}, {SHARED: used.reads.get(SHARED, NONE)}
     )
@@ -237,7 +260,9 @@ def _without_shared(footprint: Footprint) -> Footprint:
 
 def check_itself(operation: BlockOperation, footprint: Footprint) -> None:
     """Raise BackendError if a block overwrites bytes that a later block of the same operation
-    reads."""
+    reads.
+
+    footprint: the bytes that the operation accesses."""
     if first_common_range(_without_shared(footprint).reads, footprint.writes) is None:
         return
     writer = np.zeros(operation.ofm.shape, np.int64)
@@ -258,10 +283,12 @@ def _check_order(
     written: tuple[Any, Any],
     read: tuple[Any, Any],
 ) -> None:
-    """Raise BackendError if a byte of the input `map` is written by a block of the same operation
-    that precedes the last block that reads the byte.
+    """Raise BackendError if a block of an operation writes a byte that a later block of the same
+    operation reads.
 
-    written, read: (byte addresses, index of the last block that writes or reads each byte)."""
+    map: the input that contains the byte.
+    written, read: (byte addresses, for each address the index of the last block that writes or
+        reads the byte)."""
     both, at, of = np.intersect1d(read[0], written[0], return_indices=True)
     reader, writer = read[1][at], written[1][of]
     early = np.flatnonzero(reader > writer)
@@ -281,8 +308,9 @@ def _check_order(
 
 
 def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
-    """Return (addresses, greatest): the sorted byte addresses that a feature map occupies and, for
-    each byte, the greatest value of the elements that contain the byte.
+    """Return (addresses, byte values): the sorted byte addresses that a feature map occupies and,
+    for each byte, the value of the element that contains the byte. If elements overlap in memory,
+    the greatest value counts.
 
     values: one value per element, in the shape of the map."""
     size = map.element_bytes
@@ -297,8 +325,8 @@ def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
 def _hazard(
     later: Operation, earlier: Operation, conflict: AccessConflict, why: str
 ) -> BackendError:
-    """Return the error for a conflict between two operations, or within one if both are the
-    same."""
+    """Return the error for a conflict between two operations, or within one operation if `later`
+    and `earlier` are the same. `why` explains what permits the conflict."""
     alone = later is earlier
     return BackendError(
         "ethosu-110",

@@ -28,51 +28,68 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class RegionMemory:
-    """Memory regions: uint8 arrays by region number, which are modified in place."""
+    """The memory regions of a stream, with checked accesses.
+
+    regions: uint8 arrays by region number, which are modified in place. Number -1 (`SHARED`) is
+        shared memory, the internal memory of the NPU."""
 
     regions: Mapping[int, Any]
 
     def check(self, map: FeatureMap, where: str, written: bool = False) -> None:
-        """Raise CapacityError if a feature map is not inside its region, or if `written` is True
-        and the region is read-only. Raise BackendError if elements are misaligned.
+        """Check the place of a feature map in memory before it is accessed.
 
-        `where` is the position of the operation, for messages.
-        """
+        where: position of the operation in the stream, for messages.
+        written: whether the feature map is written.
+
+        Raises CapacityError if the feature map is not inside its region, or if it is written and
+        the region is read-only. Raises BackendError if an address is not a multiple of the element
+        size."""
         self._region(map.region, map.name, where, written)
         self._within(map.name, map.region, *map.limits, where)
         if (map.addresses() % map.element_bytes).any():
             raise _misplaced(map, where)
 
     def read(self, map: FeatureMap) -> Any:
-        """Return the elements of a feature map that `check` has accepted, as an int64 array in the
-        map's shape."""
+        """Return the elements of a feature map as an int64 array in the map's shape. The map must
+        have passed `check`."""
         return self._elements(map)[self._indices(map)].astype(np.int64)
 
     def write(self, map: FeatureMap, values: Any) -> None:
-        """Write `values`, an array in the map's shape, to a feature map that `check` has
-        accepted."""
+        """Write `values`, an array in the map's shape, to a feature map. The map must have passed
+        `check`."""
         self._elements(map)[self._indices(map)] = values.astype(map.dtype)
 
     def bytes_of(self, span: ByteSpan, where: str, written: bool = False) -> Any:
-        """Return a view of the bytes of a span. Raises CapacityError if they are not inside their
-        region, or if `written` is True and the region is read-only."""
+        """Return a view of the bytes of a span.
+
+        where: position of the operation in the stream, for messages.
+        written: whether the bytes are written.
+
+        Raises CapacityError if the span is not inside its region, or if it is written and the
+        region is read-only."""
         region = self._region(span.region, span.name, where, written)
         self._within(span.name, span.region, span.lower, span.upper, where)
         return region[span.lower : span.upper]
 
     def _elements(self, map: FeatureMap) -> Any:
-        """Return the region of a feature map as an array of the map's element type."""
+        """Return the memory region that contains a feature map, as an array of the map's element
+        type."""
         region = self.regions[map.region]
         return region[: len(region) // map.element_bytes * map.element_bytes].view(map.dtype)
 
     def _indices(self, map: FeatureMap) -> Any:
-        """Return, for each element of a feature map, its index in the result of `_elements`."""
+        """Return the position of each element of a feature map in its region, counted in elements
+        instead of bytes."""
         return map.addresses() // map.element_bytes
 
     def _region(self, number: int, name: str, where: str, written: bool) -> Any:
-        """Return the array of region `number`. Raises CapacityError if it does not exist, or if
-        `written` is True and the region is read-only. `name` (of the access) and `where` (position
-        of the operation) are for messages."""
+        """Return the array of region `number`.
+
+        name: name of the accessed feature map or span, for messages.
+        where: position of the operation in the stream, for messages.
+        written: whether the region is written.
+
+        Raises CapacityError if the region does not exist, or if it is written and read-only."""
         if number not in self.regions:
             known = ", ".join(str(n) for n in sorted(self.regions) if n != SHARED) or "none"
             raise _outside(
@@ -87,8 +104,10 @@ class RegionMemory:
         return found
 
     def _within(self, name: str, number: int, lower: int, upper: int, where: str) -> None:
-        """Raise CapacityError if bytes [lower, upper) are not inside region `number`. `name` (of
-        the access) and `where` (position of the operation) are for messages."""
+        """Raise CapacityError if bytes [lower, upper) are not inside region `number`.
+
+        name: name of the accessed feature map or span, for messages.
+        where: position of the operation in the stream, for messages."""
         size = len(self.regions[number])
         if lower < 0 or upper > size:
             raise _outside(

@@ -17,11 +17,13 @@ class KernelWindow:
     """The window of an operation.
 
     height, width: number of taps.
-    part_kernel_first: whether taps vary faster than micro blocks of input channels in the weight
-        stream (order "part kernel first"), or slower ("depth first").
-    decomposition: maximum rows and columns, including dilation, of the parts into which the window
-        is divided.
-    """
+    stride_y, stride_x: input rows and columns between consecutive windows.
+    dilation_y, dilation_x: rows and columns between consecutive taps; 1 without dilation.
+    part_kernel_first: order of the weights in the stream. If True ("part kernel first"), all taps
+        of one micro block of input channels precede the next micro block. If False ("depth first"),
+        all input channels of one tap precede the next tap.
+    decomposition: the hardware divides a window into parts that span at most this number of rows
+        and columns, including dilation."""
 
     height: int = 1
     width: int = 1
@@ -68,8 +70,8 @@ class ActivationRange:
     up in a table.
 
     table: index of the look-up table; None for no look-up.
-    clip_range: code that determines whether the elements that index the table are signed or
-        unsigned (`output.SIGNED_RANGES`)."""
+    clip_range: code for the type of the elements that index the table: 2 is unsigned, 3 and 5 are
+        signed; all other codes mean the type of the output."""
 
     lower: int
     upper: int
@@ -79,8 +81,11 @@ class ActivationRange:
 
 @dataclass(frozen=True, slots=True)
 class SecondOperand:
-    """The second input of an element-wise operation: a feature map or, if `map` is None, a scalar.
-    `first` is True if it is the left operand."""
+    """The second input of an element-wise operation.
+
+    map: the feature map; None if the input is a scalar.
+    scalar: the value of the scalar; 0 if the input is a feature map.
+    first: whether the second input is the left operand, for example the minuend of a difference."""
 
     map: FeatureMap | None
     scalar: int
@@ -92,8 +97,9 @@ class SecondOperand:
 class OperandScaling:
     """Scaling of the operands of a sum or difference.
 
-    scaled: "both" if both operands are scaled, by `a` and `b`; "a" or "b" if only the left or the
-        right operand is scaled, by `a`, while the other one is shifted left by a constant.
+    scaled: which operands are scaled. "both": the left operand by `a`, the right operand by `b`.
+        "a": only the left operand. "b": only the right operand. If only one is scaled, its factor
+        is `a`, and the other operand is shifted left by a constant.
     rounding: rounding mode: "tfl", "truncate" or "natural" (defined in `scaling.py`)."""
 
     scaled: str = "both"
@@ -106,21 +112,21 @@ class OperandScaling:
 class BlockOperation:
     """An operation that computes a feature map block by block.
 
-    number: index of the operation in the stream.
-    word: index of the first word of its command.
+    number: index of the operation among all operations of the stream.
+    word: index in the stream of the first 32-bit word of the command.
     kind: conv, depthwise, or the name of a pooling or element-wise mode in `registers.toml`.
     ifm, second, ofm: the input, the second input (None if there is none) and the output.
-    height, width: rows and columns of the input, counted after upscaling, which doubles them
-        unless `upscale` is "none".
-    weights, scales: bytes of the weight stream, and of the biases and scales of the channels; None
-        for operations without weights.
+    height, width: rows and columns of the input after upscaling.
+    kernel: the window; one tap for element-wise operations.
+    upscale: "none", or the way in which rows and columns are doubled: "nearest" or "zeros".
+    weights: the bytes of the weight stream; None for operations without weights.
+    scales: the bytes of the biases and scales of the channels; None for operations without weights.
     block: rows, columns and channels of a block of the output.
     global_scale: whether `scale` applies to all channels; if not, convolutions use `scales`.
     rounding: rounding mode of `scale`: "tfl", "truncate" or "natural" (defined in `scaling.py`).
     accumulator_bits: width of accumulators; 0 if the register has an undefined value.
     blockdep: number of jobs of the previous operation that may be unfinished when this one starts.
-        A job computes one slice of input channels of a block, or the whole block.
-    """
+        A job processes one slice of input channels for a block, or the whole block."""
 
     number: int
     word: int
@@ -146,7 +152,7 @@ class BlockOperation:
 
     @property
     def inputs(self) -> tuple[FeatureMap, ...]:
-        """The input feature maps: the first and, if it is a feature map, the second."""
+        """The input feature maps: `ifm`, then the second input if it is a feature map."""
         second = self.second.map if self.second else None
         return (self.ifm, second) if second else (self.ifm,)
 
@@ -158,8 +164,10 @@ class BlockOperation:
 
 @dataclass(frozen=True, slots=True)
 class DmaOperation:
-    """A copy of bytes. `number` is the index of the operation in the stream, `word` the index of
-    the first word of its command."""
+    """A copy of bytes from `source` to `target`.
+
+    number: index of the operation among all operations of the stream.
+    word: index in the stream of the first 32-bit word of the command."""
 
     number: int
     word: int

@@ -25,13 +25,12 @@ other codes, the type of the output determines this."""
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
-    """Return scaled values after zero point and clamping.
+    """Return scaled `values` plus the zero point of the output, clamped to the limits of the
+    activation.
 
-    For 32-bit outputs without a look-up table, `values` are only saturated to 32 bits. For all
-    others, the zero point of the output is added and the sum is clamped to the activation's limits.
-    Source: the streams that Vela's older core, written in Python, generates for softmax. They set
-    zero points that must have no effect.
-    """
+    There is one exception: for 32-bit outputs without a look-up table, `values` are only saturated
+    to 32 bits. Source: the streams that Vela's older core, written in Python, generates for
+    softmax. They set zero points that must have no effect."""
     activation = operation.activation
     if operation.ofm.element_bytes == 4 and activation.table is None:
         return np.clip(values, -1 << 31, (1 << 31) - 1)
@@ -39,7 +38,7 @@ def limited(operation: BlockOperation, values: Any) -> Any:
 
 
 def table_bytes(operation: BlockOperation) -> int:
-    """Return the size in bytes of an operation's look-up table, which depends on the output
+    """Return the size in bytes of the look-up table of an operation. The size depends on the output
     type."""
     return {1: TABLE_ENTRIES, 2: 4 * WIDE_ENTRIES, 4: 4 * TABLE_ENTRIES}[
         operation.ofm.element_bytes
@@ -47,10 +46,12 @@ def table_bytes(operation: BlockOperation) -> int:
 
 
 def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
-    """Return the results of looking `values` up in a table, given as an array of bytes.
+    """Return the result of looking up each of `values` in a table.
 
-    Entry 0 belongs to the least value. 8-bit and 32-bit outputs are the entries themselves. 16-bit
-    outputs are interpolated linearly: each entry consists of a base and a slope."""
+    table: the bytes of the table. Entry 0 belongs to the least possible value.
+
+    8-bit and 32-bit results are the entries themselves. 16-bit results are interpolated linearly
+    between entries, each of which consists of a base and a slope."""
     ofm = operation.ofm
     if ofm.element_bytes == 2:
         return _interpolated(values, table, ofm.signed)
@@ -66,8 +67,8 @@ def scaled_output(operation: BlockOperation, values: Any, scale: Any, shift: Any
 
 
 def check_accumulators(operation: BlockOperation, values: Any) -> None:
-    """Raise BackendError if a value overflows the accumulators, because the result is then
-    unspecified. Raise UnsupportedError if their width is not 32 or 40 bits."""
+    """Raise BackendError if one of `values` overflows the accumulators, because the result is then
+    unspecified. Raise UnsupportedError if the accumulators do not have 32 or 40 bits."""
     bits = operation.accumulator_bits
     if bits not in (32, 40):
         raise UnsupportedError(
@@ -90,9 +91,11 @@ def check_accumulators(operation: BlockOperation, values: Any) -> None:
 
 
 def _interpolated(values: Any, table: Any, signed: bool) -> Any:
-    """Return 16-bit results interpolated between the entries of a table, given as an array of
-    bytes. An entry consists of a 16-bit base (low half) and a 16-bit slope, the difference between
-    the next base and this one. `signed` is whether `values` are signed."""
+    """Return 16-bit results, interpolated linearly between the entries of a look-up table.
+
+    values: the 16-bit values to look up; `signed` is True if they are signed.
+    table: the bytes of the table. An entry consists of a 16-bit base (low half) and a 16-bit slope
+        (high half), the difference between the next base and this base."""
     entries = table.view("<u4").astype(np.int64)
     base, slope = ((part & 0xFFFF ^ 0x8000) - 0x8000 for part in (entries, entries >> 16))
     places = values + (1 << 15 if signed else 0)

@@ -19,7 +19,8 @@ WORDS_OF = {CONFIGURE: 3, NOTHING: 1}
 
 
 def driver_payload(payload: bytes) -> bytes:
-    """Return the command stream in a payload. Raises BackendError if the payload is invalid."""
+    """Return the command stream in a payload of Arm's Ethos-U driver. Raises BackendError if the
+    payload is invalid or contains no command stream."""
     if payload[:4] not in MAGIC or len(payload) % 4:
         raise _wrong(0, f"it begins with {payload[:4]!r}")
     words = np.frombuffer(payload, "<u4").tolist()
@@ -35,8 +36,12 @@ def driver_payload(payload: bytes) -> bytes:
 
 
 def _stream(payload: bytes, action: int, at: int) -> bytes:
-    """Return the stream that begins at word `at`. The word before it is `action`, which contains
-    the size of the stream in words: the low bits in bits 31:16, the high bits in bits 15:8."""
+    """Return the command stream that begins at word `at` of a payload.
+
+    action: the word before the stream, which contains the size of the stream in words: the low bits
+        in bits 31:16, the high bits in bits 15:8.
+
+    Raises BackendError if the payload ends before the stream does."""
     size = 4 * ((action >> 16) | (action & 0xFF00) << 8)
     if len(payload) < 4 * at + size:
         raise _wrong(at, f"its stream has {len(payload) - 4 * at} bytes of {size}")

@@ -1,5 +1,8 @@
-"""Sets of bytes as half-open ranges: int64 arrays of shape (n, 2), sorted, disjoint and not
-adjacent."""
+"""Sets of byte addresses, represented by half-open ranges.
+
+A set is an int64 array of shape (n, 2) with the lower and upper bound of each range. Ranges are
+sorted, disjoint and not adjacent. For example, bytes 0 to 3 and byte 8 are [[0, 4], [8, 9]].
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ def span(lower: int, upper: int) -> Ranges:
 
 
 def runs(starts: Any, sizes: Any) -> Ranges:
-    """Return the union of the runs of bytes [start, start + size), for all pairs of `starts` and
-    `sizes`, whose shapes are broadcast.
+    """Return the set of all bytes in the ranges [start, start + size), for corresponding elements
+    of `starts` and `sizes`. The two shapes are broadcast.
 
     >>> runs(np.array([8, 0, 4]), 4).tolist()
     [[0, 12]]
@@ -42,7 +45,7 @@ def union(*sets: Ranges) -> Ranges:
 
 
 def first_overlap(one: Ranges, other: Ranges) -> tuple[int, int] | None:
-    """Return the first range (lower, upper) in the intersection of two sets, or None if they are
+    """Return the first range [lower, upper) of bytes that are in both sets, or None if the sets are
     disjoint.
 
     >>> first_overlap(span(0, 8), span(6, 20))

@@ -41,8 +41,10 @@ NO_FUNCTION = 0
 
 @dataclass(slots=True)
 class Registers:
-    """The register state: values by name of the register (without NPU_SET_) and name of the
-    field."""
+    """The register state.
+
+    values: values by name of the register, without the prefix NPU_SET_, and name of the field, for
+        example `values["KERNEL_STRIDE"]["stride_x"]`."""
 
     values: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
 
@@ -51,20 +53,21 @@ class Registers:
         self.values[command.format.name.removeprefix("NPU_SET_")] = command.fields
 
     def operation(self, command: RegisterCommand, number: int) -> Operation:
-        """Return the operation that `command` starts. `number` is its index in the stream.
+        """Return the operation that `command` starts.
+
+        number: index of the operation among all operations of the stream.
 
         Raises BackendError if a register was not set, UnsupportedError if the operation is not
-        modelled.
-        """
+        modelled."""
         return _Reader(self.values, command, number).operation()
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Builds the operation that `command` starts.
+    """Builds the operation that `command` starts from the register state.
 
-    values: values of the registers, by name of the register and name of the field.
-    number: index of the operation in the stream."""
+    values: values by name of the register, without the prefix NPU_SET_, and name of the field.
+    number: index of the operation among all operations of the stream."""
 
     values: dict[str, dict[str, int]]
     command: RegisterCommand
@@ -102,8 +105,12 @@ class _Reader:
         return ByteSpan(name, region, at, at + length)
 
     def _block(self, kind: str, elementwise: bool) -> BlockOperation:
-        """Return the block operation of the given kind. `elementwise` is True for element-wise
-        kinds, which have no window."""
+        """Return the block operation that the registers describe.
+
+        kind: kind of the operation, for example conv, max_pool or add.
+        elementwise: whether the operation is element-wise. Such operations have no window.
+
+        Raises UnsupportedError if the operation is not modelled."""
         kernel = KernelWindow() if elementwise else self._kernel()
         padding = WindowPadding() if elementwise else self._padding()
         upscale = choice("upscale", self._get("IFM_UPSCALE"))
@@ -161,7 +168,8 @@ class _Reader:
         return WindowPadding(*(self._get(f"IFM_PAD_{side}") for side in sides))
 
     def _sizes(self, name: str) -> tuple[int, int, int]:
-        """Return height, width and depth from the size registers of `name`, such as OFM."""
+        """Return height, width and depth from the registers `name`_HEIGHT_M1, `name`_WIDTH_M1 and
+        `name`_DEPTH_M1. The name is OFM (output) or OFM_BLK (block of the output)."""
         height, width, depth = (self._get(f"{name}_{axis}_M1") + 1 for axis in _AXES)
         return height, width, depth
 
@@ -187,8 +195,11 @@ class _Reader:
         )  # fmt: skip
 
     def _second(self, kind: str, shape: tuple[int, int, int]) -> SecondOperand | None:
-        """Return the second input of an element-wise operation, or None if the operation is unary.
-        `shape` is the shape of the output, to which the second input is broadcast."""
+        """Return the second input of an element-wise operation, or None if the operation has one
+        input.
+
+        kind: kind of the operation, for example add.
+        shape: shape of the output. Broadcast dimensions of the second input have size 1 instead."""
         if kind in UNARY:
             return None
         broadcast = self._fields("IFM2_BROADCAST")
@@ -224,7 +235,8 @@ class _Reader:
         return self._meaning("rounding", name, "rounding")
 
     def _activation(self, ofm: FeatureMap) -> ActivationRange:
-        """Return the activation of an operation with output `ofm`."""
+        """Return the clamping limits and the look-up table of an operation with output `ofm`.
+        Raises UnsupportedError if the activation is not modelled."""
         function = self._get("ACTIVATION", "function")
         table = function - FIRST_TABLE if FIRST_TABLE <= function <= LAST_TABLE else None
         if table is None and function != NO_FUNCTION:
@@ -235,8 +247,10 @@ class _Reader:
         return ActivationRange(lower, upper, table, self._get("ACTIVATION", "clip_range"))
 
     def _meaning(self, what: str, register: str, field: str) -> str:
-        """Return the meaning of the value of a register field, from the list `what` of section
-        `choices` in `registers.toml`. Raises UnsupportedError if the value is undefined."""
+        """Return what the value of a register field means, for example "truncate" for a rounding
+        mode. Raises UnsupportedError if the value is undefined.
+
+        what: name of the list of meanings in section `choices` of `registers.toml`."""
         value = self._get(register, field)
         found = choice(what, value)
         if found is None:

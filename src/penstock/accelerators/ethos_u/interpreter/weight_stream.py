@@ -1,11 +1,16 @@
 """Decoder of compressed weight streams.
 
 A stream consists of slices, each with a header, an optional new palette, and chunks. A weight is
-encoded as an index into the palette; an index beyond the palette represents the value itself. An
-index is encoded in one of two ways: in a Golomb-Rice code, whose unary quotients are in a chunk of
-twelve symbols and whose remainders follow the quotients of the next chunk; or as a remainder only.
-If zeros are frequent, chunks of zero runs are interleaved: one run before the first weight (if the
-palette is new) and one after every weight. Source: Arm's weight decoder, mlw_decode.c.
+encoded as an index into the palette; an index beyond the palette represents the value itself.
+
+An index is encoded in one of two ways. In the Golomb-Rice code, a chunk of twelve symbols contains
+the quotients in unary; the remainders follow the next chunk of quotients. Otherwise, an index is a
+remainder only.
+
+If zeros are frequent, chunks with the lengths of zero runs are interleaved. There is one run after
+every weight and, if the palette is new, one before the first weight.
+
+Source: Arm's weight decoder, mlw_decode.c.
 """
 
 from __future__ import annotations
@@ -31,8 +36,8 @@ class DamagedError(ValueError):
 
 
 def decoded(stream: bytes) -> Any:
-    """Return the weights of a stream in order, as an int64 array. Raises DamagedError if the stream
-    is invalid."""
+    """Decode a compressed weight stream to an int64 array, in the order of the stream. Raises
+    DamagedError if the stream is invalid."""
     bits = _Bits(stream)
     found: list[Any] = []
     palette: _Palette | None = None
@@ -53,7 +58,7 @@ def decoded(stream: bytes) -> Any:
 class _Bits:
     """A reader of bits, least significant first.
 
-    at: position of the next bit.
+    at: position in bits of the next bit.
     size: number of bits in `data`.
     one_by_one: array with one element, 0 or 1, per bit."""
 
@@ -67,14 +72,14 @@ class _Bits:
         self.one_by_one = np.unpackbits(np.frombuffer(self.data, np.uint8), bitorder="little")
 
     def take(self, count: int) -> int:
-        """Read `count` bits and return them as a number."""
+        """Read `count` bits and return them as an unsigned number."""
         at = self.skip(count)
         raw = self.data[at >> 3 : (at + count + 7) >> 3]
         return int.from_bytes(raw, "little") >> (at & 7) & (1 << count) - 1
 
     def skip(self, count: int) -> int:
-        """Skip `count` bits and return the position of the first one. Raises DamagedError if
-        fewer bits are left."""
+        """Skip `count` bits and return the bit position of the first one. Raises DamagedError if
+        fewer than `count` bits remain."""
         begin = self.at
         self.at += count
         if self.at > self.size:
@@ -113,13 +118,13 @@ class _Palette:
 
     @property
     def index_bits(self) -> int:
-        """Width of an index in bits if indices are encoded without Golomb-Rice code."""
+        """Width in bits of an index if indices are encoded in binary, without Golomb-Rice code."""
         size = len(self.numbers)
         return (size - 1).bit_length() if size else self.width
 
     def signed(self, indices: Any) -> Any:
-        """Return the signed weights that palette indices represent. Raises DamagedError if an
-        index has more than 9 bits."""
+        """Convert palette indices to signed weights. Raises DamagedError if an index has more than
+        9 bits."""
         if (indices >= 512).any():
             raise DamagedError(f"weight {int(indices.max())} has more than 9 bits")
         size = len(self.numbers)
@@ -131,14 +136,16 @@ class _Palette:
 @dataclass(slots=True)
 class _Coded:
     """The state of decoding one kind of number in a slice: weight indices, or lengths of zero runs.
+    Each number is quotient << divider, plus a remainder.
 
     count: number of values in the slice.
     divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
     read: number of values whose remainders have been read.
     waiting: number of values of the previous chunk, whose remainders have not been read.
-    unary: two bit masks for each chunk of quotients: for each symbol, whether it is above 0; and,
-        for weight indices, for each symbol above 0, whether it is 2. The second is 0 for runs.
+    unary: two bit masks for each chunk of quotients. Bit i of the first says whether symbol i is
+        above 0. Bit j of the second says whether the symbol above 0 with index j is 2; for runs,
+        the second is 0.
     places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int
@@ -150,15 +157,17 @@ class _Coded:
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def add_chunk(self, quotients: int) -> None:
-        """Update the counts after a chunk of `quotients` quotients has been read."""
+        """Update the counts after a chunk of symbols has been read, in which `quotients` quotients
+        end."""
         self.begun += quotients
         self.waiting = quotients
 
     def remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Read the remainders of the values whose quotients are in the previous chunk.
+        """Skip the remainders that belong to the previous chunk of quotients, and store their
+        position.
 
         has_chunk: whether a further chunk of quotients has been read after the previous one. If
-            not, the next call has no remainders to read."""
+            not, the next call has no remainders to skip."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:
@@ -167,8 +176,8 @@ class _Coded:
             self.waiting = 0
 
     def values(self, bits: _Bits, quotients: Any) -> Any:
-        """Return the values: quotients << divider, plus their remainders. Raises DamagedError if
-        the slice contains fewer than `count` values."""
+        """Return all values of the slice: quotient << divider, plus remainder. Raises DamagedError
+        if the slice contains fewer than `count` values."""
         begins, counts = np.array(self.places or [(0, 0)], np.int64).T
         before = np.repeat(counts.cumsum() - counts, counts)
         within = np.arange(int(counts.sum())) - before
@@ -179,11 +188,11 @@ class _Coded:
 
 
 class _Slice:
-    """A slice of the stream.
+    """A slice of a weight stream.
 
-    bits: the stream, at the header of the slice.
-    run_divider: the 3 bits before the header: number of bits of the remainders of the lengths of
-        zero runs, or `NO_RUNS` if the slice contains no runs.
+    bits: the stream, positioned at the header of the slice.
+    run_divider: the 3-bit number before the header: number of remainder bits in the Golomb-Rice
+        code of the length of a zero run, or 6 (`NO_RUNS`) if the slice contains no runs.
     palette: the palette of the previous slice, which remains in use unless this slice contains a
         new palette; None for the first slice."""
 
@@ -220,8 +229,9 @@ class _Slice:
         """Read the next chunk of weights and the next chunk of runs, and then the remainders of the
         previous chunks. Return False if all chunks have been read.
 
-        The chunk of weights is omitted if at least `MOST_AHEAD` more weights than runs have been
-        read; the chunk of runs is omitted if more runs than weights have been read."""
+        One of the two chunks may be omitted, to keep their numbers similar. The chunk of weights is
+        omitted if at least 8 more weights than runs have been read (`MOST_AHEAD`). The chunk of
+        runs is omitted if more runs than weights have been read."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count
@@ -240,9 +250,11 @@ class _Slice:
         return on or on_runs
 
     def _quotients(self) -> Any:
-        """Return the quotients of weight indices. A symbol is 0, 1 or 2, and a quotient is a sum of
-        symbols of which the last is below 2; if the header of the slice defines quotients as
-        truncated, each is a single symbol."""
+        """Return the quotients of the weight indices, decoded from symbols with values 0, 1 and 2.
+
+        A quotient is the sum of consecutive symbols and ends with the first symbol below 2. For
+        example, the symbols 2, 2, 1 encode 5. If the header of the slice says that quotients are
+        truncated, each symbol is a quotient."""
         first, second = np.array(self.coded.unary, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones
@@ -257,8 +269,11 @@ class _Slice:
         return _sums(ones, ones == 0)
 
     def _with_runs(self, weights: Any, runs: Any) -> Any:
-        """Return the weights with the runs of zeros inserted: one run after each weight and, if
-        the slice has a new palette, one before the first weight. `runs` contains the lengths."""
+        """Return the weights with zeros inserted: one run of zeros after each weight and, if the
+        slice has a new palette, one before the first weight. Raises DamagedError if the result is
+        too long.
+
+        runs: lengths of the runs; a length may be 0."""
         if len(weights) + runs.sum() > MOST_WEIGHTS:
             raise DamagedError("it has more zeros than the maximum number of weights")
         before = (
@@ -272,7 +287,10 @@ class _Slice:
 
 
 def _sums(symbols: Any, ends: Any) -> Any:
-    """Return the numbers that a sequence of symbols encodes. Each number is the sum of one or more
-    consecutive symbols; `ends` is True at the last symbol of each number."""
+    """Return the numbers that a sequence of symbols encodes, each as the sum of consecutive
+    symbols.
+
+    ends: array of bool, True at the last symbol of each number. For example, the symbols 2, 1, 0
+        with the ends False, True, True encode 3 and 0."""
     group = np.append(0, ends.cumsum()[:-1])
     return np.bincount(group, symbols, int(ends.sum()))[: int(ends.sum())].astype(np.int64)

@@ -1,8 +1,9 @@
 """Decoding of the weight stream of an operation, and of biases with their scales.
 
-The stream contains weights in the order in which the hardware consumes them: by blocks of output
-channels, blocks of input channels, parts of the kernel, and micro blocks. Partial micro blocks and
-parts are padded with zeros. Source: Arm's weight encoder, mlw_encode.c.
+The stream contains weights in the order in which the hardware consumes them. The nested loops are,
+from the outermost: blocks of output channels, blocks of input channels, parts of the kernel (groups
+of taps), micro blocks (small groups of channels). Incomplete micro blocks and parts are padded with
+zeros. Source: Arm's weight encoder, mlw_encode.c.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ WIDE_PARALLEL_TAPS = 2
 class WeightLayout:
     """The parameters that determine the order of weights in a stream.
 
-    outputs, inputs: number of output and input channels.
-    block: output channels of a block.
+    outputs, inputs: number of output and input channels; one input channel if depthwise.
+    block: maximum number of output channels in a block of the output.
     micro, input_micro: output and input channels of a micro block, the smallest unit of
         computation.
     bits: bits of an element of the input feature map."""
@@ -113,8 +114,13 @@ def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardwa
 
 
 def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
-    """Return (biases, scales, shifts): int64 arrays with one value per output channel. `data` is
-    a uint8 array. Raises BackendError if it has too few bytes."""
+    """Decode the biases and scales of the output channels. Return (biases, scales, shifts): int64
+    arrays with one value per channel.
+
+    data: uint8 array with 10 bytes per channel: bias (40 bits, signed), scale (32 bits), shift (6
+        bits). A channel is scaled by scale / 2 ** shift.
+
+    Raises BackendError if `data` has too few bytes."""
     channels = operation.ofm.shape[2]
     if len(data) < channels * BIAS_BYTES:
         raise BackendError(
@@ -134,16 +140,18 @@ def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
 
 @lru_cache(maxsize=256)
 def _weights(stream: bytes) -> Any:
-    """Return the weights in the order of the stream. Raises DamagedError if the stream is
-    invalid."""
+    """Decode a compressed weight stream, or return the cached result. Raises DamagedError if the
+    stream is invalid."""
     return decoded(stream)
 
 
 @lru_cache(maxsize=256)
 def _places(order: WeightLayout) -> Any:
-    """Return the place of each weight of the stream, in the order of the stream: the flat index in
-    an array of shape (height, width, inputs, outputs). The place of a zero that pads the stream is
-    the number of elements of that array."""
+    """Return the place of each weight of the stream, in the order of the stream.
+
+    A place is a flat index into an array of shape (height, width, inputs, outputs). For a zero that
+    pads the stream, the place is the number of elements of that array, one more than the last
+    index."""
     parts = [
         _part_places(order, first_output, first_input, part)
         for first_output in range(0, order.outputs, order.block)
@@ -154,17 +162,17 @@ def _places(order: WeightLayout) -> Any:
 
 
 def _input_block(order: WeightLayout) -> int:
-    """Return the maximum number of input channels in a block of input channels. For each such
-    block, the hardware processes one part of the kernel after another, each for all channels of the
-    block."""
+    """Return the maximum number of input channels that the hardware processes at a time. For these
+    channels, it processes all parts of the kernel before it continues with the next channels."""
     if order.depthwise:
         return 1
     return 16 if order.kernel.part_kernel_first or order.bits == 16 else 32
 
 
 def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
-    """Yield the (rows, columns) of taps of each part of a kernel. The hardware divides kernels into
-    parts that span, including dilation, at most `kernel.decomposition` rows and columns."""
+    """Yield (rows, columns) for each part of a kernel: the ranges of indices of its taps. The
+    hardware divides kernels into parts that span, including dilation, at most
+    `kernel.decomposition` rows and columns."""
     tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
     for top in range(0, kernel.height, tall):
         for left in range(0, kernel.width, wide):
@@ -177,17 +185,22 @@ def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
 def _part_places(
     order: WeightLayout, first_output: int, first_input: int, part: tuple[range, range]
 ) -> Any:
-    """Return the places, as defined in `_places`, of the weights of one part of a kernel, in the
-    order of the stream.
+    """Return the places of the weights of one part of a kernel, in the order of the stream.
 
     first_output, first_input: first channel of the block of output channels and of the block of
         input channels.
-    part: rows and columns of the part.
+    part: rows and columns of the taps in the part.
 
-    The result has six axes: micro blocks of inputs (in the order "part kernel first", otherwise 1),
-    micro blocks of outputs, taps, micro blocks of inputs (in the order "depth first", otherwise 1),
-    outputs of a micro block, inputs of a micro block.
-    """
+    A place is a flat index into an array of shape (height, width, inputs, outputs), or the number
+    of elements of that array for a zero that pads the stream.
+
+    The result has six axes:
+    - micro blocks of input channels if the order is "part kernel first", otherwise of length 1
+    - micro blocks of output channels
+    - taps, including those that pad the part
+    - micro blocks of input channels if the order is "depth first", otherwise of length 1
+    - output channels of a micro block
+    - input channels of a micro block"""
     rows, columns = part
     kernel, part_first = order.kernel, order.kernel.part_kernel_first
     block = _input_block(order)
@@ -210,8 +223,9 @@ def _part_places(
 
 
 def _taps(order: WeightLayout, taps: int) -> int:
-    """Return the number of taps that the stream contains for a part of a kernel with `taps` taps,
-    including the taps that pad the part with zeros."""
+    """Return the number of taps that the stream contains for one part of a kernel: `taps`, rounded
+    up to a multiple that depends on the order of weights and the input type. The additional taps
+    are zeros."""
     if order.depthwise:
         step = PARALLEL_TAPS
     elif order.kernel.part_kernel_first:

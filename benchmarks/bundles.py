@@ -20,9 +20,10 @@ from pathlib import Path
 
 from benchmarks.entry import console, entry
 from benchmarks.shared import find_shared
-from penstock import api, execution, ladder
+from penstock import api, execution
 from penstock.api import Compiled
 from penstock.errors import PenstockError
+from penstock.ground_truth import golden_inputs
 from penstock.hardware.target import Target
 from penstock.ir.tensor import Array
 from penstock.simulators.compare import Comparison, compare_tensor
@@ -100,7 +101,7 @@ def check(
 ) -> Iterator[Outcome]:
     """Runs every build of a bundle on the goldens; on the host, on all their sets."""
     done = compiled.compilation
-    sets = ladder.golden_inputs(done.model, goldens)
+    sets = golden_inputs(done.model, goldens)
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
         folder = Path(name) / "bundle"
         compiled.write(folder)

@@ -1,7 +1,7 @@
 """Writes `.tflite` files from plain records, for test models and the demo.
 
-A model has one subgraph. Operators refer to tensors by index; -1 is an omitted operand, as in the
-file. Example, an int8 ReLU of four values:
+A model has a main subgraph, and `initial` ones that CALL_ONCE names. Operators refer to tensors by
+index; -1 is an omitted operand, as in the file. Example, an int8 ReLU of four values:
 
     x = TensorSpec("x", (1, 4), scales=(0.1,), zero_points=(0,))
     y = TensorSpec("y", (1, 4), scales=(0.1,), zero_points=(-128,))
@@ -12,7 +12,7 @@ Source: the TFLite schema, version 3 (tensorflow/compiler/mlir/lite/schema/schem
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ TENSOR_TYPES = {
     "bool": tflite.TensorType.BOOL,
     "int16": tflite.TensorType.INT16,
     "int8": tflite.TensorType.INT8,
+    "resource": tflite.TensorType.RESOURCE,
 }
 
 # Enumerations of options whose values may be given by name.
@@ -55,6 +56,7 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "BATCH_MATMUL": ("BatchMatMulOptions", 2),
     "BATCH_TO_SPACE_ND": ("", 2),
     "BROADCAST_TO": ("", 2),
+    "CALL_ONCE": ("CallOnceOptions", 1),
     "CONCATENATION": ("ConcatenationOptions", 2),
     "CONV_2D": ("Conv2DOptions", 3),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", 3),
@@ -109,6 +111,7 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "TRANSPOSE": ("", 2),
     "TRANSPOSE_CONV": ("TransposeConvOptions", 3),
     "UNPACK": ("UnpackOptions", 2),
+    "VAR_HANDLE": ("VarHandleOptions", 1),
 }
 """Options table ("" if there is none) of each operator, and the version that the converter of
 TensorFlow 2.19 writes for int8."""
@@ -147,48 +150,73 @@ class OperatorSpec:
     options: Mapping[str, OptionValue] = field(default_factory=dict[str, OptionValue])
 
 
+@dataclass(frozen=True, slots=True)
+class SubgraphSpec:
+    """A subgraph without inputs and outputs, which CALL_ONCE runs before the first invocation."""
+
+    tensors: tuple[TensorSpec, ...]
+    operators: tuple[OperatorSpec, ...]
+
+
 def write_tflite(
     tensors: Sequence[TensorSpec],
     operators: Sequence[OperatorSpec],
     inputs: Sequence[int],
     outputs: Sequence[int],
     description: str = "",
+    initial: Sequence[SubgraphSpec] = (),
 ) -> bytes:
     """The file's bytes, a deterministic function of the arguments."""
     builder: Builder = flatbuffers.Builder(1024)
+    every = (SubgraphSpec(tuple(tensors), tuple(operators)), *initial)
+    names = sorted({operator.name for spec in every for operator in spec.operators})
     # Buffer 0 is empty and belongs to all tensors without data.
-    constants = [(i, spec.data) for i, spec in enumerate(tensors) if spec.data is not None]
-    buffer_of = {index: 1 + position for position, (index, _) in enumerate(constants)}
+    constants = [t.data for spec in every for t in spec.tensors if t.data is not None]
     buffers = [_buffer(builder, b"")]
-    buffers += [_buffer(builder, _little_endian(data)) for _, data in constants]
-    names = sorted({operator.name for operator in operators})
+    buffers += [_buffer(builder, _little_endian(data)) for data in constants]
     codes = [_operator_code(builder, name) for name in names]
-    subgraph = _table(
-        builder,
-        "SubGraph",
-        {
-            "tensors": _offsets(
-                builder, [_tensor(builder, t, buffer_of.get(i, 0)) for i, t in enumerate(tensors)]
-            ),
-            "inputs": _int32s(builder, inputs),
-            "outputs": _int32s(builder, outputs),
-            "operators": _offsets(builder, [_operator(builder, o, names) for o in operators]),
-            "name": builder.CreateString("main"),
-        },
-    )
+    numbers = iter(range(1, len(buffers)))
+    ends = ((inputs, outputs), *(((), ()) for _ in initial))
+    subgraphs = [
+        _subgraph(builder, spec, names, *end, numbers)
+        for spec, end in zip(every, ends, strict=True)
+    ]
     model = _table(
         builder,
         "Model",
         {
             "version": 3,
             "operator_codes": _offsets(builder, codes),
-            "subgraphs": _offsets(builder, [subgraph]),
+            "subgraphs": _offsets(builder, subgraphs),
             "description": builder.CreateString(description),
             "buffers": _offsets(builder, buffers),
         },
     )
     builder.Finish(model, file_identifier=b"TFL3")
     return bytes(builder.Output())
+
+
+def _subgraph(
+    builder: Builder,
+    spec: SubgraphSpec,
+    names: Sequence[str],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    buffers: Iterator[int],
+) -> Offset:
+    """Writes a subgraph, whose constants are in the next of the `buffers`."""
+    tensors = [_tensor(builder, t, 0 if t.data is None else next(buffers)) for t in spec.tensors]
+    return _table(
+        builder,
+        "SubGraph",
+        {
+            "tensors": _offsets(builder, tensors),
+            "inputs": _int32s(builder, inputs),
+            "outputs": _int32s(builder, outputs),
+            "operators": _offsets(builder, [_operator(builder, o, names) for o in spec.operators]),
+            "name": builder.CreateString("main"),
+        },
+    )
 
 
 def _little_endian(data: NDArray[Any]) -> bytes:
@@ -272,7 +300,7 @@ def _operator(builder: Builder, spec: OperatorSpec, names: Sequence[str]) -> Off
 
 def _option(builder: Builder, name: str, value: OptionValue) -> Any:
     if isinstance(value, str):
-        return getattr(ENUMS[name], value)
+        return getattr(ENUMS[name], value) if name in ENUMS else builder.CreateString(value)
     if isinstance(value, tuple):
         return _int32s(builder, value)
     return value

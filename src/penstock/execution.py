@@ -66,8 +66,12 @@ class HostRun:
     sanitizers: tuple[str, ...]
 
 
-def run_on_host(compilation: Compilation, sets: Sequence[Mapping[str, Array]]) -> HostRun:
+def run_on_host(
+    compilation: Compilation, sets: Sequence[Mapping[str, Array]], steps: int = 1
+) -> HostRun:
     """Run the generated C on this machine, with sanitizers; return the output of every step.
+
+    `steps`: the state is reset before every `steps` sets.
 
     Raises ToolError if no compiler is installed, or a sanitizer stops the program."""
     found = sanitised_compiler(host_compiler())
@@ -82,7 +86,7 @@ def run_on_host(compilation: Compilation, sets: Sequence[Mapping[str, Array]]) -
         )
         executable = link_executable(found.compiler, objects, folder / "harness")
         stdin = b"".join(input_bytes(compilation, inputs) for inputs in sets)
-        stdout = run_executable(executable, stdin, (str(len(sets)),))
+        stdout = run_executable(executable, stdin, (str(len(sets)), str(steps)))
     return HostRun(_split(compilation, stdout, len(sets)), found.sanitizers)
 
 
@@ -102,7 +106,7 @@ def outputs_on_host(
         )
         executable = link_executable(compiler, (*library, *own), folder / "harness")
         stdin = b"".join(input_bytes(compilation, inputs) for inputs in sets)
-        stdout = run_executable(executable, stdin, (str(len(sets)),))
+        stdout = run_executable(executable, stdin, (str(len(sets)), "1"))
     outputs = [view.tensor for view in compilation.program.outputs]
     every = _split(compilation, stdout, len(sets))
     return tuple({name: tensors[name] for name in outputs} for tensors in every)
@@ -240,7 +244,8 @@ class Firmware:
     def _load(self, objects: Sequence[Path], kind: str, *keep: str) -> CoreSimulator:
         prefix, program = self._compilation.prefix, self._compilation.program
         fed = [f"{prefix}_{name}_{k}" for k, _ in enumerate(streams(program)) for name in _FED]
-        kept = (f"{prefix}_run", *(ram.array for ram in self._rams), *fed, *keep)
+        reset = (f"{prefix}_reset",) if program.reset else ()
+        kept = (f"{prefix}_run", *reset, *(ram.array for ram in self._rams), *fed, *keep)
         elf = self._folder / "objects" / f"{kind}.elf"
         layout = cores.layout(self._core)
         link_firmware(self._tools, objects, elf, keep=kept, layout=layout)
@@ -280,10 +285,12 @@ class Firmware:
         found = (s for s in defined_symbols(self._objects[0]) if s.function and s.size_bytes)
         return tuple(sorted(((s.name, s.size_bytes) for s in found), key=lambda f: (-f[1], f[0])))
 
-    def run(self, inputs: Mapping[str, Array]) -> CoreRun:
-        """Run one inference of the unmodified model.
+    def run(self, inputs: Mapping[str, Array], *, reset: bool = True) -> CoreRun:
+        """Run one inference of the unmodified model, by default after a reset of its state.
 
         Raises CapacityError if the stack exceeds its reserve."""
+        if reset:
+            self._reset(self._simulator)
         outcome = self._run(self._simulator, inputs, self._steps)
         reserve = self._compilation.request.stack_bytes
         if outcome.stack_bytes > reserve:
@@ -296,15 +303,24 @@ class Firmware:
         outputs = self._outputs(self._simulator)
         return CoreRun(outputs, outcome.counts, outcome.phases, outcome.stack_bytes)
 
-    def trace(self, inputs: Mapping[str, Array]) -> Tensors:
-        """Run one inference of the traced model; return every computed tensor."""
+    def trace(self, inputs: Mapping[str, Array], *, reset: bool = True) -> Tensors:
+        """Run one inference of the traced model, by default after a reset of its state; return
+        every computed tensor."""
         core, prefix = self._traced, self._compilation.prefix
+        if reset:
+            self._reset(core)
         address = core.symbol(f"{prefix}_trace")
         size = observer.trace_bytes(self._compilation.program)
         core.write(address, bytes(size))
         self._run(core, inputs)
         tensors = traced_tensors(self._compilation, core.read(address, size))
         return {**tensors, **self._outputs(core)}
+
+    def _reset(self, core: CoreSimulator) -> None:
+        """Reset the model's state, if it has any."""
+        if self._compilation.program.reset:
+            arguments = [core.symbol(ram.array) for ram in self._rams]
+            core.call(f"{self._compilation.prefix}_reset", *arguments)
 
     def _run(
         self, core: CoreSimulator, inputs: Mapping[str, Array], phases: Sequence[str] = ()
@@ -360,14 +376,17 @@ def firmware(
 
 
 def run_on_core(
-    compilation: Compilation, sets: Sequence[Mapping[str, Array]], compiler: str = "zig"
+    compilation: Compilation,
+    sets: Sequence[Mapping[str, Array]],
+    compiler: str = "zig",
+    steps: int = 1,
 ) -> tuple[CoreRun, ...]:
-    """Run every set on the simulated core, traced.
+    """Run every set on the simulated core, traced; the state is reset before every `steps` sets.
 
     The first set also runs unmodified; its counts and stack stand for all sets, since control flow
     does not depend on data."""
     with firmware(compilation, compiler) as chip:
         first = chip.run(sets[0])
-        traced = [chip.trace(inputs) for inputs in sets]
+        traced = [chip.trace(inputs, reset=k % steps == 0) for k, inputs in enumerate(sets)]
     runs = [replace(first, tensors=tensors) for tensors in traced]
     return (replace(first, tensors={**traced[0], **first.tensors}), *runs[1:])

@@ -16,20 +16,22 @@ import numpy as np
 
 from penstock.backends.accelerator import Accelerator
 from penstock.brief import Brief
-from penstock.errors import InternalError, ModelError
+from penstock.errors import InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
-from penstock.ir.graph import Graph, Value
+from penstock.ground_truth import against_goldens, distances_from_reals, is_real
+from penstock.ir.graph import Value
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType
+from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.program import Program
 from penstock.reports.report import RealDifference
 from penstock.scheduling.model.cost import Cost
-from penstock.simulators.compare import Comparison, Difference, compare_sets, compare_tensor
-from penstock.simulators.goldens import Goldens, array_crc32
-from penstock.simulators.graph import run_graph
+from penstock.scheduling.model.parts import update_name
+from penstock.simulators.compare import Comparison, compare_sets
+from penstock.simulators.goldens import Goldens
+from penstock.simulators.graph import initial_states, run_sequences
 from penstock.simulators.judgement import Judgement
 from penstock.simulators.machine import Counts, Machine
 from penstock.workers import mapped
@@ -63,25 +65,28 @@ def climb(
     every_point: bool = False,
     compiler: str = "zig",
     executor: Executor | None = None,
+    steps: int = 1,
 ) -> Iterator[Rung]:
     """Yield the rungs, lowest first, each as soon as it is compared.
 
-    `sets` holds the inputs by name.  `real` compares operators with real arithmetic, on the first
-    set.  `every_point` adds a rung that runs every point of the frontier on the machine."""
+    `sets` holds the inputs of each run by name; before every `steps` runs, states are reset.
+    `real` compares operators with real arithmetic, on the first set.  `every_point` adds a rung
+    that runs every point of the frontier on the machine."""
     on_rung("reference")
     sets = tuple(with_interface(compilation, inputs) for inputs in sets)
-    reference = tuple(run_graph(compilation.model, inputs) for inputs in sets)
+    reference = tuple(run_sequences(compilation.model, sets, steps))
     if real is not None:
         judged = real(reference[0])
         near = RealDifference(judged.near, min(judged.near, 1))
         yield Rung("operators", judged.comparison, str(judged), near)
-    if goldens is not None and _is_real(goldens, compilation.model):
-        yield _measured(compilation.model, reference, goldens)
+    if goldens is not None and is_real(goldens, compilation.model):
+        yield _measured(distances_from_reals(compilation.model, reference, goldens))
     elif goldens is not None:
-        yield Rung("reference", _against_goldens(compilation.model, reference, goldens))
+        yield Rung("reference", against_goldens(compilation.model, reference, goldens))
     survivors = surviving(compilation)
     on_rung("machine")
-    yield Rung("machine", compare_sets(survivors, run_machine(compilation, sets), reference))
+    found = run_machine(compilation, sets, steps)
+    yield Rung("machine", compare_sets(survivors, found, reference))
     if every_point:
         yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
     if missing := without_c(compilation):
@@ -89,17 +94,14 @@ def climb(
         yield from (Rung(step, Comparison(), note) for step in _c_rungs(compilation))
         return
     on_rung("host")
-    host = run_on_host(compilation, sets)
-    found = tuple(completed(compilation, *pair) for pair in zip(host.tensors, sets, strict=True))
+    host = run_on_host(compilation, sets, steps)
+    found = _all_completed(compilation, host.tensors, sets, steps)
     note = f"sanitizers: {', '.join(host.sanitizers)}"
     yield Rung("host", compare_sets(survivors, found, reference), note)
     if compilation.request.target.core is not None:
         on_rung("core")
-        runs = run_on_core(compilation, sets, compiler)
-        found = tuple(
-            completed(compilation, run.tensors, inputs)
-            for run, inputs in zip(runs, sets, strict=True)
-        )
+        runs = run_on_core(compilation, sets, compiler, steps)
+        found = _all_completed(compilation, [run.tensors for run in runs], sets, steps)
         note = f"stack {max(run.stack_bytes for run in runs)} bytes"
         yield Rung("core", compare_sets(survivors, found, reference), note)
 
@@ -119,9 +121,22 @@ def _c_rungs(compilation: Compilation) -> tuple[str, ...]:
     return ("host",) if compilation.request.target.core is None else ("host", "core")
 
 
-def run_machine(compilation: Compilation, sets: InputSets) -> tuple[Tensors, ...]:
-    """Run every set on the NumPy machine; return all tensors."""
-    return tuple(in_machine(compilation, compilation.program, inputs)[0] for inputs in sets)
+def run_machine(compilation: Compilation, sets: InputSets, steps: int = 1) -> tuple[Tensors, ...]:
+    """Run every set on the NumPy machine; return all tensors.
+
+    `steps`: before every `steps` sets, the run begins with a new machine, and so with new
+    states."""
+    found: list[Tensors] = []
+    tensors: Tensors = {}
+    shapes = _shapes(compilation)
+    machine = None
+    for k, inputs in enumerate(sets):
+        if machine is None or k % steps == 0:
+            machine = Machine(compilation.program, _Gather(tensors, shapes))
+        outputs = machine.run(inputs)
+        found.append({**tensors, **outputs})
+        tensors.clear()
+    return _all_completed(compilation, found, sets, steps)
 
 
 def in_machine(
@@ -129,10 +144,17 @@ def in_machine(
 ) -> tuple[Tensors, Counts]:
     """Run the program of any point on the machine; return all tensors and the counts."""
     tensors: Tensors = {}
-    gather = _Gather(tensors, {v.name: v.type.shape for v in compilation.graph.variables()})
-    machine = Machine(program, gather)
+    machine = Machine(program, _Gather(tensors, _shapes(compilation)))
     outputs = machine.run(inputs)
-    return completed(compilation, {**tensors, **outputs}, inputs), machine.counts
+    known = {**initial_states(compilation.graph), **inputs}
+    return completed(compilation, {**tensors, **outputs}, known), machine.counts
+
+
+def _shapes(compilation: Compilation) -> Mapping[str, tuple[int, ...]]:
+    """The shapes of all tensors that the program computes, by name."""
+    shapes = {v.name: v.type.shape for v in compilation.graph.variables()}
+    states = (state.before for state in compilation.graph.states)
+    return shapes | {update_name(compilation.parts, s): s.type.shape for s in states}
 
 
 def run_point(
@@ -204,10 +226,29 @@ class _Gather:
         whole[region.slices] = elements
 
 
+def _all_completed(
+    compilation: Compilation, every: Sequence[Tensors], sets: InputSets, steps: int
+) -> tuple[Tensors, ...]:
+    """The tensors of each run, as `completed` returns them, with the states that it began with."""
+    found: list[Tensors] = []
+    states = initial_states(compilation.graph)
+    names = {name: update_name(compilation.parts, v) for name, v in _states(compilation).items()}
+    for k, (tensors, inputs) in enumerate(zip(every, sets, strict=True)):
+        if k % steps == 0:
+            states = initial_states(compilation.graph)
+        found.append(completed(compilation, tensors, {**inputs, **states}))
+        states = {name: tensors[updated] for name, updated in names.items()}
+    return tuple(found)
+
+
+def _states(compilation: Compilation) -> Mapping[str, Value]:
+    return {state.before.name: state.before for state in compilation.graph.states}
+
+
 def completed(
     compilation: Compilation, tensors: Mapping[str, Array], inputs: Mapping[str, Array]
 ) -> Tensors:
-    """The tensors with the inputs, and with aliases in their own shapes."""
+    """The tensors with the inputs and states, and with aliases in their own shapes."""
     found = {**inputs, **tensors}
     storages = compilation.parts.owners
     for value in compilation.graph.variables():
@@ -237,31 +278,6 @@ def vanished(compilation: Compilation) -> tuple[str, ...]:
     return tuple(v.name for v in compilation.model.variables() if v.name not in kept)
 
 
-def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], ...]:
-    """The inputs of every set of an archive, by name.
-
-    Raises ModelError if the archive belongs to another model."""
-    sets: list[Mapping[str, Array]] = []
-    for number, golden in enumerate(goldens.sets):
-        tensors = dict(golden.tensors)
-        arrays = golden.inputs or tuple(
-            tensors[v.origin] for v in model.inputs if v.origin in tensors
-        )
-        if len(arrays) == len(model.inputs):
-            arrays = tuple(map(_quantised, arrays, model.inputs))
-        found = tuple((array.shape, array.dtype.name) for array in arrays)
-        wanted = tuple((v.type.shape, v.type.dtype.value) for v in model.inputs)
-        if found != wanted:
-            raise ModelError(
-                "golden-010",
-                f"inputs of set {number} are {found}, must be {wanted}",
-                where=goldens.model,
-                help="the goldens are of another model",
-            )
-        sets.append({v.name: array for v, array in zip(model.inputs, arrays, strict=True)})
-    return tuple(sets)
-
-
 def with_interface(compilation: Compilation, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """The inputs of the model with those of the compiled network, which differ from them where
     conversions have moved out of it (`passes/quantised_interface.py`)."""
@@ -276,88 +292,12 @@ def with_interface(compilation: Compilation, inputs: Mapping[str, Array]) -> Map
     return found
 
 
-def _quantised(array: Array, value: Value) -> Array:
-    """Quantise floats to the type of an int8 value: round half to even, saturate."""
-    if array.dtype.kind != "f" or value.type.dtype is not DType.INT8:
-        return array
-    steps = np.rint(array / np.float32(value.type.scale)) + value.type.zero_point
-    return np.clip(steps, -128, 127).astype(np.int8)
-
-
-def _is_real(goldens: Goldens, model: Graph) -> bool:
-    """Whether the ground truth of a quantised output consists of floats, as for ONNX models."""
-    return any(
-        array.dtype.kind == "f" and value.type.dtype is not DType.FLOAT32
-        for golden in goldens.sets
-        for array, value in zip(golden.outputs, model.outputs, strict=False)
-    )
-
-
-def _measured(model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens) -> Rung:
-    """The distance of the outputs from real numbers, in quantisation steps.
+def _measured(off: Sequence[Array]) -> Rung:
+    """The rung of the distances of all outputs from real numbers, in quantisation steps.
 
     A distance is no mismatch: each operator may be off by a step, and later operators amplify
     it."""
-    off: list[Array] = []
-    for mine, golden in zip(reference, goldens.sets, strict=True):
-        for value, real in zip(model.outputs, golden.outputs, strict=True):
-            expected = _quantised(real, value)
-            found = _elements(value, mine).astype(np.int64)
-            if expected.shape != found.shape:
-                raise ModelError(
-                    "golden-010",
-                    f'output "{value.name}" is {expected.shape}, must be {found.shape}',
-                    where=goldens.model,
-                    help="the goldens are of another model",
-                )
-            off.append(np.abs(found - expected).ravel())
     steps = np.concatenate(off) if off else np.zeros(1, np.int64)
     found = RealDifference(int(np.count_nonzero(steps)), int(steps.max()))
     note = f"measured: {found.elements} of {steps.size} elements differ, by at most "
     return Rung("end to end", Comparison(len(off), steps.size), f"{note}{found.steps} steps", found)
-
-
-def _against_goldens(
-    model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens
-) -> Comparison:
-    """Compare every output of every set, and every tensor of the archive, by array or by CRC."""
-    total = Comparison()
-    for number, (mine, golden) in enumerate(zip(reference, goldens.sets, strict=True)):
-        variants = [golden, *goldens.tflm_sets[number : number + 1]]
-        for k, value in enumerate(model.outputs):
-            accepted = [v.outputs[k] for v in variants if k < len(v.outputs)]
-            if accepted:
-                total += compare_tensor(value.name, number, _elements(value, mine), *accepted)
-        if number == goldens.tensor_set:
-            total += _against_tensors(model, mine, goldens, number)
-    return total
-
-
-def _against_tensors(
-    model: Graph, mine: Mapping[str, Array], goldens: Goldens, number: int
-) -> Comparison:
-    arrays = [dict(s.tensors) for s in (goldens.sets[number], *goldens.tflm_sets[number:][:1])]
-    crcs = [dict(goldens.tensor_crc32), dict(goldens.tflm_tensor_crc32)]
-    total = Comparison()
-    for value in model.variables():
-        if value.origin is None:
-            continue
-        accepted = [found[value.origin] for found in arrays if value.origin in found]
-        if accepted:
-            total += compare_tensor(value.name, number, mine[value.name], *accepted)
-            continue
-        expected = [found[value.origin] for found in crcs if value.origin in found]
-        if expected:
-            total += _against_crcs(value.name, number, mine[value.name], expected)
-    return total
-
-
-def _against_crcs(name: str, number: int, found: Array, expected: Sequence[int]) -> Comparison:
-    mine = array_crc32(found)
-    if mine in expected:
-        return Comparison(1, found.size)
-    return Comparison(1, found.size, 1, Difference(name, number, None, expected[0], mine, 1))
-
-
-def _elements(value: Value, tensors: Mapping[str, Array]) -> Array:
-    return value.data.array(value.type) if value.data is not None else tensors[value.name]

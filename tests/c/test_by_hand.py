@@ -201,7 +201,9 @@ def test_an_engine_of_the_user_may_copy_as_late_as_it_is_waited_for(
     )
     program = link_executable(host_compiler(), objects, folder / "harness")
     inputs = inputs_of_graph(example.graph, 5)
-    found = run_executable(program, execution.input_bytes(compilation_of(example), inputs), ("1",))
+    found = run_executable(
+        program, execution.input_bytes(compilation_of(example), inputs), ("1", "1")
+    )
     output = example.graph.outputs[0].name
     assert found.endswith(machine_tensors(example, inputs)[output].tobytes())
 

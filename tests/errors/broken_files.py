@@ -16,6 +16,7 @@ from benchmarks.file_fields import file_fields
 from minimal_tflite import ints, model_bytes, table
 from penstock.hardware.load import target_text
 from tools.onnx_writer import Model
+from tools.stateful_network import StatefulNetwork
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 X = TensorSpec("pixels", (1, 4), scales=(0.5,), zero_points=(3,))
@@ -85,6 +86,29 @@ def onnx_cycle() -> bytes:
     return model.raw("add2_0_d")
 
 
+def computed_state() -> bytes:
+    """A variable whose initial value is computed."""
+    net = StatefulNetwork(np.random.default_rng(0))
+    x = net.tensor((1, 1, 1, 4), 0.5, 0)
+    y = net.delay(x)
+    net.first_operators[-1:] = [
+        OperatorSpec("RELU", (1,), (1,)),
+        OperatorSpec("ASSIGN_VARIABLE", (0, 1), ()),
+    ]
+    return net.tflite(x, y)
+
+
+def exchanged_states() -> bytes:
+    """Two variables, each of which receives the other one's elements, reshaped."""
+    net = StatefulNetwork(np.random.default_rng(0))
+    x = net.tensor((1, 1, 1, 4), 0.5, 0)
+    (first, one), (second, two) = net.variable(x, 1), net.variable(x, 1)
+    shape = net.integers(1, 1, 1, 4)
+    net.assign(first, net.apply("RESHAPE", (two, shape), net.alike(x, 1), new_shape=(1, 1, 1, 4)))
+    net.assign(second, net.apply("RESHAPE", (one, shape), net.alike(x, 1), new_shape=(1, 1, 1, 4)))
+    return net.tflite(x, net.apply("ADD", (x, one), net.alike(x, 1)))
+
+
 def onnx_elsewhere() -> bytes:
     """A convolution whose weights lie in a file that is not there."""
     model = Model()
@@ -140,6 +164,8 @@ MODEL_FILES = {
     ),
     "bias_too_large.tflite": conv(bias=2**31 - 1),
     "sparse.tflite": sparse(),
+    "computed_state.tflite": computed_state(),
+    "exchanged_states.tflite": exchanged_states(),
     "truths.tflite": binary("LESS", X, X, replace(Y, dtype="bool", scales=(), zero_points=())),
 }  # fmt: skip
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock import api
+from penstock.ground_truth import golden_inputs
 from penstock.ir.graph import Graph
-from penstock.ladder import golden_inputs
 from penstock.pipeline.graphs import read
 from penstock.simulators.golden_archive import read_goldens
 from penstock.simulators.graph import run_graph

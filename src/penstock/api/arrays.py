@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.errors import ModelError, OutputError
 from penstock.frontends.reading import AS_IT_IS, Reading
-from penstock.ir.graph import Value
+from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array
 from penstock.ladder import with_interface
 from penstock.ops.quantize import QuantizeReal
@@ -20,10 +20,32 @@ from penstock.simulators.drawn_inputs import InputType, draw_inputs
 NPY_MAGIC = b"\x93NUMPY"
 
 
+SEQUENCE_STEPS = 8
+"""Runs of each random sequence for a model with state."""
+
+
+def sequence_steps(model: Graph) -> int | None:
+    """The number of runs of each random sequence; None for a model without state, whose runs are
+    independent of each other."""
+    return SEQUENCE_STEPS if model.states else None
+
+
+def drawn_steps(model: Graph) -> int:
+    """The number of the runs of `drawn_sets` that belong to one sequence."""
+    return sequence_steps(model) or 1
+
+
 def drawn_sets(compilation: Compilation, count: int) -> tuple[Mapping[str, Array], ...]:
-    """Sets of random inputs by name; the seed is fixed, so equal models have equal inputs."""
+    """Sets of random inputs by name; the seed is fixed, so equal models have equal inputs.
+
+    For a model with state, `count` sequences of `SEQUENCE_STEPS` sets each."""
     inputs = compilation.model.inputs
-    drawn = (draw_inputs(input_types(inputs), k, seed=0) for k in range(count))
+    steps = drawn_steps(compilation.model)
+    drawn = (
+        draw_inputs(input_types(inputs), k, seed=step)
+        for k in range(count)
+        for step in range(steps)
+    )
     names = [value.name for value in inputs]
     sets = (dict(zip(names, arrays, strict=True)) for arrays in drawn)
     return tuple(with_interface(compilation, _in_range(compilation, arrays)) for arrays in sets)

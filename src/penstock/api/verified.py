@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from penstock import ladder
-from penstock.api.arrays import drawn_sets, input_types
+from penstock.api.arrays import drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.compiled import Compiled, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Settings, request
@@ -17,6 +17,7 @@ from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, UsageError
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes, unpacked
+from penstock.ground_truth import golden_inputs
 from penstock.hardware.load import DEFAULT_TARGET
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
@@ -29,7 +30,7 @@ from penstock.reports.goal import totals
 from penstock.reports.html import framed
 from penstock.reports.report import Report, RungReport
 from penstock.simulators.golden_archive import read_goldens, write_goldens
-from penstock.simulators.goldens import Goldens, make_goldens
+from penstock.simulators.goldens import Goldens, make_goldens, sequence_length, unrolled
 from penstock.simulators.judgement import Judgement
 from penstock.workers import Workers, executor_of
 
@@ -133,9 +134,11 @@ def verify(
         done = compiled.compilation
         truth = _truth(done, goldens, reference, on_stage)
         real = real_judge(wanted) if reference == "onnx" else None
-        sets = drawn_sets(done, DRAWN_SETS)
+        sets, steps = drawn_sets(done, DRAWN_SETS), drawn_steps(done.model)
         if truth is not None:
-            sets = ladder.golden_inputs(done.model, truth)
+            steps = sequence_length(truth)
+            truth = unrolled(truth, steps)
+            sets = golden_inputs(done.model, truth)
         climbing = ladder.climb(
             done,
             truth,
@@ -145,6 +148,7 @@ def verify(
             every_point=every_point,
             compiler=compiler,
             executor=executor,
+            steps=steps,
         )
         rungs = tuple(climbing)
     verified = tuple(
@@ -162,11 +166,13 @@ def verify(
 
 
 def golden(model: str | Path, output: str | Path) -> Goldens:
-    """Write ground truth from TensorFlow Lite Micro to an archive.
+    """Write ground truth from TensorFlow Lite Micro to an archive; sequences for a model with
+    state.
 
     Raises ModelError, UsageError, ToolError, OutputError."""
-    inputs = input_types(read(str(model)).inputs)
-    found = make_goldens(_file_bytes(str(model)), inputs, Path(model).name)
+    graph = read(str(model))
+    inputs, steps = input_types(graph.inputs), sequence_steps(graph)
+    found = make_goldens(_file_bytes(str(model)), inputs, Path(model).name, steps=steps)
     write_goldens(found, Path(output))
     return found
 
@@ -224,7 +230,8 @@ def _truth(
         return None
     on_stage("tflite")
     raw = _file_bytes(done.request.model)
-    return make_goldens(raw, input_types(done.model.inputs), done.model.name, DRAWN_SETS)
+    types, name = input_types(done.model.inputs), done.model.name
+    return make_goldens(raw, types, name, DRAWN_SETS, sequence_steps(done.model))
 
 
 def _file_bytes(model: str) -> bytes:

@@ -70,7 +70,7 @@ class _Packing:
     packed_values: dict[str, Value] = field(default_factory=dict[str, Value])
 
     def __post_init__(self) -> None:
-        self.outputs = {value.name for value in self.graph.outputs}
+        self.outputs = {value.name for value in self.graph.results}
         self.taken = self.graph.names()
         self.consumers = self.graph.consumers()
 

@@ -174,7 +174,7 @@ class _Search:
     def __post_init__(self) -> None:
         self.producers = self.graph.producers()
         self.consumers = self.graph.consumers()
-        self.outputs = {value.name for value in self.graph.outputs}
+        self.outputs = {value.name for value in self.graph.results}
         self.position = {node.name: k for k, node in enumerate(self.graph.nodes)}
 
     def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:

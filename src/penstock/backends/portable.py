@@ -13,7 +13,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import PULL, Part
-from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.parts import Parts, update_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,16 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
     A composite runs on its accelerator, every other node on the target's first engine.
 
     stream_input: whether a part for each graph input precedes the others; such a part stands for
-        the caller, which supplies the input row by row."""
+        the caller, which supplies the input row by row.
+
+    Raises UnsupportedError if states exchange their elements."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     parts = [single_node_part(node, engine) for node in graph.nodes if not node.op.ALIAS]
     return Parts(
         graph,
         (*(Part((), CALLER, PULL, value) for value in pulled), *parts),
+        updates=tuple(single_node_part(state.update, engine) for state in update_order(graph)),
     )
 
 

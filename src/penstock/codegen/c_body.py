@@ -16,8 +16,10 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    FillTensor,
     Invoke,
     Issue,
+    LoadTensor,
     Loop,
     Program,
     Pull,
@@ -106,8 +108,8 @@ class _Writer:
         match command:
             case Loop():
                 yield from loop_lines(command, scope, depth, self.command)
-            case Invoke() | Issue() | Transfer():
-                raise InternalError("codegen-006", "an invocation is outside of any call")
+            case Invoke() | Issue() | Transfer() | FillTensor() | LoadTensor():
+                raise InternalError("codegen-006", f"{command} has no place in a run")
             case Wait(engine, token):
                 yield self.wait(engine, token, depth)
             case Call() | Copy() | Pull():

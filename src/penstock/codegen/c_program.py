@@ -17,6 +17,7 @@ from penstock.codegen.c_functions import functions
 from penstock.codegen.drivers import DriverCode
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
+from penstock.codegen.reset import reset_lines
 from penstock.errors import BackendError, InternalError
 from penstock.program.program import Call, Copy, Program, Wait
 from penstock.program.steps import steps, walk
@@ -60,8 +61,8 @@ def generate(
     optimise       selects the default build type of the CMake project
 
     Raises BackendError for inconsistent drivers."""
-    if program.init or program.reset:
-        raise InternalError("codegen-004", "the entries init and reset have no C form yet")
+    if program.init:
+        raise InternalError("codegen-004", "the entry init has no C form yet")
     names = Names.of(program, prefix)
     constants = arrays(program, names)
     used = {step.engine for step in steps(program) if step.body}
@@ -88,6 +89,7 @@ def generate(
         "tables": tables(names),
         "functions": (*(part.text for part in parts.values()), *run.loops),
         "run": run.lines,
+        "reset": reset_lines(program, names),
         "arrays": constants,
     }
     rendered = tuple((name.replace("model", prefix), render(name, holes)) for name in TEMPLATES)

@@ -103,6 +103,7 @@ class Interface:
     streams: tuple[Stream, ...]
     engines: tuple[str, ...]
     tokens: tuple[str, ...]
+    state_bytes: int
 
     @property
     def quantised(self) -> tuple[Port, ...]:
@@ -123,6 +124,22 @@ class Interface:
     def parameters_of_caller(self) -> str:
         """Parameters in the definition of the run function, which validates the pointers first."""
         return self._joined((f"void *{ram.pointer}_of_caller" for ram in self.rams), self._pulls)
+
+    @property
+    def reset_parameters(self) -> str:
+        """Parameters of the reset function in the header."""
+        return self._joined(f"void *{ram.pointer}" for ram in self.rams)
+
+    @property
+    def reset_parameters_of_caller(self) -> str:
+        """Parameters in the definition of the reset function, which validates the pointers
+        first."""
+        return self._joined(f"void *{ram.pointer}_of_caller" for ram in self.rams)
+
+    @property
+    def reset_arguments(self) -> str:
+        """Arguments for a reset of the library's own memories."""
+        return self._joined(ram.array for ram in self.rams)
 
     @property
     def arguments(self) -> str:
@@ -162,6 +179,7 @@ def interface(program: Program, names: Names) -> Interface:
         tuple(_stream(view, k, names) for k, view in enumerate(streams(program))),
         tuple(names.engines.values()),
         tuple(names.tokens.values()),
+        sum(b.size_bytes for b in program.buffers if b.kind is Kind.STATE),
     )
 
 

@@ -21,14 +21,16 @@ OPERATOR, ELEMENT_TYPE = "model-020", "model-021"
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 STATEFUL = frozenset(
     (
-        "ASSIGN_VARIABLE", "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN",
-        "CALL_ONCE", "LSTM", "READ_VARIABLE", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM",
-        "UNIDIRECTIONAL_SEQUENCE_RNN", "VAR_HANDLE",
+        "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN", "SVDF",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
     )
 )  # fmt: skip
-"""Operators with state that persists between inferences.  Source: TFLite schema."""
+"""Unsupported operators with state that persists between inferences.  Source: TFLite schema."""
 
-STATE = "it keeps state from one inference to the next, which this version does not support"
+STATE = (
+    "it keeps state from one inference to the next, which this version supports only in variables "
+    "(READ_VARIABLE, ASSIGN_VARIABLE)"
+)
 STATELESS = (
     "export the network without state, so that each inference receives its whole input (a "
     "non-streaming model without recurrent layers)"

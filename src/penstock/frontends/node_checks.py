@@ -54,7 +54,7 @@ def _check_result(node: Node) -> None:
 
 def check_rows(graph: Graph) -> None:
     """Raises UnsupportedError if a tensor has more than `MOST_ROWS` rows."""
-    inputs = ((value, f"{graph.name}: inputs") for value in graph.inputs)
+    inputs = ((value, f"{graph.name}: inputs") for value in graph.sources)
     for value, where in (*inputs, *((node.output, node.origin) for node in graph.nodes)):
         rows = row_count(value.type.shape)
         if rows > MOST_ROWS:

@@ -8,25 +8,32 @@ of its accessors becomes a ModelError.
 from __future__ import annotations
 
 import math
-import re
 import struct
-from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tflite
-from flatbuffers import number_types
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.causes import STATE, STATELESS
 from penstock.frontends.printable import printable
+from penstock.frontends.tflite_schema import (
+    EMPTY_TABLE,
+    accessors,
+    builtin_code,
+    enumeration,
+    options_table,
+    schema_class,
+    snake_case,
+)
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
+MAIN = 0
+"""Index of the subgraph that an inference runs."""
 
 
 _HANDLES = ("RESOURCE", "VARIANT")
@@ -37,6 +44,14 @@ _OTHER_TYPES: dict[str, str] = dict.fromkeys(
 )
 _ANY_TYPE = "convert the model without operators that need this type (`penstock ops` lists others)"
 """Remedies by element type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A tensor that refers to a state variable.  `index`: its index in the subgraph."""
+
+    name: str
+    index: int
 
 
 class _Malformed(Exception):
@@ -94,7 +109,7 @@ class _Reader:
         (root,) = struct.unpack_from("<I", raw, 0)
         if not 4 <= root < len(raw):
             raise _Malformed(f"its root table is at byte {root}, the file has {len(raw)} bytes")
-        self._model: Any = _schema("Model").GetRootAsModel(raw, 0)
+        self._model: Any = schema_class("Model").GetRootAsModel(raw, 0)
         self._names: set[str] = set()
 
     def model(self) -> ForeignModel:
@@ -106,32 +121,41 @@ class _Reader:
                 where=self._name,
                 help="convert the model with a current TensorFlow Lite converter",
             )
-        graph = self._graph()
-        values = [
-            self._import_tensor(graph.Tensors(i), i) for i in range(self._count(graph, "Tensors"))
-        ]
+        values = self._values(MAIN)
+        graph = self._graph(MAIN)
         inputs = tuple(self._pick(values, i) for i in self._indices(graph, "Inputs"))
         outputs = tuple(self._pick(values, i) for i in self._indices(graph, "Outputs"))
-        nodes = tuple(
-            self._node(graph.Operators(i), i, values)
-            for i in range(self._count(graph, "Operators"))
-        )
-        return ForeignModel(self._name, inputs, outputs, nodes)
+        nodes = self._nodes(MAIN, values)
+        once = [node.integer("init_subgraph_index") for node in nodes if node.name == "CALL_ONCE"]
+        initial = {number: self._nodes(number, self._values(number)) for number in once}
+        return ForeignModel(self._name, inputs, outputs, nodes, initial)
 
-    def _graph(self) -> Any:
-        """The main subgraph.  Others are bodies of control flow, which no operator
+    def _graph(self, number: int) -> Any:
+        """A subgraph.  Those other than the main one are bodies of control flow, which no operator
         supports, or initialise state."""
-        if not self._count(self._model, "Subgraphs"):
-            raise _Malformed("it has no subgraph")
-        return self._model.Subgraphs(0)
+        count = self._count(self._model, "Subgraphs")
+        if not 0 <= number < count:
+            raise _Malformed(f"subgraph {number} is named, it has {count}")
+        return self._model.Subgraphs(number)
+
+    def _values(self, number: int) -> list[Value | Handle]:
+        """The tensors of a subgraph."""
+        graph = self._graph(number)
+        count = self._count(graph, "Tensors")
+        return [self._import_tensor(graph.Tensors(i), i, number) for i in range(count)]
+
+    def _nodes(self, number: int, values: list[Value | Handle]) -> tuple[ForeignNode, ...]:
+        """The nodes of a subgraph with these tensors."""
+        graph = self._graph(number)
+        count = self._count(graph, "Operators")
+        return tuple(self._node(graph.Operators(i), i, values) for i in range(count))
 
     def _count(self, table: Any, field: str) -> int:
         """Length of a vector, checked against the file's size."""
         count = getattr(table, field + "Length")()
         if not 0 <= count <= len(self._raw):
             raise _Malformed(
-                f"a list ({_snake_case(field)}) has {count} entries, "
-                f"the file {len(self._raw)} bytes"
+                f"a list ({snake_case(field)}) has {count} entries, the file {len(self._raw)} bytes"
             )
         return int(count)
 
@@ -139,13 +163,22 @@ class _Reader:
         read = getattr(table, field)
         return [int(read(i)) for i in range(self._count(table, field))]
 
-    def _pick(self, values: list[Value], index: int) -> Value:
+    def _pick(self, values: list[Value | Handle], index: int) -> Value:
+        """The tensor of an index.  Raises UnsupportedError if it is a handle."""
+        found = self._operand(values, index)
+        if isinstance(found, Handle):
+            raise self._wrong_type("RESOURCE", found.name, found.index)
+        return found
+
+    def _operand(self, values: list[Value | Handle], index: int) -> Value | Handle:
         if not 0 <= index < len(values):
             raise _Malformed(f"tensor {index} is named, must be within [0, {len(values)})")
         return values[index]
 
-    def _import_tensor(self, tensor: Any, index: int) -> Value:
+    def _import_tensor(self, tensor: Any, index: int, subgraph: int) -> Value | Handle:
         name = self._unique(printable(tensor.Name()) or f"tensor{index}", index)
+        if enumeration("TensorType").get(tensor.Type()) == "RESOURCE":
+            return Handle(name, index)
         shape = tuple(self._indices(tensor, "Shape"))
         dtype = self._dtype(tensor.Type(), name, index)
         size = math.prod(shape) * dtype.size_bytes
@@ -157,7 +190,8 @@ class _Reader:
         if tensor.Sparsity() is not None:
             raise self._unsupported("its elements are stored sparsely", name, index)
         type = TensorType(shape, dtype, self._quantisation(tensor, shape, name, index))
-        return Value(name, type, self._data(tensor, type, name), index)
+        origin = index if subgraph == MAIN else None
+        return Value(name, type, self._data(tensor, type, name), origin)
 
     def _unique(self, label: str, index: int) -> str:
         """The label, with the tensor's index appended if another tensor has it."""
@@ -168,22 +202,26 @@ class _Reader:
         return name
 
     def _dtype(self, code: int, name: str, index: int) -> DType:
-        label = _enumeration("TensorType").get(code)
+        label = enumeration("TensorType").get(code)
         if label is None:
             raise _Malformed(f'tensor "{name}" has element type {code}, which does not exist')
         if label not in DType.__members__:
-            raise UnsupportedError(
-                "model-004",
-                f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
-                where=f'{self._name}: {self._first_user(index)}, tensor "{name}"',
-                why=STATE if label in _HANDLES else "",
-                help=STATELESS if label in _HANDLES else _OTHER_TYPES.get(label, _ANY_TYPE),
-            )
+            raise self._wrong_type(label, name, index)
         return DType[label]
+
+    def _wrong_type(self, label: str, name: str, index: int) -> UnsupportedError:
+        """The error for a tensor whose element type is not supported there."""
+        return UnsupportedError(
+            "model-004",
+            f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
+            where=f'{self._name}: {self._first_user(index)}, tensor "{name}"',
+            why=STATE if label in _HANDLES else "",
+            help=STATELESS if label in _HANDLES else _OTHER_TYPES.get(label, _ANY_TYPE),
+        )
 
     def _first_user(self, tensor: int) -> str:
         """Description of the first node that reads or writes a tensor."""
-        graph = self._graph()
+        graph = self._graph(MAIN)
         for i in range(self._count(graph, "Operators")):
             operator = graph.Operators(i)
             if tensor in self._indices(operator, "Inputs") + self._indices(operator, "Outputs"):
@@ -257,22 +295,26 @@ class _Reader:
             )
         return self._raw[lower : lower + size]
 
-    def _node(self, operator: Any, index: int, values: list[Value]) -> ForeignNode:
+    def _node(self, operator: Any, index: int, values: list[Value | Handle]) -> ForeignNode:
         name = self._operator_name(operator.OpcodeIndex())
-        inputs = tuple(
-            None if i == -1 else self._pick(values, i) for i in self._indices(operator, "Inputs")
-        )
-        outputs = tuple(self._pick(values, i) for i in self._indices(operator, "Outputs"))
+        read = [
+            None if i == -1 else self._operand(values, i) for i in self._indices(operator, "Inputs")
+        ]
+        made = [self._operand(values, i) for i in self._indices(operator, "Outputs")]
+        inputs = tuple(x for x in read if not isinstance(x, Handle))
+        outputs = tuple(y for y in made if not isinstance(y, Handle))
+        handles = tuple(h.index for h in (*read, *made) if isinstance(h, Handle))
         label = f' "{outputs[0].name.split(";")[0]}"' if outputs else ""
         where = f"{self._name}: node {index} {name}{label}"
-        return ForeignNode(name, where, inputs, outputs, self._attributes(operator, name))
+        attributes = self._attributes(operator, name)
+        return ForeignNode(name, where, inputs, outputs, attributes, handles)
 
     def _operator_name(self, index: int) -> str:
         if not 0 <= index < self._count(self._model, "OperatorCodes"):
             raise _Malformed(f"operator code {index} is named, which does not exist")
         code = self._model.OperatorCodes(index)
-        builtin = _builtin_code(code)
-        name = _enumeration("BuiltinOperator").get(builtin)
+        builtin = builtin_code(code)
+        name = enumeration("BuiltinOperator").get(builtin)
         if name is None:
             raise _Malformed(f"operator {builtin} is not one of TFLite's")
         return f"CUSTOM:{printable(code.CustomCode())}" if name == "CUSTOM" else name
@@ -283,20 +325,20 @@ class _Reader:
         Options of another operator are ignored, as in TensorFlow Lite; missing options have their
         defaults."""
         code = operator.BuiltinOptionsType()
-        kind = _enumeration("BuiltinOptions").get(code)
+        kind = enumeration("BuiltinOptions").get(code)
         union = operator.BuiltinOptions()
         if kind is None:
             raise _Malformed(f"operator {name} has options of type {code}, which does not exist")
         table = options_table(name)
         if table is None:
             return {}
-        options: Any = _schema(table)()
+        options: Any = schema_class(table)()
         if kind == table and union is not None:
             options.Init(union.Bytes, union.Pos)
         else:
-            options.Init(*_EMPTY_TABLE)
+            options.Init(*EMPTY_TABLE)
         return {
-            _snake_case(field): self._attribute(options, field) for field in _fields(type(options))
+            snake_case(field): self._attribute(options, field) for field in accessors(type(options))
         }
 
     def _attribute(self, options: Any, field: str) -> Attribute:
@@ -305,74 +347,3 @@ class _Reader:
             return tuple(read(i) for i in range(self._count(options, field)))
         value = getattr(options, field)()
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _builtin_code(code: Any) -> int:
-    """The operator of an OperatorCode: the larger of its two fields, of which a file may set one.
-
-    Both accessors of the package read the older field.
-    Source: TensorFlow Lite, `GetBuiltinCode` (schema_utils.cc)."""
-    deprecated = code._tab.GetSlot(4, 0, number_types.Int8Flags)
-    return max(deprecated, code._tab.GetSlot(10, 0, number_types.Int32Flags))
-
-
-def _schema(name: str) -> Any:
-    """A class of the schema; the package collects them at run time."""
-    return getattr(tflite, name)
-
-
-@cache
-def _enumeration(name: str) -> dict[int, str]:
-    """Value -> name of an enumeration of the schema."""
-    members = vars(_schema(name))
-    return {v: k for k, v in members.items() if isinstance(v, int) and not k.startswith("_")}
-
-
-_EMPTY_TABLE = bytearray(struct.pack("<HHi", 4, 4, 4)), 4
-"""A flatbuffer with an empty table, and the table's position."""
-
-_SHARED_OPTIONS = {
-    "AVERAGE_POOL_2D": "Pool2DOptions",
-    "MAX_POOL_2D": "Pool2DOptions",
-    "L2_NORMALIZATION": "L2NormOptions",
-    "MAXIMUM": "MaximumMinimumOptions",
-    "MINIMUM": "MaximumMinimumOptions",
-    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"), "ReducerOptions"),
-}
-"""Options tables of operators whose table is not named after the operator.
-
-Source: TensorFlow Lite, `flatbuffer_conversions.cc`."""
-
-
-@cache
-def options_table(operator: str) -> str | None:
-    """Name of the table of an operator's options; None if it has none.
-
-    >>> options_table("CONV_2D"), options_table("MEAN"), options_table("RELU")
-    ('Conv2DOptions', 'ReducerOptions', None)
-    """
-    tables = {table.lower(): table for table in _enumeration("BuiltinOptions").values()}
-    own = f"{operator.replace('_', '')}options".lower()
-    return _SHARED_OPTIONS.get(operator, tables.get(own))
-
-
-_ACCESSOR = re.compile("[A-Z][A-Za-z0-9]*")
-_DERIVED = re.compile("(Length|AsNumpy|IsNone|BufferHasIdentifier)$|^(GetRootAs|Init$|InitFromObj)")
-
-
-@cache
-def _fields(options: type) -> tuple[str, ...]:
-    """Names of the accessors of an options table."""
-    every: dict[str, Callable[..., Any]] = {
-        k: v for k, v in vars(options).items() if callable(v) and _ACCESSOR.fullmatch(k)
-    }
-    return tuple(k for k in every if not _DERIVED.search(k))
-
-
-def _snake_case(name: str) -> str:
-    """A camel-case name in snake case.
-
-    >>> _snake_case("DilationHFactor"), _snake_case("FusedActivationFunction")
-    ('dilation_h_factor', 'fused_activation_function')
-    """
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -6,7 +6,7 @@ Decoders create it without knowledge of operators; operator files import its nod
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.graph import Value
@@ -21,7 +21,9 @@ Attribute = int | float | bool | str | tuple[int | float, ...]
 class ForeignNode:
     """A node of a model file.  Absent optional inputs are None.
 
-    `attributes`: the format's attributes in snake case, such as "stride_h".
+    `attributes`: the format's attributes in snake case, such as "stride_h".  `handles`: indices, in
+    the file, of the operands that are handles of state variables; they are in neither `inputs` nor
+    `outputs`.
     """
 
     name: str
@@ -29,6 +31,7 @@ class ForeignNode:
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value, ...]
     attributes: Mapping[str, Attribute]
+    handles: tuple[int, ...] = ()
 
     def integer(self, attribute: str, default: int = 0) -> int:
         """An integer or boolean attribute."""
@@ -140,9 +143,15 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class ForeignModel:
-    """A decoded model file: nodes in the file's order."""
+    """A decoded model file: nodes in the file's order.
+
+    `initial_nodes`: the nodes that run once, before the first inference, by subgraph.
+    """
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     nodes: tuple[ForeignNode, ...]
+    initial_nodes: Mapping[int, tuple[ForeignNode, ...]] = field(
+        default_factory=dict[int, "tuple[ForeignNode, ...]"]
+    )

@@ -65,13 +65,50 @@ class Node(Brief):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class State(Brief):
+    """A tensor that keeps its elements from one run to the next.
+
+    initial: its elements before the first run, and after a reset.
+    update: copies the new elements to the state at the end of a run, after all nodes; its only
+        input is the new tensor, its output the state.
+    """
+
+    initial: Data
+    update: Node
+
+    @property
+    def before(self) -> Value:
+        """The state during a run, as nodes read it."""
+        return self.update.output
+
+    @property
+    def after(self) -> Value:
+        """The tensor whose elements the state has after a run."""
+        return self.update.inputs[0]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Graph(Brief):
-    """A network: inputs, outputs, and nodes in topological order."""
+    """A network: inputs, outputs, nodes in topological order, and state."""
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     nodes: tuple[Node, ...]
+    states: tuple[State, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """The values that exist when a run begins: inputs, then states."""
+        return (*self.inputs, *(state.before for state in self.states))
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The values that must exist when all nodes have run: outputs, then the new elements of
+        states, and the states that they replace; each value once."""
+        states = (value for state in self.states for value in (state.after, state.before))
+        every = (*self.outputs, *states)
+        return tuple({value.name: value for value in every}.values())
 
     def producers(self) -> Mapping[str, Node]:
         """The node that computes each value, by name."""
@@ -86,8 +123,8 @@ class Graph(Brief):
         return {name: tuple(nodes) for name, nodes in found.items()}
 
     def variables(self) -> tuple[Value, ...]:
-        """The graph's inputs, then the result of each node in order."""
-        return (*self.inputs, *(node.output for node in self.nodes))
+        """The graph's inputs and states, then the result of each node in order."""
+        return (*self.sources, *(node.output for node in self.nodes))
 
     def constants(self) -> tuple[Value, ...]:
         """Constants that nodes read, each once, in order of first use."""
@@ -98,7 +135,7 @@ class Graph(Brief):
         """Names of all values, including values inside composites."""
         operands = (v for node in self.nodes for v in (*node.inputs, node.output))
         inside = (node.op.inner_names() for node in self.nodes)
-        return frozenset(v.name for v in (*self.inputs, *self.outputs, *operands)).union(*inside)
+        return frozenset(v.name for v in (*self.sources, *self.results, *operands)).union(*inside)
 
     def macs(self) -> int:
         """Multiply-accumulates of one inference; taps on padding are included."""

@@ -26,7 +26,7 @@ def names_tell_values_apart(graph: Graph) -> str | None:
     """Values of one name have one type and the same data."""
     found: dict[str, Value] = {}
     every = (value for node in graph.nodes for value in (*node.inputs, node.output))
-    for value in (*graph.inputs, *every, *graph.outputs):
+    for value in (*graph.sources, *every, *graph.results):
         other = found.setdefault(value.name, value)
         if (other.type, other.data) != (value.type, value.data):
             return f'two values are called "{value.name}": {other.type} and {value.type}'
@@ -34,13 +34,13 @@ def names_tell_values_apart(graph: Graph) -> str | None:
 
 
 def values_are_written_once(graph: Graph) -> str | None:
-    """Every value is an input, a constant, or the output of exactly one node."""
-    constant = next((v for v in graph.inputs if v.data is not None), None)
+    """Every value is an input, a state, a constant, or the output of exactly one node."""
+    constant = next((v for v in graph.sources if v.data is not None), None)
     if constant is not None:
         return f'input "{constant.name}" is constant'
-    seen = {value.name for value in graph.inputs}
-    if len(seen) < len(graph.inputs):
-        return "an input stands twice among the graph's inputs"
+    seen = {value.name for value in graph.sources}
+    if len(seen) < len(graph.sources):
+        return "an input stands twice among the graph's inputs and states"
     for node in graph.nodes:
         if node.output.name in seen:
             return f'"{node.output.name}" is written twice ({node.origin})'
@@ -51,15 +51,30 @@ def values_are_written_once(graph: Graph) -> str | None:
 
 
 def values_are_written_before_they_are_read(graph: Graph) -> str | None:
-    """A node reads constants, graph inputs, and outputs of earlier nodes."""
-    known = {value.name for value in graph.inputs}
+    """A node reads constants, graph inputs, states, and outputs of earlier nodes."""
+    known = {value.name for value in graph.sources}
     for node in graph.nodes:
         for value in node.inputs:
             if value.data is None and value.name not in known:
                 return f'"{value.name}" is read before it is written ({node.origin})'
         known.add(node.output.name)
-    missing = next((v for v in graph.outputs if v.data is None and v.name not in known), None)
+    missing = next((v for v in graph.results if v.data is None and v.name not in known), None)
     return f'output "{missing.name}" is never written' if missing else None
+
+
+def updates_fit_their_states(graph: Graph) -> str | None:
+    """The new elements of a state have its shape and type, and are computed by a node; a state has
+    as many initial elements as its type states."""
+    computed = {node.name for node in graph.nodes}
+    for state in graph.states:
+        before, after = state.before, state.after
+        if (before.type.shape, before.type.dtype) != (after.type.shape, after.type.dtype):
+            return f'state "{before.name}" is {before.type}, its new elements are {after.type}'
+        if after.name not in computed:
+            return f'the new elements of state "{before.name}" are not computed by a node'
+        if len(state.initial.raw) != before.type.size_bytes:
+            return f'state "{before.name}" has {len(state.initial.raw)} initial bytes'
+    return None
 
 
 def there_is_something_to_compute(graph: Graph) -> str | None:
@@ -79,5 +94,6 @@ CHECKS: tuple[Check, ...] = (
     names_tell_values_apart,
     values_are_written_once,
     values_are_written_before_they_are_read,
+    updates_fit_their_states,
     there_is_something_to_compute,
 )

@@ -22,7 +22,10 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, Sample
 from penstock.ir.operator_facts import OnnxName, OperatorDefaults
 from penstock.ir.tensor import DType
+from penstock.ops.concatenation import Concatenation
 
+COPY: Op = Concatenation(axis=0)
+"""The operator that copies a tensor: a concatenation of one input."""
 FromForeign = Callable[[ForeignNode], Iterable[Made]]
 FromOnnx = Callable[[OnnxNode], Iterable[Made]]
 

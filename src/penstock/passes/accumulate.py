@@ -39,7 +39,7 @@ class _Seen:
 
     @staticmethod
     def of(graph: Graph) -> _Seen:
-        outputs = frozenset(value.name for value in graph.outputs)
+        outputs = frozenset(value.name for value in graph.results)
         return _Seen(graph.producers(), graph.consumers(), outputs, graph.names())
 
     def maker_for_one(self, value: Value) -> Node | None:

@@ -1,4 +1,5 @@
-"""drop_dead: removes nodes whose output is neither read nor an output of the graph."""
+"""drop_dead: removes nodes whose output is neither read, nor an output of the graph, nor the new
+elements of a state."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from penstock.ir.graph import Graph, Node
 
 def drop_dead(graph: Graph) -> Graph:
     """Returns the graph without dead nodes."""
-    wanted = {value.name for value in graph.outputs}
+    wanted = {value.name for value in graph.results}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
         if node.output.name in wanted:

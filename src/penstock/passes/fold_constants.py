@@ -16,16 +16,17 @@ MAX_WORK = 1 << 28
 
 def fold_constants(graph: Graph) -> Graph:
     """Returns the graph with constant nodes evaluated by their reference arithmetic."""
+    updates = {state.after.name for state in graph.states}
     known: dict[str, Value] = {}
     kept: list[Node] = []
     for node in graph.nodes:
         node = replace(node, inputs=tuple(known.get(v.name, v) for v in node.inputs))
-        if node.variable_inputs or not _is_small(node):
+        if node.variable_inputs or node.name in updates or not _is_small(node):
             kept.append(node)
         else:
             known[node.output.name] = replace(node.output, data=_evaluated(node))
     outputs = tuple(known.get(v.name, v) for v in graph.outputs)
-    return Graph(graph.name, graph.inputs, outputs, tuple(kept))
+    return replace(graph, outputs=outputs, nodes=tuple(kept))
 
 
 def _is_small(node: Node) -> bool:

@@ -23,7 +23,7 @@ from penstock.ops.relu import Relu
 def fuse_activation(graph: Graph) -> Graph:
     """Returns the graph with clamps fused into the operators before them."""
     producers, consumers = graph.producers(), graph.consumers()
-    outputs = {value.name for value in graph.outputs}
+    outputs = {value.name for value in graph.results}
     fused: dict[str, Node] = {}
     for node in graph.nodes:
         maker = producers.get(node.inputs[0].name)

@@ -40,7 +40,7 @@ def _converts_input(graph: Graph, node: Node) -> bool:
     graph."""
     return (
         _is_conversion(node, node.output)
-        and not _contains(graph.outputs, node.output)
+        and not _contains(graph.results, node.output)
         and _contains(graph.inputs, node.inputs[0])
         and _uses(graph, node.inputs[0]) == 1
     )
@@ -56,7 +56,7 @@ def _converts_output(graph: Graph, node: Node) -> bool:
         _contains(graph.outputs, node.output)
         and _uses(graph, node.output) == 1
         and source.data is None
-        and not _contains((*graph.inputs, *graph.outputs), source)
+        and not _contains((*graph.sources, *graph.results), source)
         and len(conversions) == 1
     )
 
@@ -66,6 +66,6 @@ def _contains(values: tuple[Value, ...], value: Value) -> bool:
 
 
 def _uses(graph: Graph, value: Value) -> int:
-    """The number of operands of nodes, and of graph outputs, that are this value."""
+    """The number of operands of nodes, and of results of the graph, that are this value."""
     operands = (v for node in graph.nodes for v in node.inputs)
-    return sum(v.name == value.name for v in (*operands, *graph.outputs))
+    return sum(v.name == value.name for v in (*operands, *graph.results))

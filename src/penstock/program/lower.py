@@ -10,10 +10,11 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 
-from penstock.ir.graph import Graph, Value
+from penstock.ir.graph import Value
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import DType, TensorType
 from penstock.program.cascade import commands
+from penstock.program.constants import constant_buffers, initial_name, only_byte
 from penstock.program.expr import Expr
 from penstock.program.program import (
     FIRST,
@@ -24,7 +25,9 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    FillTensor,
     Kind,
+    LoadTensor,
     Loop,
     Memory,
     Program,
@@ -34,6 +37,7 @@ from penstock.program.program import (
     Wait,
 )
 from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
 from penstock.scheduling.model.rows import Storage, rows_coincide
@@ -45,8 +49,6 @@ from penstock.scheduling.simulate.placement_problems import (
     scratch_name,
     table_name,
 )
-
-CONSTANT_ALIGNMENT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def lower(expanded: ExpandedSchedule, addresses: Addresses) -> Program:
     """The program of a schedule: a call for a part that runs at once, loops for a cascade."""
     schedule = expanded.schedule
     graph, memory = schedule.parts.graph, schedule.memory
-    constants = _constants(expanded, memory.constants)
+    constants = constant_buffers(expanded, memory.constants)
     constant_bytes = max((b.address + b.size_bytes for b in constants), default=0)
     writer = _Writer(expanded, laid_storages(expanded, addresses))
     return Program(
@@ -80,8 +82,8 @@ def lower(expanded: ExpandedSchedule, addresses: Addresses) -> Program:
         tuple(writer.view(v, {}) for v in schedule.parts.inputs),
         tuple(writer.view(v, {}) for v in graph.outputs),
         init=(),
-        reset=(),
-        run=tuple(_run(expanded, writer)),
+        reset=tuple(_reset(expanded, writer)),
+        run=(*_run(expanded, writer), *map(writer.update, schedule.parts.updates)),
     )
 
 
@@ -99,8 +101,18 @@ def _run(expanded: ExpandedSchedule, writer: _Writer) -> Iterator[Command]:
         yield from commands(tables, cascade, partial(writer.call, cascade.plan, fills))
 
 
-Fill = tuple[Prefetch, AcceleratorCopy]
-Fills = Mapping[int, tuple[Fill, ...]]
+def _reset(expanded: ExpandedSchedule, writer: _Writer) -> Iterator[Command]:
+    """Commands that set all states to their initial elements."""
+    for state in expanded.schedule.parts.graph.states:
+        target = writer.view(state.before, {})
+        byte = only_byte(state.initial)
+        name = initial_name(expanded, state)
+        source = View.whole(name, state.before.type, name)
+        yield LoadTensor(target, source) if byte is None else FillTensor(target, byte)
+
+
+FirstCallPrefetch = tuple[Prefetch, AcceleratorCopy]
+Fills = Mapping[int, tuple[FirstCallPrefetch, ...]]
 """By position of a part, the prefetches that its first call performs."""
 
 
@@ -222,12 +234,28 @@ class _Writer:
         body = (*self._prefetching(fills.get(position, ())), *_body(schedule, part, call, rows))
         return replace(call, body=body)
 
+    def update(self, part: Part) -> Command:
+        """The call that copies new elements to a state."""
+        node = part.nodes[-1]
+        name = update_name(self.expanded.schedule.parts, node.output)
+        shape = node.output.type.shape
+        return Call(
+            node.op,
+            node.site,
+            part.kernel,
+            part.engine,
+            tuple(self.view(value, {}) for value in node.inputs),
+            replace(self.view(node.output, {}), tensor=name),
+            Box((0,) * len(shape), shape),
+            origin=node.origin,
+        )
+
     def prefetched(self, prefetch: Prefetch) -> View:
         """The view of prefetched constants in the memory of tensors."""
         name = prefetch_name(self.expanded.schedule, prefetch)
         return View.whole(name, TensorType((prefetch.size_bytes,), DType.UINT8), name)
 
-    def _prefetching(self, every: tuple[Fill, ...]) -> Iterator[Command]:
+    def _prefetching(self, every: tuple[FirstCallPrefetch, ...]) -> Iterator[Command]:
         """Commands that prefetch constants, executed only by the call that computes row 0."""
         schedule = self.expanded.schedule
         for prefetch, copy in every:
@@ -249,12 +277,14 @@ class _Writer:
     def buffers(self) -> tuple[Buffer, ...]:
         """One buffer for each storage."""
         schedule = self.expanded.schedule
-        rows = schedule.parts.rows
-        io = {rows.storages[k].name for k in (*rows.inputs, *rows.outputs)}
+        parts = schedule.parts
+        ends = (*parts.inputs, *(v for v in parts.graph.outputs if v.data is None))
+        io = {parts.owners[value.name] for value in ends}
+        states = {state.before.name for state in parts.graph.states}
         return tuple(
             Buffer(
                 name,
-                Kind.IO if name in io else Kind.ARENA,
+                Kind.STATE if name in states else Kind.IO if name in io else Kind.ARENA,
                 schedule.memory.region(name),
                 laid.address,
                 laid.size_bytes,
@@ -306,36 +336,3 @@ def _prefetched(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffe
     return tuple(
         Buffer(name, Kind.ARENA, home, addresses.offsets[name], size) for name, size in named
     )
-
-
-def _tables(schedule: Schedule) -> Iterator[Value]:
-    """The tables of accelerators' kernels; the tables of other kernels are part of their
-    parameters."""
-    for part in schedule.steps:
-        if part.kernel.body is not None:
-            for name, table in part.kernel.tables:
-                yield Value(table_name(schedule, part, name), table.type, table.data)
-
-
-def _constants(expanded: ExpandedSchedule, memory: str) -> tuple[Buffer, ...]:
-    """One buffer for each constant that is read or an output, at consecutive addresses."""
-    steps, graph = expanded.schedule.steps, expanded.schedule.parts.graph
-    values = (*_read_constants(steps), *_constant_outputs(graph), *_tables(expanded.schedule))
-    found: list[Buffer] = []
-    address = 0
-    for value in {v.name: v for v in values}.values():
-        assert value.data is not None
-        size = value.type.size_bytes
-        found.append(
-            Buffer(value.name, Kind.CONSTANT, memory, address, size, value.data, value.type)
-        )
-        address += -(-size // CONSTANT_ALIGNMENT_BYTES) * CONSTANT_ALIGNMENT_BYTES
-    return tuple(found)
-
-
-def _read_constants(steps: tuple[Part, ...]) -> tuple[Value, ...]:
-    return tuple(v for part in steps for v in part.inputs if v.data is not None)
-
-
-def _constant_outputs(graph: Graph) -> tuple[Value, ...]:
-    return tuple(v for v in graph.outputs if v.data is not None)

@@ -3,7 +3,7 @@
     buffers     address in a memory, size, kind
     entries     init, reset, run: each a sequence of commands
     commands    Call (a kernel, on views), Copy, Wait, Pull, Loop; in the body of a call that an
-                accelerator runs: Invoke, Issue, Transfer, Loop
+                accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor, LoadTensor
 
 Views describe whole tensors, rings, and rows at arbitrary addresses.  A cascade is a loop whose
 bounds and views are expressions of the loop variable.  A copy engine works between an issuing Copy
@@ -304,7 +304,23 @@ class Loop(Brief):
     body: tuple[Command, ...]
 
 
-Command = Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Loop
+@dataclass(frozen=True, slots=True)
+class FillTensor:
+    """Sets every byte of a tensor, whose rows are contiguous, to `byte` (0 to 255)."""
+
+    target: View
+    byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTensor:
+    """Copies a constant to a tensor of the same type, whose rows are contiguous."""
+
+    target: View
+    source: View
+
+
+Command = Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Loop | FillTensor | LoadTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +337,8 @@ class Program(Brief):
     """The commands of the three entries, and the buffers that they use.
 
     The caller fills the views `inputs` before `run`.  Streamed inputs are not among them; they are
-    targets of Pull."""
+    targets of Pull.  `reset` sets the buffers of kind STATE, whose contents persist from run to
+    run, to their initial contents."""
 
     name: str
     memories: tuple[Memory, ...]

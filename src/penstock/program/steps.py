@@ -11,7 +11,19 @@ from dataclasses import replace
 
 from penstock.ir.op import row_count
 from penstock.program.expr import Expr, Var
-from penstock.program.program import Box, Call, Command, Copy, Loop, Program, Pull, View
+from penstock.program.program import (
+    Box,
+    Call,
+    Command,
+    Copy,
+    FillTensor,
+    Kind,
+    LoadTensor,
+    Loop,
+    Program,
+    Pull,
+    View,
+)
 
 
 def walk(commands: Iterable[Command]) -> Iterator[Command]:
@@ -92,7 +104,8 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
         begun = min(max(begun, last + 1), max(0, len(numbers) - 1))
     for view in program.outputs:
         found[view.buffer] = (found.get(view.buffer, (-1, -1))[0], len(numbers))
-    return found
+    states = (b.name for b in program.buffers if b.kind is Kind.STATE)
+    return {**found, **dict.fromkeys(states, (-1, len(numbers)))}
 
 
 def used_buffers(command: Command) -> Iterator[str]:
@@ -113,7 +126,9 @@ def accessed_views(command: Command) -> tuple[View, ...]:
             return (*command.inputs, command.output)
         case Copy():
             return (command.source, command.target)
-        case Pull():
+        case Pull() | FillTensor():
             return (command.target,)
+        case LoadTensor():
+            return (command.source, command.target)
         case _:
             return ()

@@ -38,7 +38,8 @@ Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class RamUsage:
-    """RAM in bytes. `total` is arena + static + stack; `io` and `scratch` are inside the arena."""
+    """RAM in bytes. `total` is arena + static + stack; `io`, `scratch` and `state` are inside the
+    arena. `state` lasts from run to run."""
 
     total: int
     arena: int
@@ -46,6 +47,7 @@ class RamUsage:
     stack: int
     io: int
     scratch: int
+    state: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +325,7 @@ def make_report(
         stack=stack_bytes,
         io=_kind_bytes(program, Kind.IO),
         scratch=max((plan.scratch_bytes for plan in schedule.plans), default=0),
+        state=_kind_bytes(program, Kind.STATE),
     )
     return Report(
         model.name,

@@ -216,6 +216,7 @@ def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpa
     """Yield a span for each storage."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     views = {view.tensor: view for view in program.inputs}
+    views |= {view.tensor: view for c in program.reset for view in accessed_views(c)[-1:]}
     views |= {view.tensor: view for c in walk(program.run) for view in accessed_views(c)[-1:]}
     lives, ends = expanded.live_ranges, _ends(expanded)
     for s, storage in enumerate(expanded.schedule.parts.rows.storages):

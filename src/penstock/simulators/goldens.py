@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,21 +49,62 @@ class Goldens(Brief):
     model_crc32: int | None = None
 
 
+def unrolled(goldens: Goldens, steps: int) -> Goldens:
+    """The goldens with one set for each step of a sequence.  `steps`: steps of each sequence."""
+    if not goldens.stateful:
+        return goldens
+
+    def apart(sets: tuple[GoldenSet, ...]) -> tuple[GoldenSet, ...]:
+        return tuple(
+            GoldenSet(
+                tuple(array[step] for array in golden.inputs),
+                tuple(array[step] for array in golden.outputs),
+                golden.tensors if step == 0 else (),
+            )
+            for golden in sets
+            for step in range(steps)
+        )
+
+    return replace(
+        goldens,
+        set_numbers=tuple(range(len(goldens.sets) * steps)),
+        kinds=tuple(kind for kind in goldens.kinds for _ in range(steps)),
+        sets=apart(goldens.sets),
+        tflm_sets=apart(goldens.tflm_sets),
+        tensor_set=None if goldens.tensor_set is None else goldens.tensor_set * steps,
+        stateful=False,
+    )
+
+
+def sequence_length(goldens: Goldens) -> int:
+    """The number of runs of each set: 1 unless the model has state."""
+    return len(goldens.sets[0].inputs[0]) if goldens.stateful else 1
+
+
 def array_crc32(values: Array) -> int:
     """CRC-32 (zlib) of the raw little-endian values, the last axis fastest."""
     return zlib.crc32(np.asarray(values, values.dtype.newbyteorder("<")).tobytes())
 
 
 def make_goldens(
-    model_bytes: bytes, types: Sequence[InputType], model: str, set_count: int = len(KINDS)
+    model_bytes: bytes,
+    types: Sequence[InputType],
+    model: str,
+    set_count: int = len(KINDS),
+    steps: int | None = None,
 ) -> Goldens:
-    """Outputs of TensorFlow Lite Micro for `set_count` random sets, and all tensors for the first.
+    """Outputs of TensorFlow Lite Micro for `set_count` random sets, and all tensors of the first
+    run.
 
-    `types` are the types of the model's inputs; the seed is the CRC-32 of the model.  Raises
-    ToolError if the runtime is missing or rejects the model."""
+    `types` are the types of the model's inputs; the seed is the CRC-32 of the model.  `steps`: for
+    a model with state, the number of runs of each set, which follow a reset; None for others.
+    Raises ToolError if the runtime is missing or rejects the model."""
     seed = zlib.crc32(model_bytes)
-    drawn = [draw_inputs(types, number, seed) for number in range(set_count)]
-    answers = run_tflite_micro_sets(model_bytes, drawn)
+    if steps is None:
+        drawn = [draw_inputs(types, number, seed) for number in range(set_count)]
+    else:
+        drawn = [_drawn_sequence(types, number, seed, steps) for number in range(set_count)]
+    answers = run_tflite_micro_sets(model_bytes, drawn, stateful=steps is not None)
     first, *others = answers
     return Goldens(
         model=model,
@@ -73,5 +114,14 @@ def make_goldens(
         sets=(first, *(GoldenSet(other.inputs, other.outputs) for other in others)),
         tensor_set=0,
         tensor_crc32=tuple((index, array_crc32(values)) for index, values in first.tensors),
+        stateful=steps is not None,
         model_crc32=seed,
     )
+
+
+def _drawn_sequence(
+    types: Sequence[InputType], number: int, seed: int, steps: int
+) -> tuple[Array, ...]:
+    """The inputs of a sequence, each with the step as its first axis."""
+    runs = (draw_inputs(types, number, seed + step) for step in range(steps))
+    return tuple(np.stack(arrays) for arrays in zip(*runs, strict=True))

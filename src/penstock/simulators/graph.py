@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from penstock.ir.graph import Graph, Node
 from penstock.ir.region import Region
@@ -12,11 +12,34 @@ from penstock.ir.tensor import Array
 def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """All values of one inference by name, including the graph's inputs.
 
-    `inputs` maps the name of each graph input to its elements."""
+    `inputs` maps the name of each graph input and state to its elements."""
     values = dict(inputs)
     for node in graph.nodes:
         values[node.name] = evaluate_node(node, values)
     return values
+
+
+def initial_states(graph: Graph) -> dict[str, Array]:
+    """The elements of all states before the first run, by name."""
+    return {s.before.name: s.initial.array(s.before.type) for s in graph.states}
+
+
+def next_states(graph: Graph, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The elements of all states after a run with these values, by name."""
+    return {s.before.name: values[s.after.name].reshape(s.before.type.shape) for s in graph.states}
+
+
+def run_sequences(
+    graph: Graph, runs: Sequence[Mapping[str, Array]], steps: int
+) -> list[dict[str, Array]]:
+    """All values of each of several runs; the states are reset before every `steps` runs."""
+    found: list[dict[str, Array]] = []
+    states = initial_states(graph)
+    for k, inputs in enumerate(runs):
+        states = initial_states(graph) if k % steps == 0 else states
+        found.append(run_graph(graph, {**inputs, **states}))
+        states = next_states(graph, found[-1])
+    return found
 
 
 def evaluate_node(node: Node, values: Mapping[str, Array]) -> Array:

@@ -23,13 +23,13 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    FillTensor,
     Invoke,
-    Issue,
     Kind,
+    LoadTensor,
     Loop,
     Program,
     Pull,
-    Transfer,
     View,
     Wait,
 )
@@ -69,7 +69,19 @@ class Machine:
         self._streams: Mapping[str, Array] = {}
         self._devices = Devices(self._memories)
         self._execute(program.init, {})
-        self._execute(program.reset, {})
+        self.reset()
+
+    def reset(self) -> None:
+        """Sets the state buffers to their initial contents."""
+        for command in self._program.reset:
+            match command:
+                case FillTensor():
+                    self._fill(command)
+                case LoadTensor():
+                    source = self._memories.read(ConcreteOperand.whole(command.source))
+                    self._write(ConcreteOperand.whole(command.target), source)
+                case _:
+                    self._execute((command,), {})
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Runs one inference; inputs and the returned outputs are elements by name."""
@@ -104,8 +116,8 @@ class Machine:
                     self._pull(command, variables)
                 case Invoke():
                     self._devices.invoke(command, variables)
-                case Issue() | Transfer():
-                    raise InternalError("machine-011", "a stream command has not been encoded")
+                case _:
+                    raise InternalError("machine-011", f"{command} has no place in this entry")
 
     def _call(self, call: Call, variables: Variables) -> None:
         out = evaluate_box(call.out, variables)
@@ -222,6 +234,12 @@ class Machine:
         target = ConcreteOperand.of(pull.target, region, variables)
         self._write(target, self._streams[pull.target.tensor][region.slices])
         self._count_moved((), target)
+
+    def _fill(self, fill: FillTensor) -> None:
+        target = ConcreteOperand.whole(fill.target)
+        raw = np.full(target.view.type.size_bytes, fill.byte, np.uint8)
+        elements = raw.view(target.view.type.dtype.value).reshape(target.view.type.shape)
+        self._write(target, elements)
 
     def _write(self, operand: ConcreteOperand, elements: Array) -> None:
         """Writes an operand, after a check that it is not part of a copy in progress."""

@@ -95,13 +95,16 @@ def run_tflite_micro(model_bytes: bytes, inputs: tuple[Array, ...]) -> GoldenSet
 
 
 def run_tflite_micro_sets(
-    model_bytes: bytes, input_sets: Sequence[tuple[Array, ...]]
+    model_bytes: bytes, input_sets: Sequence[tuple[Array, ...]], *, stateful: bool = False
 ) -> tuple[GoldenSet, ...]:
-    """`run_tflite_micro` for several sets in one process; each starts from the initial state."""
+    """`run_tflite_micro` for several sets in one process; each starts from the initial state.
+
+    If `stateful`, each set is a sequence of invocations: the first axis of its inputs and outputs
+    is the step; tensors are those of the first invocation."""
     require_tflite_micro()
     refusal = Refusal(0, "")
     for arena_bytes in ARENA_BYTES:
-        reply = _ask(model_bytes, input_sets, arena_bytes)
+        reply = _ask(model_bytes, input_sets, arena_bytes, stateful=stateful)
         if not isinstance(reply, Refusal):
             return tuple(_golden_set(reply, s, inputs) for s, inputs in enumerate(input_sets))
         refusal = reply
@@ -111,13 +114,18 @@ def run_tflite_micro_sets(
 
 
 def _ask(
-    model_bytes: bytes, input_sets: Sequence[tuple[Array, ...]], arena_bytes: int
+    model_bytes: bytes,
+    input_sets: Sequence[tuple[Array, ...]],
+    arena_bytes: int,
+    *,
+    stateful: bool = False,
 ) -> dict[str, Array] | Refusal:
     """The archive that the child process wrote, or how it failed."""
     request: dict[str, Array] = {
         "model": np.frombuffer(model_bytes, np.uint8),
         "arena_bytes": np.array(arena_bytes),
         "set_count": np.array(len(input_sets)),
+        "stateful": np.array(stateful),
     }
     for number, inputs in enumerate(input_sets):
         for position, values in enumerate(inputs):

@@ -67,23 +67,30 @@ def fresh_interpreter(model_bytes: bytes, arena_bytes: int) -> Interpreter:
 
 
 def run_set(
-    model_bytes: bytes, inputs: list[Array], arena_bytes: int
+    model_bytes: bytes, inputs: list[Array], arena_bytes: int, *, stateful: bool = False
 ) -> Iterator[tuple[str, Array]]:
     """One invocation on a new interpreter in its initial state: results by key.
 
+    If `stateful`, one invocation for each index of the first axis of the inputs; outputs have this
+    axis too, and tensors are those of the first invocation.
     Results are copied, since the interpreter's arrays are in its arena.
     """
     interface = subgraph_interface(model_bytes)
     if len(inputs) != interface.input_count:
         raise ValueError(f"{len(inputs)} inputs given, the model takes {interface.input_count}")
     interpreter = fresh_interpreter(model_bytes, arena_bytes)
-    for position, values in enumerate(inputs):
-        interpreter.set_input(values, position)
-    interpreter.invoke()
-    for index in interface.tensors:
-        yield f"t{index}", np.array(interpreter.GetTensor(index, 0)["tensor_data"])
-    for position in range(interface.output_count):
-        yield f"out{position}", np.array(interpreter.get_output(position))
+    runs = list(zip(*inputs, strict=True)) if stateful else [tuple(inputs)]
+    outputs: list[list[Array]] = []
+    for step, arrays in enumerate(runs):
+        for position, values in enumerate(arrays):
+            interpreter.set_input(values, position)
+        interpreter.invoke()
+        for index in interface.tensors if step == 0 else ():
+            yield f"t{index}", np.array(interpreter.GetTensor(index, 0)["tensor_data"])
+        positions = range(interface.output_count)
+        outputs.append([np.array(interpreter.get_output(position)) for position in positions])
+    for position, results in enumerate(zip(*outputs, strict=True)):
+        yield f"out{position}", np.stack(results) if stateful else results[0]
 
 
 def answer(request: dict[str, Array]) -> dict[str, Array]:
@@ -95,7 +102,8 @@ def answer(request: dict[str, Array]) -> dict[str, Array]:
         inputs: list[Array] = []
         while (key := f"in{len(inputs)}_set{number}") in request:
             inputs.append(request[key])
-        for key, values in run_set(model_bytes, inputs, arena_bytes):
+        stateful = bool(request["stateful"])
+        for key, values in run_set(model_bytes, inputs, arena_bytes, stateful=stateful):
             replies[f"{key}_set{number}"] = values
     return replies
 

@@ -12,7 +12,7 @@ from penstock.codegen.c_program import generate
 from penstock.codegen.row_interval import all_rows, row_interval
 from penstock.errors import InternalError
 from penstock.program.expr import Var
-from penstock.program.program import Box, Call, Command, Kind, Loop, Program
+from penstock.program.program import Box, Call, Command, FillTensor, Kind, Loop, Program
 from penstock.program.steps import calls
 from programs import SAME, Example, cascade, ring_layout, two_convolutions
 
@@ -97,11 +97,13 @@ def test_constants_in_ram_that_no_pointer_shows_are_refused(fault: str) -> None:
     assert refused(with_calls(program, inputs=inputs)) == "codegen-003"
 
 
-def test_entries_other_than_run_are_refused() -> None:
+def test_commands_out_of_place_are_refused() -> None:
     graph = layers(5, SAME)
     program = constants_in_ram(graph)
     assert refused(replace(program, init=program.run[:1])) == "codegen-004"
-    assert refused(replace(program, reset=program.run[:1])) == "codegen-004"
+    assert refused(replace(program, reset=program.run[:1])) == "codegen-007"
+    fill = FillTensor(program.inputs[0], 0)
+    assert refused(replace(program, run=(fill, *program.run))) == "codegen-006"
 
 
 @pytest.mark.parametrize("example", EVERY_PROGRAM, ids=lambda e: e.name)

@@ -56,8 +56,8 @@ def stateful(operator: str, kind: int = tflite.TensorType.INT8) -> bytes:
 @pytest.mark.parametrize(
     "raw",
     [
-        *(stateful(name) for name in ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "CALL_ONCE")),
-        stateful("VAR_HANDLE", tflite.TensorType.RESOURCE),
+        *(stateful(name) for name in ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")),
+        stateful("RELU", tflite.TensorType.RESOURCE),
         stateful("READ_VARIABLE", tflite.TensorType.VARIANT),
     ],
 )
@@ -124,7 +124,6 @@ def test_problems_without_a_remedy_come_first() -> None:
     [
         ("keyword_scrambled", "keeps state"),
         ("trained_lstm_int8", "keeps state"),
-        ("mww_vad", "keeps state"),
         ("mobilenet_v1_0.25_128_quant_uint8", "uint8 quantisation"),
         ("kws_ref_model_float32", "real numbers"),
         ("pretrainedResnet_float", "real numbers"),

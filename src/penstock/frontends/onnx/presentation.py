@@ -169,7 +169,7 @@ class Presenter:
             tuple(inputs),
             outputs,
             node.attributes,
-            order,
+            order=order,
             opset=self.file.opset,
             assumed=self.reading.assume_int8,
         )

@@ -72,9 +72,9 @@ def _is_short(name: str) -> bool:
 
 
 def _names(graph: Graph) -> Iterator[str]:
-    yield from (value.name for value in graph.inputs)
+    yield from (value.name for value in graph.sources)
     yield from _names_of_nodes(graph.nodes)
-    yield from (value.name for value in graph.outputs)
+    yield from (value.name for value in graph.results)
 
 
 def _names_of_nodes(nodes: Iterable[Node]) -> Iterator[str]:

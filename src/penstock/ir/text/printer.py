@@ -7,7 +7,13 @@
     y: int8[1,24,24,6] scale 0.5 = Conv2D(x, w, b, activation=Activation.RELU) at "node 0"
     output y
 
-A constant precedes the first node that reads it.  The nodes of a composite are in braces:
+A constant precedes the first node that reads it.  A state has a line with its initial elements
+after the inputs, and the node that updates it before the outputs:
+
+    state s: int8[1,2,1,40] scale 0.1 zero -128 = -128
+    update s: int8[1,2,1,40] scale 0.1 zero -128 = Concatenation(next, axis=1)
+
+The nodes of a composite are in braces:
 
     y: int8[1,24,24,6] = composite conv(x, w, b) on npu {
       ..
@@ -23,7 +29,7 @@ from collections.abc import Iterator
 
 from penstock.errors import InternalError
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.graph import Graph, Node, State, Value
 from penstock.ir.tensor import Quantisation, TensorType
 from penstock.ir.text.attributes import attribute, record
 from penstock.ir.text.constants import ConstantTable, data_lines
@@ -52,7 +58,9 @@ def graph_lines(graph: Graph, labels: Labels, table: ConstantTable) -> Iterator[
     yield f"graph {name_or_string(graph.name)}"
     scope = _Scope(labels, table)
     yield from map(scope.input, graph.inputs)
+    yield from map(scope.state, graph.states)
     yield from scope.nodes(graph.nodes)
+    yield from map(scope.update, graph.states)
     yield from scope.constants(graph.outputs)
     yield f"output {', '.join(map(scope.use, graph.outputs))}".rstrip()
 
@@ -105,6 +113,16 @@ class _Scope:
     def input(self, value: Value) -> str:
         """The line of an input."""
         return f"{self._indent}input {self._declare(value)}"
+
+    def state(self, state: State) -> str:
+        """The line of a state with its initial elements."""
+        data = self._table.data(state.initial, state.before.type)
+        return f"{self._indent}state {self._declare(state.before)} = {data}"
+
+    def update(self, state: State) -> str:
+        """The line of the node that updates a state."""
+        text = print_node(state.update, self._labels, self._table)
+        return f"{self._indent}update {text}"
 
     def nodes(self, nodes: tuple[Node, ...]) -> Iterator[str]:
         """Yields the lines of nodes; constants precede the first node that reads them."""

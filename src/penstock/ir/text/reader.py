@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.ir.composite import Attribute, Composite
-from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.tensor import ChannelBlocks, DType, Quantisation, TensorType
+from penstock.ir.graph import Graph, Node, State, Value
+from penstock.ir.tensor import ChannelBlocks, Data, DType, Quantisation, TensorType
 from penstock.ir.text.attributes import AttributeReader, Classes
 from penstock.ir.text.constants import ConstantReader, Constants, split_data_lines
 from penstock.ir.text.labels import LabelReader
@@ -53,7 +53,9 @@ class GraphReader:
         scanner.end_statement()
         known = self._declared
         inputs = self._inputs(known)
+        initial = self._states(known)
         nodes = self._nodes(known)
+        states = self._updates(known, initial)
         scanner.expect_word("output")
         outputs: list[Value] = []
         while scanner.peek().kind not in (TokenKind.NEWLINE, TokenKind.END):
@@ -61,7 +63,7 @@ class GraphReader:
             if not scanner.accept(","):
                 break
         scanner.end_statement()
-        return Graph(name, inputs, tuple(outputs), nodes)
+        return Graph(name, inputs, tuple(outputs), nodes, states)
 
     def node(self) -> Node:
         """Parses a node that reads values of the graph parsed before; the node need not be part of
@@ -80,17 +82,47 @@ class GraphReader:
         known |= {value.name: value for value in found}
         return tuple(found)
 
+    def _states(self, known: _Scope) -> dict[str, Data]:
+        """Parses declarations `state ..`; returns the initial elements by name."""
+        found: dict[str, Data] = {}
+        while self._keyword("state"):
+            self._scanner.take()
+            value = self._declaration(known)
+            self._scanner.expect("=")
+            found[value.name] = self.constants.data(value.type)
+            known[value.name] = value
+            self._scanner.end_statement()
+        return found
+
+    def _updates(self, known: _Scope, initial: Mapping[str, Data]) -> tuple[State, ...]:
+        """Parses lines `update ..`, one for each state, in any order."""
+        scanner = self._scanner
+        found: dict[str, State] = {}
+        while self._keyword("update"):
+            scanner.take()
+            at = scanner.peek()
+            value = self._declaration(found)
+            if value.name not in initial or known[value.name] != value:
+                raise scanner.unknown(f'no such state "{value.name}" is declared', at=at)
+            scanner.expect("=")
+            found[value.name] = State(initial[value.name], self._node(value, known))
+            scanner.end_statement()
+        missing = next((name for name in initial if name not in found), None)
+        if missing is not None:
+            raise scanner.error(f'state "{missing}" has no update')
+        return tuple(found[name] for name in initial)
+
     def _keyword(self, *words: str) -> bool:
         """Whether the next token is a keyword, not a value of the same name (followed by a
         colon)."""
         return self._scanner.is_word(*words) and not self._scanner.is_followed_by(":")
 
     def _nodes(self, known: _Scope) -> tuple[Node, ...]:
-        """Parses nodes and constants up to "output" or a closing brace."""
+        """Parses nodes and constants up to "update", "output" or a closing brace."""
         scanner = self._scanner
         nodes: list[Node] = []
         declared: set[str] = set()
-        while not (scanner.at_end or scanner.is_symbol("}") or self._keyword("output")):
+        while not (scanner.at_end or scanner.is_symbol("}") or self._keyword("update", "output")):
             constant = self._keyword("constant") and bool(scanner.take())
             value = self._declaration(declared)
             declared.add(value.name)

@@ -11,7 +11,7 @@ from penstock.ir.op import Kernel
 from penstock.ir.text.labels import Labels
 from penstock.program.program import Call, Invoke, View
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.parts import Parts, update_name
 
 PREFERRED, FALLBACK, PREFETCHING = "preferred", "fallback", "prefetching"
 
@@ -29,7 +29,7 @@ class ProgramContext:
     def values(self) -> Mapping[str, Value]:
         """Values of the graph by name, constants included."""
         graph = self.parts.graph
-        every = (*graph.constants(), *graph.variables(), *graph.outputs)
+        every = (*graph.constants(), *graph.variables(), *graph.results)
         return {value.name: value for value in every}
 
     @cached_property
@@ -39,7 +39,8 @@ class ProgramContext:
 
     @cached_property
     def _parts(self) -> Mapping[str, Part]:
-        return {part.name: part for part in self.parts.parts if part.nodes}
+        updates = {update_name(self.parts, part.output): part for part in self.parts.updates}
+        return {part.name: part for part in self.parts.parts if part.nodes} | updates
 
     def part(self, name: str) -> Part | None:
         """The part that computes a tensor, or None."""

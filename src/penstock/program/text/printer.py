@@ -31,6 +31,7 @@ npu(..)`, with numbers and addresses, `&buffer + offset`; fields of a record are
 1`.  The other commands:
 
     copy a -> b rows 0..9 on dma as "token"      pull x rows r..r + 1      wait dma "token"
+    fill s with 128 (every byte)                 load c -> s (a constant)
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    FillTensor,
     Invoke,
     Issue,
+    LoadTensor,
     Loop,
     Program,
     Pull,
@@ -185,7 +188,7 @@ class _Printer:
             case _:
                 yield f"{indent}{self._simple(command)}"
 
-    def _simple(self, command: Copy | Wait | Pull | Invoke) -> str:
+    def _simple(self, command: Copy | Wait | Pull | Invoke | FillTensor | LoadTensor) -> str:
         match command:
             case Copy(source, target, lower, upper, engine, token):
                 text = f"copy {self._view(source)} -> {self._view(target)}"
@@ -195,6 +198,10 @@ class _Printer:
                 return f"wait {name_or_string(engine)} {quoted(token)}"
             case Pull(target, lower, upper):
                 return f"pull {self._view(target)} rows {self._range(lower, upper)}"
+            case FillTensor(target, byte):
+                return f"fill {self._view(target)} with {byte}"
+            case LoadTensor(target, source):
+                return f"load {self._view(source)} -> {self._view(target)}"
             case Invoke(driver, given):
                 items = list(map(self._argument, command.arguments))
                 if not isinstance(given, tuple):

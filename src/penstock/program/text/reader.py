@@ -20,8 +20,10 @@ from penstock.program.program import (
     Command,
     Copy,
     DriverRecord,
+    FillTensor,
     Invoke,
     Kind,
+    LoadTensor,
     Loop,
     Memory,
     Program,
@@ -37,6 +39,7 @@ from penstock.scanner import Scanner
 
 _KINDS = {kind.value: kind for kind in Kind}
 _ENTRIES = ("init", "reset", "run")
+_COMMANDS = ("for", "call", "copy", "wait", "pull", "invoke", "fill", "load")
 
 
 def read_program(text: str, context: ProgramContext, constants: Constants | None = None) -> Program:
@@ -189,7 +192,7 @@ class _Reader:
 
     def _command(self) -> Command:
         scanner = self._scanner
-        keyword = scanner.expect_word("for", "call", "copy", "wait", "pull", "invoke")
+        keyword = scanner.expect_word(*_COMMANDS)
         if keyword == "for":
             return self._loop()
         if keyword == "call":
@@ -199,10 +202,22 @@ class _Reader:
             "wait": lambda: Wait(scanner.name(), scanner.string()),
             "pull": self._pull,
             "invoke": self._invoke,
+            "fill": self._fill,
+            "load": self._load,
         }
         found = simple[keyword]()
         scanner.end_statement()
         return found
+
+    def _fill(self) -> FillTensor:
+        target = self._view()
+        self._scanner.expect_word("with")
+        return FillTensor(target, self._scanner.integer())
+
+    def _load(self) -> LoadTensor:
+        source = self._view()
+        self._scanner.expect("->")
+        return LoadTensor(self._view(), source)
 
     def _loop(self) -> Loop:
         scanner = self._scanner

@@ -59,7 +59,8 @@ class ScheduleBuilder:
         keep = self.options.keep_input
         partition = _partition_gap(parts, proposal.peak_bytes, memories, self.options)
         gaps = Gaps(self.order.gap, partition)
-        bare = Schedule(parts, plans, memory, copier, keep, proposal.peak_bytes, gaps)
+        updating = self.accounting.update_cost(memory)
+        bare = Schedule(parts, plans, memory, copier, keep, proposal.peak_bytes, gaps, updating)
         costed = self._costed(bare)
         yield costed
         if memories.copier is not None and self.options.copies and self.options.double_buffering:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.brief import Brief
-from penstock.ir.graph import Graph, Node, Value
+from penstock.errors import UnsupportedError
+from penstock.ir.graph import Graph, Node, State, Value, free_name
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.row_reads import row_parts
 from penstock.scheduling.model.rows import RowParts
@@ -35,12 +36,15 @@ class Parts(Brief):
         rows the caller supplies during the run).
     accelerators: names of the accelerators.
     cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
+    updates: the parts that copy new elements to the states of the graph, in execution order, after
+        all other parts.
     """
 
     graph: Graph
     parts: tuple[Part, ...]
     accelerators: tuple[str, ...] = ()
     cpu_fallbacks: tuple[CpuFallback, ...] = ()
+    updates: tuple[Part, ...] = ()
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -50,6 +54,11 @@ class Parts(Brief):
         """
         streamed = {part.name for part in self.parts if part.streamed_input is not None}
         return tuple(v for v in self.graph.inputs if v.name not in streamed)
+
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """The values that are in memory before the first part runs: inputs, then states."""
+        return (*self.inputs, *(state.before for state in self.graph.states))
 
     @cached_property
     def can_prefetch(self) -> bool:
@@ -64,7 +73,7 @@ class Parts(Brief):
     @cached_property
     def rows(self) -> RowParts:
         """Which rows of its inputs every part reads to compute the rows of its output."""
-        return row_parts(self.graph, self.parts, self.inputs, self.owners)
+        return row_parts(self.graph, self.parts, self.sources, self.owners)
 
     @cached_property
     def owners(self) -> Mapping[str, str]:
@@ -73,8 +82,48 @@ class Parts(Brief):
         A storage has the name of the tensor that owns it.  Aliases share the storage: if `y` is a
         reshaped view of `x`, both have the entry "x".
         """
-        found = {value.name: value.name for value in self.graph.variables()}
-        for node in self.graph.nodes:
-            if node.op.ALIAS and node.inputs[0].data is None:
-                found[node.output.name] = found[node.inputs[0].name]
-        return found
+        return storage_owners(self.graph)
+
+
+def update_name(parts: Parts, state: Value) -> str:
+    """Return the name, in programs, of the new elements of a state while they are in its storage.
+
+    This is "state/updated", with a number appended if a value of the graph has this name.
+    """
+    return free_name(f"{state.name}/updated", parts.names)
+
+
+def storage_owners(graph: Graph) -> Mapping[str, str]:
+    """Return the name of the storage of each value of a graph, see `Parts.owners`."""
+    found = {value.name: value.name for value in graph.variables()}
+    for node in graph.nodes:
+        if node.op.ALIAS and node.inputs[0].data is None:
+            found[node.output.name] = found[node.inputs[0].name]
+    return found
+
+
+def update_order(graph: Graph) -> tuple[State, ...]:
+    """Return the states in an order in which they can be updated one after the other.
+
+    A state whose elements become those of another state is updated after that one.
+
+    Raises UnsupportedError if there is no such order."""
+    owners = storage_owners(graph)
+    waiting, found = list(graph.states), list[State]()
+    while waiting:
+        read = [owners[state.after.name] for state in waiting]
+        ready = next(
+            (s for k, s in enumerate(waiting) if s.before.name not in (*read[:k], *read[k + 1 :])),
+            None,
+        )
+        if ready is None:
+            raise UnsupportedError(
+                "model-029",
+                f'states exchange their elements: "{waiting[0].before.name}" and others',
+                where=waiting[0].update.origin or graph.name,
+                why="each of them would be overwritten before the other has received its elements",
+                help="copy one of them with an operator that computes, such as an addition of 0",
+            )
+        waiting.remove(ready)
+        found.append(ready)
+    return tuple(found)

@@ -26,7 +26,7 @@ def row_parts(
 ) -> RowParts:
     """Return, for all parts, which rows of their inputs they read to compute their output rows.
 
-    inputs: the graph inputs that are in memory before the first part runs.
+    inputs: the graph's inputs and states that are in memory before the first part runs.
     owners: name of the storage of each value, by value name.
 
     Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
@@ -34,7 +34,7 @@ def row_parts(
     """
     values = {v.name: v for v in graph.variables()}
     read_first = [owners[v.name] for v in inputs]
-    outputs = [owners[v.name] for v in graph.outputs if v.data is None]
+    outputs = [owners[v.name] for v in graph.results if v.data is None]
     written = [owners[part.output.name] for part in parts]
     names = tuple(dict.fromkeys((*read_first, *written)))
     number = {name: k for k, name in enumerate(names)}

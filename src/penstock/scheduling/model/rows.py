@@ -103,7 +103,8 @@ class RowParts:
 
     storages: the memory of each tensor; aliases share one entry.
     row_parts: one entry per part, in the order of `Parts.parts`.
-    inputs, outputs: indices of the storages of the network's inputs and outputs.
+    inputs, outputs: indices of the storages of the network's inputs and outputs.  States are among
+        both, since they must exist during the whole run.
     """
 
     storages: tuple[Storage, ...]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 from penstock.brief import Brief
-from penstock.scheduling.model.cost import Cost
+from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
@@ -37,6 +37,7 @@ class Schedule(Brief):
     keep_inputs: whether the network's inputs must not be overwritten.
     peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
+    updating: cost of `Parts.updates`, which run after all plans.
     """
 
     parts: Parts
@@ -46,11 +47,12 @@ class Schedule(Brief):
     keep_inputs: bool
     peak_bytes: int
     gaps: Gaps
+    updating: Cost = NOTHING
 
     @cached_property
     def cost(self) -> Cost:
-        """Total cost of all plans."""
-        return reduce(Cost.__add__, (plan.cost for plan in self.plans), Cost())
+        """Total cost of all plans and of the updates of states."""
+        return reduce(Cost.__add__, (plan.cost for plan in self.plans), self.updating)
 
     @property
     def order(self) -> tuple[int, ...]:

@@ -22,11 +22,11 @@ def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
     storages = parts.owners
     graph = parts.graph
     sizes = ((storage.name, storage.size_bytes) for storage in parts.rows.storages)
-    outputs = (storages[v.name] for v in graph.outputs if v.data is None)
+    outputs = (storages[v.name] for v in graph.results if v.data is None)
     return OrderProblem(
         tuple(_step(part, storages) for part in parts.parts),
         tuple(sizes),
-        tuple(v.name for v in parts.inputs),
+        tuple(v.name for v in parts.sources),
         tuple(dict.fromkeys(outputs)),
         keep_inputs,
     )

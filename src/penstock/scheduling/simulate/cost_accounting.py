@@ -53,18 +53,24 @@ class KernelVariant:
 
 
 @dataclass(frozen=True, slots=True)
-class PartCalls:
-    """All calls of one part, with everything that determines their cost.
+class Calls:
+    """Calls of one part.
 
-    variant: the part and the kernel that it runs.
     stripes: the interval [first, end) of output rows of each call.
     inputs, output: names of the memory regions of the inputs and of the output.
     """
 
-    variant: KernelVariant
     stripes: tuple[tuple[int, int], ...]
     inputs: tuple[str, ...]
     output: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartCalls:
+    """All calls of one part with one of its kernels: everything that determines their cost."""
+
+    variant: KernelVariant
+    calls: Calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +132,24 @@ class CostAccounting:
             part = self.parts.parts[k]
             kernel = cascade.plan.kernel(k, part)
             inputs, output = self._operand_regions(part, memory, copied)
-            calls = PartCalls(_variant(k, part, kernel), tuple(some), inputs, output)
-            if calls not in self._costs:
+            calls = Calls(tuple(some), inputs, output)
+            key = PartCalls(_variant(k, part, kernel), calls)
+            if key not in self._costs:
                 operands = memory.for_part(part, owners)
-                self._costs[calls] = self._cost(part.with_kernel(kernel), calls, operands)
-            yield self._costs[calls]
+                traffic = [self._call_traffic(k, *stripe) for stripe in some]
+                self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
+            yield self._costs[key]
+
+    def update_cost(self, memory: MemoryAssignment) -> Cost:
+        """Return the cost of all updates of states, each of which is a single call."""
+        total = NOTHING
+        for part in self.parts.updates:
+            rows = row_count(part.output.type.shape)
+            inputs, output = self._operand_regions(part, memory, {})
+            calls = Calls(((0, rows),), inputs, output)
+            operands = memory.for_part(part, self.parts.owners)
+            total += self._cost(part, calls, [_traffic_of_call(part, 0, rows)], operands)
+        return total
 
     def first_call_cycles(self, cascade: ExpandedCascade) -> int:
         """Return the cycles of a cascade's first call, without stalls caused by prefetches."""
@@ -226,14 +245,20 @@ class CostAccounting:
         waiting = setup + now + max(0, early - overlapped)
         return Cost(waiting, 0, 0, _bytes(read), _bytes(written))
 
-    def _cost(self, part: Part, calls: PartCalls, operands: MemoryAssignment) -> Cost:
+    def _cost(
+        self,
+        part: Part,
+        calls: Calls,
+        traffic: Sequence[CallTraffic],
+        operands: MemoryAssignment,
+    ) -> Cost:
         """Return the cost of all calls of a part, including access times.
 
         part: the part with only the kernel that the calls run.
         calls: the output rows of each call, and the memory regions of inputs and output.
+        traffic: one entry per call.
         operands: memory assignment of the part's operands, for the cost model.
         """
-        traffic = [self._call_traffic(calls.variant.part, *stripe) for stripe in calls.stripes]
         output = calls.output
         sizes = [*zip(*(call.read_bytes for call in traffic), strict=True)]
         sizes += [tuple(call.previous_row_bytes for call in traffic)]

@@ -23,8 +23,8 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
                                           conv2 by its accelerator
     cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
 
-The lines `memory`, `copier`, `keep_inputs` and `gaps` apply to all schedules that follow.  The text
-contains only the names of parts; to read it, the parts themselves are required as well.
+The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (cost of the updates of states)
+apply to all schedules that follow.  The reader needs the parts, of which the text has the names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
 
 _T = TypeVar("_T")
 _NO_GAPS = Gaps(0.0, 0.0)
-_STATEMENTS = ("cost", "plan", "schedule", "memory", "copier", "keep_inputs", "gaps")
+_STATEMENTS = ("cost", "plan", "schedule", "memory", "copier", "keep_inputs", "gaps", "updating")
 _CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment, Gaps)}
 
 
@@ -123,7 +123,7 @@ class _Printer:
             yield f"cost {name} = {attribute(cost, self.table)}"
 
     def _state(self, schedule: Schedule) -> Iterator[str]:
-        """Yield the lines `memory`, `copier`, `keep_inputs` and `gaps` for a schedule.
+        """Yield the lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` for a schedule.
 
         In the text, these lines apply to all schedules that follow.
         """
@@ -132,6 +132,8 @@ class _Printer:
             yield f"copier {name_or_string(schedule.copier)}"
         yield f"keep_inputs {attribute(schedule.keep_inputs, self.table)}"
         yield f"gaps {attribute(schedule.gaps, self.table)}"
+        if schedule.updating != NOTHING:
+            yield f"updating {attribute(schedule.updating, self.table)}"
 
     def _clauses(self, plan: Plan, parts: Parts, labels: Labels) -> Iterator[str]:
         if plan.stripe is not None:
@@ -208,6 +210,8 @@ class ScheduleReader:
                     state = replace(state, keep_inputs=word == "true")
                 case "gaps":
                     state = replace(state, gaps=self._record(Gaps))
+                case "updating":
+                    state = replace(state, updating=self._record(Cost))
                 case _:
                     found.append(self._schedule(state))
             scanner.end_statement()
@@ -262,11 +266,11 @@ class ScheduleReader:
                 state.keep_inputs,
                 peak,
                 state.gaps,
+                state.updating,
             )
-            if found.cost.cycles != cycles:
-                raise scanner.contradiction(
-                    f"the plans take {found.cost.cycles} cycles, the schedule says {cycles}", at=at
-                )
+            if (total := found.cost.cycles) != cycles:
+                text = f"the plans take {total} cycles, the schedule says {cycles}"
+                raise scanner.contradiction(text, at=at)
             return found
 
         return schedule
@@ -379,9 +383,11 @@ class _State:
     copier: name of the copy engine; None if the target has none.
     keep_inputs: whether the network's inputs must not be overwritten.
     gaps: optimality gaps of the execution order and of the split into cascades.
+    updating: cost of the updates of states, which run after all plans.
     """
 
     memory: MemoryAssignment | None = None
     copier: str | None = None
     keep_inputs: bool = False
     gaps: Gaps = _NO_GAPS
+    updating: Cost = NOTHING

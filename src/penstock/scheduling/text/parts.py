@@ -36,7 +36,7 @@ from penstock.ir.text.printer import graph_lines, print_node
 from penstock.ir.text.reader import GraphReader
 from penstock.scanner import Scanner, name_or_string, quoted
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.parts import CpuFallback, Parts
+from penstock.scheduling.model.parts import CpuFallback, Parts, update_order
 
 
 class Resolver(Protocol):
@@ -172,7 +172,10 @@ class _PartsReader:
             else:
                 parts.append(self._part() if keyword == "part" else self._stream())
             scanner.end_statement()
-        return Parts(self._graph, tuple(parts), tuple(accelerators), tuple(fallbacks))
+        updates = (self._resolver.part(state.update) for state in update_order(self._graph))
+        return Parts(
+            self._graph, tuple(parts), tuple(accelerators), tuple(fallbacks), tuple(updates)
+        )
 
     def _stream(self) -> Part:
         at = self._scanner.peek()

@@ -1,0 +1,71 @@
+"""Random networks with state against TensorFlow Lite Micro, run by run.
+
+    python -m benchmarks.random_states [--count 200] [--seed 0] [--first 0] [--steps 8] [--core]
+
+Each network (`tools/stateful_network.py`) runs two sequences of `--steps` runs, each after a reset.
+The reference is compared with TensorFlow Lite Micro; the machine, every point of the frontier, and
+the generated C under sanitizers (with `--core`, also on a simulated Cortex-M4) are compared with
+the reference.  Exits with 1 if an element differs or a network is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.entry import entry
+from penstock import api, ladder
+from penstock.api.arrays import input_types
+from penstock.errors import PenstockError
+from penstock.ground_truth import golden_inputs
+from penstock.pipeline.graphs import read
+from penstock.simulators.goldens import make_goldens, unrolled
+from tools.stateful_network import draw_stateful
+
+TARGET = "cortex-m4"
+SEQUENCES = 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints one line for each network with a finding, and the totals."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.random_states", description=__doc__)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, metavar="NUMBER")
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--core", action="store_true", help="run on the simulated core, too")
+    wanted = parser.parse_args(arguments)
+    findings, elements = 0, 0
+    for number in range(wanted.first, wanted.first + wanted.count):
+        compared, finding = judged(number, wanted.seed, wanted.steps, core=wanted.core)
+        elements += compared
+        if finding:
+            findings += 1
+            print(f"network {number}: {finding}", flush=True)
+    print(f"{wanted.count} networks, {elements:,} elements compared, {findings} findings")
+    return int(findings > 0)
+
+
+def judged(number: int, seed: int, steps: int, *, core: bool) -> tuple[int, str]:
+    """The number of elements compared for a network, and what is wrong, if anything is."""
+    raw = draw_stateful(seed, number)
+    with tempfile.TemporaryDirectory(prefix="penstock-states-") as folder:
+        path = Path(folder) / "network.tflite"
+        path.write_bytes(raw)
+        try:
+            graph = read(str(path))
+            types = input_types(graph.inputs)
+            truth = unrolled(make_goldens(raw, types, "network", SEQUENCES, steps), steps)
+            done = api.compile(path, TARGET if core else "host").compilation
+            sets = golden_inputs(done.model, truth)
+            rungs = list(ladder.climb(done, truth, sets, every_point=True, steps=steps))
+        except PenstockError as error:
+            return 0, str(error)
+    wrong = [f"{r.step}: {r.comparison.first}" for r in rungs if r.comparison.first is not None]
+    return sum(rung.comparison.elements for rung in rungs), "; ".join(wrong)
+
+
+if __name__ == "__main__":
+    entry(main)

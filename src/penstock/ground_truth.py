@@ -1,0 +1,121 @@
+"""Ground truth: the inputs in an archive of goldens, and comparison of the reference with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from penstock.errors import ModelError
+from penstock.ir.graph import Graph, Value
+from penstock.ir.tensor import Array, DType
+from penstock.simulators.compare import Comparison, Difference, compare_tensor
+from penstock.simulators.goldens import Goldens, array_crc32
+
+
+def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], ...]:
+    """The inputs of every set of an archive, by name.
+
+    Raises ModelError if the archive belongs to another model."""
+    sets: list[Mapping[str, Array]] = []
+    for number, golden in enumerate(goldens.sets):
+        tensors = dict(golden.tensors)
+        arrays = golden.inputs or tuple(
+            tensors[v.origin] for v in model.inputs if v.origin in tensors
+        )
+        if len(arrays) == len(model.inputs):
+            arrays = tuple(map(_quantised, arrays, model.inputs))
+        found = tuple((array.shape, array.dtype.name) for array in arrays)
+        wanted = tuple((v.type.shape, v.type.dtype.value) for v in model.inputs)
+        if found != wanted:
+            raise ModelError(
+                "golden-010",
+                f"inputs of set {number} are {found}, must be {wanted}",
+                where=goldens.model,
+                help="the goldens are of another model",
+            )
+        sets.append({v.name: array for v, array in zip(model.inputs, arrays, strict=True)})
+    return tuple(sets)
+
+
+def _quantised(array: Array, value: Value) -> Array:
+    """Quantise floats to the type of an int8 value: round half to even, saturate."""
+    if array.dtype.kind != "f" or value.type.dtype is not DType.INT8:
+        return array
+    steps = np.rint(array / np.float32(value.type.scale)) + value.type.zero_point
+    return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def is_real(goldens: Goldens, model: Graph) -> bool:
+    """Whether the ground truth of a quantised output consists of floats, as for ONNX models."""
+    return any(
+        array.dtype.kind == "f" and value.type.dtype is not DType.FLOAT32
+        for golden in goldens.sets
+        for array, value in zip(golden.outputs, model.outputs, strict=False)
+    )
+
+
+def distances_from_reals(
+    model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens
+) -> list[Array]:
+    """The distance of each element of each output from the real number, in quantisation steps."""
+    off: list[Array] = []
+    for mine, golden in zip(reference, goldens.sets, strict=True):
+        for value, real in zip(model.outputs, golden.outputs, strict=True):
+            expected = _quantised(real, value)
+            found = _elements(value, mine).astype(np.int64)
+            if expected.shape != found.shape:
+                raise ModelError(
+                    "golden-010",
+                    f'output "{value.name}" is {expected.shape}, must be {found.shape}',
+                    where=goldens.model,
+                    help="the goldens are of another model",
+                )
+            off.append(np.abs(found - expected).ravel())
+    return off
+
+
+def against_goldens(
+    model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens
+) -> Comparison:
+    """Compare every output of every set, and every tensor of the archive, by array or by CRC."""
+    total = Comparison()
+    for number, (mine, golden) in enumerate(zip(reference, goldens.sets, strict=True)):
+        variants = [golden, *goldens.tflm_sets[number : number + 1]]
+        for k, value in enumerate(model.outputs):
+            accepted = [v.outputs[k] for v in variants if k < len(v.outputs)]
+            if accepted:
+                total += compare_tensor(value.name, number, _elements(value, mine), *accepted)
+        if number == goldens.tensor_set:
+            total += _against_tensors(model, mine, goldens, number)
+    return total
+
+
+def _against_tensors(
+    model: Graph, mine: Mapping[str, Array], goldens: Goldens, number: int
+) -> Comparison:
+    arrays = [dict(s.tensors) for s in (goldens.sets[number], *goldens.tflm_sets[number:][:1])]
+    crcs = [dict(goldens.tensor_crc32), dict(goldens.tflm_tensor_crc32)]
+    total = Comparison()
+    for value in model.variables():
+        if value.origin is None:
+            continue
+        accepted = [found[value.origin] for found in arrays if value.origin in found]
+        if accepted:
+            total += compare_tensor(value.name, number, mine[value.name], *accepted)
+            continue
+        expected = [found[value.origin] for found in crcs if value.origin in found]
+        if expected:
+            total += _against_crcs(value.name, number, mine[value.name], expected)
+    return total
+
+
+def _against_crcs(name: str, number: int, found: Array, expected: Sequence[int]) -> Comparison:
+    mine = array_crc32(found)
+    if mine in expected:
+        return Comparison(1, found.size)
+    return Comparison(1, found.size, 1, Difference(name, number, None, expected[0], mine, 1))
+
+
+def _elements(value: Value, tensors: Mapping[str, Array]) -> Array:
+    return value.data.array(value.type) if value.data is not None else tensors[value.name]

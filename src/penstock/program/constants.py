@@ -1,0 +1,70 @@
+"""The constant buffers of a program: weights, tables, constant outputs and initial states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.ir.graph import Graph, State, Value, free_name
+from penstock.ir.tensor import Data
+from penstock.program.program import Buffer, Kind
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import table_name
+
+CONSTANT_ALIGNMENT_BYTES = 4
+
+
+def only_byte(data: Data) -> int | None:
+    """The value of all bytes; None if they differ."""
+    return data.raw[0] if len(set(data.raw)) == 1 else None
+
+
+def initial_name(expanded: ExpandedSchedule, state: State) -> str:
+    """The name of the constant that holds the initial elements of a state."""
+    return free_name(f"{state.before.name}/initial", expanded.schedule.parts.names)
+
+
+def _tables(schedule: Schedule) -> Iterator[Value]:
+    """The tables of accelerators' kernels; the tables of other kernels are part of their
+    parameters."""
+    for part in schedule.steps:
+        if part.kernel.body is not None:
+            for name, table in part.kernel.tables:
+                yield Value(table_name(schedule, part, name), table.type, table.data)
+
+
+def constant_buffers(expanded: ExpandedSchedule, memory: str) -> tuple[Buffer, ...]:
+    """One buffer for each constant that is read or an output, at consecutive addresses."""
+    steps, graph = expanded.schedule.steps, expanded.schedule.parts.graph
+    values = (
+        *_read_constants(steps),
+        *_constant_outputs(graph),
+        *_tables(expanded.schedule),
+        *_initial_constants(expanded),
+    )
+    found: list[Buffer] = []
+    address = 0
+    for value in {v.name: v for v in values}.values():
+        assert value.data is not None
+        size = value.type.size_bytes
+        found.append(
+            Buffer(value.name, Kind.CONSTANT, memory, address, size, value.data, value.type)
+        )
+        address += -(-size // CONSTANT_ALIGNMENT_BYTES) * CONSTANT_ALIGNMENT_BYTES
+    return tuple(found)
+
+
+def _initial_constants(expanded: ExpandedSchedule) -> Iterator[Value]:
+    """The initial elements of the states whose bytes differ."""
+    for state in expanded.schedule.parts.graph.states:
+        if only_byte(state.initial) is None:
+            yield Value(initial_name(expanded, state), state.before.type, state.initial)
+
+
+def _read_constants(steps: tuple[Part, ...]) -> tuple[Value, ...]:
+    return tuple(v for part in steps for v in part.inputs if v.data is not None)
+
+
+def _constant_outputs(graph: Graph) -> tuple[Value, ...]:
+    return tuple(v for v in graph.outputs if v.data is not None)

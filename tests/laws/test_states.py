@@ -1,0 +1,113 @@
+"""Networks with state: every rung computes the same sequences, and texts read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.random_states import judged
+from penstock import api
+from penstock.codegen.observer import generate_observer
+from penstock.frontends.open import parse
+from penstock.frontends.text import graph_from_text
+from penstock.ir.text.printer import print_graph
+from penstock.pipeline.compilation import Compilation
+from penstock.program.program import FillTensor, Kind, LoadTensor
+from penstock.program.text.context import ProgramContext
+from penstock.program.text.printer import print_program
+from penstock.program.text.reader import read_program
+from penstock.simulators.machine import Machine
+from tools.stateful_network import StatefulNetwork, draw_stateful
+from tools.tflite_writer import TensorSpec
+
+NUMBERS = range(6)
+
+
+def compiled(raw: bytes, folder: Path) -> Compilation:
+    path = folder / "m.tflite"
+    path.write_bytes(raw)
+    return api.compile(path, "host").compilation
+
+
+def unequal_initial_elements() -> bytes:
+    """A delay that begins with elements of which no two are equal."""
+    net = StatefulNetwork(np.random.default_rng(7))
+    x = net.tensor((1, 1, 1, 4), 0.5, 3)
+    y = net.delay(x)
+    data = np.array([[[[4, -7, 0, 9]]]], np.int8)
+    net.first_tensors[1] = TensorSpec("first", data.shape, "int8", (0.5,), (3,), 0, data)
+    return net.tflite(x, y)
+
+
+@pytest.mark.parametrize(
+    "number", [*NUMBERS, *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 60))]
+)
+def test_every_rung_equals_tensorflow_lite_micro(number: int) -> None:
+    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    elements, finding = judged(number, seed=1, steps=4, core=number % 3 == 0)
+    assert finding == ""
+    assert elements > 0
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_texts_of_a_graph_and_of_its_program_read_back(number: int, tmp_path: Path) -> None:
+    graph = parse(draw_stateful(2, number), "m.tflite")
+    assert graph_from_text(print_graph(graph, with_data=True)) == graph
+    done = compiled(draw_stateful(2, number), tmp_path)
+    context = ProgramContext(done.parts)
+    text = print_program(done.program, context, with_data=True)
+    assert read_program(text, context) == done.program
+
+
+def test_a_reset_restores_the_initial_elements(tmp_path: Path) -> None:
+    done = compiled(unequal_initial_elements(), tmp_path)
+    assert any(isinstance(command, LoadTensor) for command in done.program.reset)
+    machine = Machine(done.program)
+    (name,) = (view.tensor for view in done.program.inputs)
+    inputs = {name: np.full((1, 1, 1, 4), 50, np.int8)}
+    first = machine.run(inputs)
+    second = machine.run(inputs)
+    machine.reset()
+    again = machine.run(inputs)
+    (y,) = first
+    assert (first[y] == again[y]).all()
+    assert (first[y] != second[y]).any()
+
+
+def test_unequal_initial_elements_are_exact_on_every_rung(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(unequal_initial_elements())
+    assert api.verify(path, "host").passed
+
+
+def test_states_are_in_the_report_the_header_and_the_plan(tmp_path: Path) -> None:
+    raw = draw_stateful(2, 0)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(raw)
+    found = api.compile(path, "host")
+    done = found.compilation
+    states = [b for b in done.program.buffers if b.kind is Kind.STATE]
+    assert states
+    assert found.report.ram_bytes.state == sum(b.size_bytes for b in states)
+    assert len(done.program.reset) == len(states)
+    assert all(isinstance(command, FillTensor) for command in done.program.reset)
+    header = done.bundle[f"{done.prefix}.h"].decode()
+    assert f"int {done.prefix}_reset(void *arena);" in header
+    assert f"{found.report.ram_bytes.state} bytes of these are state" in header
+    assert generate_observer(done.program, done.prefix)
+
+
+def test_no_buffer_overlaps_a_state(tmp_path: Path) -> None:
+    for number in NUMBERS:
+        done = compiled(draw_stateful(3, number), tmp_path)
+        ram = [b for b in done.program.buffers if b.kind is not Kind.CONSTANT]
+        for state in (b for b in ram if b.kind is Kind.STATE):
+            for other in (b for b in ram if b is not state):
+                apart = (
+                    other.address + other.size_bytes <= state.address
+                    or state.address + state.size_bytes <= other.address
+                )
+                assert apart or other.size_bytes == 0, (state.name, other.name)

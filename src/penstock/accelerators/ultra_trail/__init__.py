@@ -42,15 +42,13 @@ class UltraTrailBackend(uma.UMABackend):
 
 
 def conv1d_relu_pattern() -> uma.Pattern:
-    """Return the pattern of a convolution along one axis with bias and optional ReLU."""
+    """Return the pattern of a convolution with bias and optional ReLU."""
     convolution = is_op("nn.conv1d")(uma.wildcard(), is_constant())
     return is_op("nn.bias_add")(convolution, is_constant()).optional(lambda x: is_op("nn.relu")(x))
 
 
 def one_signal(layer: Offloaded) -> bool | str:
-    """The input is one signal along one axis, in one group; each parameter fits its bit field.
-
-    A predicate: messages quote the first sentence, with the reason that the function returns."""
+    """The input is one signal along one axis, in one group; each parameter fits its bit field."""
     n, p = engine.fields(layer), layer.parameters
     across = p["pad_top"] + p["pad_left"] - n["padding"]
     if across or layer.output.elements != n["out_length"] * n["out_c"]:
@@ -63,9 +61,7 @@ def one_signal(layer: Offloaded) -> bool | str:
 
 
 def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloaded], Any]) -> Graph:
-    """Return the graph with further attributes for each layer that the accelerator runs.
-
-    derive: returns the new attributes of a layer, by name."""
+    """Return the graph with `derive(layer)`, attributes by name, added to each engine layer."""
 
     def annotated(node: uma.Node) -> uma.Node:
         if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:
@@ -77,20 +73,15 @@ def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloade
 
 
 class ConfigGenerator:
-    """A graph pass that computes the configuration words of each layer.
-
-    It stores them as bytes in the layer's attribute `words`."""
+    """A graph pass that adds to each layer attribute `words`, its configuration words as bytes."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         return annotate(graph, target, lambda o: {"words": bytes(engine.Words(**engine.fields(o)))})
 
 
 class BufferScopeAnnotator:
-    """A graph pass that assigns the input and the output of each layer to feature memories.
-
-    It stores the indices of these two memories in the layer's attribute `scopes`.  If a tensor
-    is too large for its memory, it stores a message about this in the attribute `misfit`
-    instead."""
+    """A graph pass that adds to each layer attribute `scopes`, the indices of the feature memories
+    of its input and output, or `misfit`, a message that names a tensor too large for its memory."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
@@ -111,9 +102,7 @@ class BufferScopeAnnotator:
 
 
 def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> uma.OpStrategy:
-    """Return the strategy of convolutions along one axis, which has a single kernel.
-
-    The kernel loads features and weights, computes, and stores the output."""
+    """Return the strategy of a convolution: one kernel, which loads, computes and stores."""
 
     def conv1d(call: uma.KernelCall) -> Sequence[uma.Command]:
         x, weights, bias = (call.operand(k).address for k in range(3))
@@ -135,19 +124,15 @@ def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) 
 
 
 def cycles(layer: Offloaded, rows: int) -> float:
-    """Return the cycles of a kernel call that computes `rows` output rows.
-
-    They are output positions x taps x blocks of input channels x blocks of output channels, plus
-    the time of the transfers at four bytes per cycle.  A block has `dimension` channels."""
+    """Return the cycles of `rows` output rows: output steps x taps x blocks of `dimension` input
+    channels x blocks of `dimension` output channels, plus the transfers at four bytes per cycle."""
     n, dimension = engine.fields(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4
 
 
 class CodegenGenerateExternCalls:
-    """A program pass that removes unnecessary loads of features.
-
-    The load of an input is unnecessary if its feature memory still holds this input."""
+    """A program pass that removes each load of an input that is still in its feature memory."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
         held: dict[int, str] = {}

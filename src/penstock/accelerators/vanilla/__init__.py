@@ -37,15 +37,8 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class Convolution2D(Generic[Memory]):
-    """The arguments of `vanilla_conv2d`, in order.
-
-    x, weights, bias, y: the tensors.
-    multiplier, shift: the parameters of the requantisation for each output channel.
-    pad_top, pad_left: the padding above the image and on its left side.
-    in_zero, out_zero: the zero points of `x` and `y`.
-    least, most: the bounds to which the output is clamped.
-
-    A `Memory` is an `Address` in commands, and an array of bytes in the functional model."""
+    """The arguments of `vanilla_conv2d`, in order: tensors (each an `Address`, in the functional
+    model an array of bytes), then parameters; outputs are clamped to [`least`, `most`]."""
 
     x: Memory
     weights: Memory
@@ -94,17 +87,13 @@ class Vanilla(UMABackend):
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Convolutions have batch size 1.
-
-    A constraint: messages quote the first sentence, with the reason that the function returns."""
+    """Convolutions have batch size 1."""
     images = offloaded.output.shape[0]
     return images == 1 or f"there are {images}"
 
 
 def no_groups(offloaded: Offloaded) -> bool | str:
-    """Convolutions have one group.
-
-    A constraint: messages quote the first sentence, with the reason that the function returns."""
+    """Convolutions have one group."""
     groups = offloaded.parameters["groups"]
     return groups == 1 or f"there are {groups} groups of channels"
 
@@ -120,9 +109,7 @@ def conv2d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpSt
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Return the cycles of a kernel call that computes `rows` output rows.
-
-    They are 200 + multiply-accumulates / `macs_per_cycle`, an attribute of the accelerator."""
+    """Return the cycles of `rows` output rows: 200 + MACs / (attribute `macs_per_cycle`)."""
     return offloaded.macs(rows) / int(offloaded.target.attrs["macs_per_cycle"]) + 200
 
 
@@ -142,7 +129,7 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
 
 
 def convolve(engine: object, op: Convolution2D[Array]) -> None:
-    """Functional model of `vanilla_conv2d`: compute a whole convolution."""
+    """Functional model of `vanilla_conv2d`."""
     del engine
     sums = convolved(
         elements(op.x, np.int8, op.in_h, op.in_w, op.in_c),

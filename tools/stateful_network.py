@@ -151,12 +151,12 @@ class StatefulNetwork:
     def _zero(self) -> int:
         return int(self.rng.integers(-128, 128))
 
-    def tflite(self, x: int, y: int) -> bytes:
-        """The file of the network from input `x` to output `y`."""
+    def tflite(self, x: int, y: int, *others: int) -> bytes:
+        """The file of the network from input `x`, and `others`, to output `y`."""
         once = OperatorSpec("CALL_ONCE", (), (), {"init_subgraph_index": 1})
         first = SubgraphSpec(tuple(self.first_tensors), tuple(self.first_operators))
         return write_tflite(
-            self.tensors, (once, *self.operators), (x,), (y,), "random state", (first,)
+            self.tensors, (once, *self.operators), (x, *others), (y,), "random state", (first,)
         )
 
 

@@ -273,9 +273,17 @@ def added(compilation: Compilation) -> tuple[str, ...]:
 
 
 def vanished(compilation: Compilation) -> tuple[str, ...]:
-    """Tensors of the model that the compiled graph does not compute."""
-    kept = {value.name for value in compilation.graph.variables()}
+    """Tensors of the model that the compiled graph does not compute, except `converted` ones."""
+    kept = {value.name for value in compilation.graph.variables()} | {*converted(compilation)}
     return tuple(v.name for v in compilation.model.variables() if v.name not in kept)
+
+
+def converted(compilation: Compilation) -> tuple[str, ...]:
+    """Inputs and outputs of the model that the compiled network replaces by quantised tensors; the
+    caller converts between the two."""
+    model, kept = compilation.model, {value.name for value in compilation.graph.variables()}
+    ends = {value.name: value for value in (*model.inputs, *model.outputs)}
+    return tuple(name for name, v in ends.items() if v.data is None and name not in kept)
 
 
 def with_interface(compilation: Compilation, inputs: Mapping[str, Array]) -> Mapping[str, Array]:

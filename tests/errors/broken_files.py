@@ -98,6 +98,14 @@ def computed_state() -> bytes:
     return net.tflite(x, y)
 
 
+def two_streams() -> bytes:
+    """A network with state and two inputs."""
+    net = StatefulNetwork(np.random.default_rng(0))
+    x = net.tensor((1, 1, 1, 4), 0.5, 0)
+    other = net.alike(x, 1)
+    return net.tflite(x, net.apply("ADD", (net.residual(x), other), net.alike(x, 1)), other)
+
+
 def exchanged_states() -> bytes:
     """Two variables, each of which receives the other one's elements, reshaped."""
     net = StatefulNetwork(np.random.default_rng(0))
@@ -166,6 +174,7 @@ MODEL_FILES = {
     "sparse.tflite": sparse(),
     "computed_state.tflite": computed_state(),
     "exchanged_states.tflite": exchanged_states(),
+    "two_streams.tflite": two_streams(),
     "truths.tflite": binary("LESS", X, X, replace(Y, dtype="bool", scales=(), zero_points=())),
 }  # fmt: skip
 
@@ -179,6 +188,8 @@ def write_broken_files(folder: Path) -> None:
     (folder / "no_size.toml").write_text(host.replace('size = "1GiB"', 'size = "much"', 1))
     (folder / "no_arena.toml").write_text(host.replace('holds = ["arena"]', 'holds = ["constant"]'))
     np.save(folder / "shape_3.npy", np.zeros(3, np.int8))
+    np.save(folder / "two_runs.npy", np.zeros((2, 1, 1, 1, 4), np.int8))
+    np.save(folder / "three_runs.npy", np.zeros((3, 1, 1, 1, 4), np.int8))
     (folder / "no_array.npy").write_bytes(b"no array")
     (folder / "no_archive.npz").write_bytes(b"no archive")
     shutil.copy(MODELS / "arithmetic.npz", folder / "of_another_model.npz")

@@ -68,6 +68,7 @@ COMMANDS: dict[str, str] = {
     "input-001": "run good.tflite --input a.npy --input b.npy",
     "input-002": "run good.tflite --input no_array.npy",
     "input-003": "run good.tflite --input shape_3.npy",
+    "input-004": "run two_streams.tflite --input two_runs.npy --input three_runs.npy",
     "model-001": "compile missing.tflite",
     "model-002": "compile scale_is_nan.tflite",
     "model-003": "compile version_2.tflite",

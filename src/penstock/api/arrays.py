@@ -71,11 +71,15 @@ def input_types(inputs: Sequence[Value]) -> list[InputType]:
 
 def read_inputs(
     model: str, paths: Sequence[Path], reading: Reading = AS_IT_IS
-) -> Mapping[str, Array]:
-    """The inputs of a model from .npy files, given in the model's order.
+) -> tuple[Mapping[str, Array], ...]:
+    """The inputs of each run of a model from .npy files, given in the model's order.
+
+    The files contain a single run.  For a model with state, they may contain a sequence of runs:
+    arrays with one more axis, the first, whose index is the run.
 
     Raises ModelError if number, shape or element type do not match."""
-    values = read(model, reading).inputs
+    graph = read(model, reading)
+    values = graph.inputs
     if len(paths) != len(values):
         raise ModelError(
             "input-001",
@@ -83,7 +87,18 @@ def read_inputs(
             where=model,
             help="use --input once for each of: " + ", ".join(f'"{v.name}"' for v in values),
         )
-    return {v.name: _read_array(path, v) for path, v in zip(paths, values, strict=True)}
+    pairs = list(zip(paths, values, strict=True))
+    runs = [_read_runs(path, value, sequence=bool(graph.states)) for path, value in pairs]
+    lengths = [len(arrays) for arrays in runs]
+    if len(set(lengths)) > 1:
+        raise ModelError(
+            "input-004",
+            f"the inputs have {', '.join(map(str, lengths))} runs, must have as many",
+            where=model,
+            help="the first axis of each sequence is the run",
+        )
+    names = [value.name for value in values]
+    return tuple(dict(zip(names, arrays, strict=True)) for arrays in zip(*runs, strict=True))
 
 
 def write_array(path: Path, array: Array) -> None:
@@ -100,7 +115,25 @@ def write_array(path: Path, array: Array) -> None:
         ) from error
 
 
-def _read_array(path: Path, value: Value) -> Array:
+def _read_runs(path: Path, value: Value, *, sequence: bool) -> tuple[Array, ...]:
+    """The array of each run in a file; several only if `sequence`."""
+    array = _read_array(path)
+    expected = (value.type.shape, value.type.dtype.value)
+    if (array.shape, array.dtype.name) == expected:
+        return (np.array(array),)
+    if sequence and len(array) and (array.shape[1:], array.dtype.name) == expected:
+        return tuple(np.array(array))
+    raise ModelError(
+        "input-003",
+        f"the array is {array.dtype.name}{list(array.shape)}, must be {value.type}",
+        where=f'{path}, input "{value.name}"',
+        help="pass inputs in the model's order, with the model's types"
+        + ("; a sequence has the run as its first axis" if sequence else ""),
+    )
+
+
+def _read_array(path: Path) -> Array:
+    """The array in a file.  Raises ModelError if there is none."""
     try:
         # Mapping the file bounds memory if its header promises more elements than it holds.
         array: object = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -110,14 +143,7 @@ def _read_array(path: Path, value: Value) -> Array:
         if isinstance(array, np.lib.npyio.NpzFile):
             array.close()
         raise _not_an_array(path, "it is an archive of arrays (.npz)")
-    if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
-        raise ModelError(
-            "input-003",
-            f"the array is {array.dtype.name}{list(array.shape)}, must be {value.type}",
-            where=f'{path}, input "{value.name}"',
-            help="pass inputs in the model's order, with the model's types",
-        )
-    return np.array(array)
+    return array
 
 
 def _reason(path: Path, error: Exception) -> str:

@@ -104,7 +104,8 @@ def run(
 ) -> Ran:
     """Compile a model and run it on the target's simulated core, or else on the host.
 
-    `sets` holds the inputs of each inference by name; by default, one set of random inputs.
+    `sets` holds the inputs of each inference by name; by default, one set of random inputs, or a
+    sequence of them for a model with state, which is reset before the first inference only.
     `compiler` is "zig" or "gcc".
 
     Raises as `compile`; CapacityError also if the measured stack exceeds its reserve, or the
@@ -119,7 +120,7 @@ def run(
     )
     on_stage("run")
     if wanted.target.core is None:
-        tensors = execution.run_on_host(done, sets).tensors
+        tensors = execution.run_on_host(done, sets, steps=len(sets)).tensors
         outputs = tuple({v.tensor: t[v.tensor] for v in done.program.outputs} for t in tensors)
         return Ran(compiled, outputs, compiled.report, ())
     return _on_core(compiled, sets, compiler)
@@ -151,10 +152,10 @@ def profile(
 
 
 def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: str) -> Ran:
-    """Run a model on the target's simulated core."""
+    """Run a model on the target's simulated core; its state is reset before the first set."""
     done = compiled.compilation
     with execution.firmware(done, compiler) as chip:
-        runs = [chip.run(inputs) for inputs in sets]
+        runs = [chip.run(inputs, reset=number == 0) for number, inputs in enumerate(sets)]
         report = _with_measurements(compiled, runs, chip.sections)
         functions = chip.functions
     check_flash(report, done.request)

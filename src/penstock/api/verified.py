@@ -96,6 +96,11 @@ class Verified(Brief):
         return ladder.vanished(self.compiled.compilation)
 
     @property
+    def converted(self) -> tuple[str, ...]:
+        """Inputs and outputs of the model that the caller converts (`--io quantized`)."""
+        return ladder.converted(self.compiled.compilation)
+
+    @property
     def added(self) -> tuple[str, ...]:
         """Tensors that passes added; only the tensors computed from them are compared."""
         return ladder.added(self.compiled.compilation)

@@ -82,6 +82,8 @@ def _print_verified(done: api.Verified) -> None:
     out.print(summary.ladder_table(done.rungs))
     for line in summary.engine_lines(done.report.engines):
         out.print(line)
+    for name in done.converted:
+        out.print(f'converted by the caller (--io quantized): "{name}"', highlight=False)
     for name in done.vanished:
         out.print(f'computed nowhere: "{name}"', highlight=False)
     for name in done.added:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +30,8 @@ def run(
         typer.Option(
             metavar="FILE.npy",
             help="Input file; one per input, in the order of the model's inputs. Random data if "
-            "omitted.",
+            "omitted. For a model with state, it may hold a sequence of runs: the first axis is "
+            "the run.",
         ),
     ] = None,
     output: Annotated[
@@ -38,7 +39,7 @@ def run(
         typer.Option(
             metavar="FILE.npy",
             help="Write an output to this file; one per output, in the order of the model's "
-            "outputs.",
+            "outputs. Outputs of a sequence have the run as their first axis.",
         ),
     ] = None,
     limits: p.Limits = p.NO_LIMITS,
@@ -51,7 +52,7 @@ def run(
     on the host if the target has none."""
     wanted = values.request(model, target, limits, options)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
-        sets = [api.read_inputs(model, input, wanted.reading)] if input else None
+        sets = api.read_inputs(model, input, wanted.reading) if input else None
         done = api.run(
             wanted,
             sets=sets,
@@ -59,7 +60,7 @@ def run(
             workers=workers,
             on_stage=on_stage,
         )
-    outputs = done.outputs[0]
+    outputs = _joined(done.outputs)
     _write_outputs(output or [], outputs)
     if as_json:
         arrays = {name: array.tolist() for name, array in outputs.items()}
@@ -68,6 +69,14 @@ def run(
         out.print(summary.summary(done.report))
         for name, array in outputs.items():
             out.print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
+
+
+def _joined(runs: Sequence[Mapping[str, Array]]) -> Mapping[str, Array]:
+    """The outputs of a run by name; those of a sequence are stacked along a new first axis."""
+    first, *others = runs
+    if not others:
+        return first
+    return {name: np.stack([run[name] for run in runs]) for name in first}
 
 
 def _write_outputs(paths: list[Path], outputs: Mapping[str, Array]) -> None:

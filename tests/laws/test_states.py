@@ -18,6 +18,7 @@ from penstock.program.program import FillTensor, Kind, LoadTensor
 from penstock.program.text.context import ProgramContext
 from penstock.program.text.printer import print_program
 from penstock.program.text.reader import read_program
+from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.simulators.machine import Machine
 from tools.stateful_network import StatefulNetwork, draw_stateful
 from tools.tflite_writer import TensorSpec
@@ -111,3 +112,29 @@ def test_no_buffer_overlaps_a_state(tmp_path: Path) -> None:
                     or state.address + state.size_bytes <= other.address
                 )
                 assert apart or other.size_bytes == 0, (state.name, other.name)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_layers_and_frontiers_contain_the_updates(number: int, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(draw_stateful(5, number))
+    found = api.compile(path, "cortex-m4")
+    done = found.compilation
+    assert sorted(layer.step for layer in found.layers if layer.step is not None) == list(
+        range(len(found.layers))
+    )
+    assert sum(layer.cycles for layer in found.layers) == done.schedule.cost.cycles
+    assert len(done.schedule.updating) == len(done.graph.states)
+    text = print_frontier(done.frontier)
+    assert read_frontier(text, done.parts) == done.frontier
+    assert found.page(found.report)
+
+
+def test_a_profile_simulates_the_updates(tmp_path: Path) -> None:
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    path = tmp_path / "m.tflite"
+    path.write_bytes(draw_stateful(5, 0))
+    done = api.profile(api.request(path, "cortex-m4"))
+    simulated = [row["simulated_cycles"] for row in done.layer_rows()]
+    assert None not in simulated
+    assert sum(map(int, simulated)) <= int(done.report.cycles.simulated or 0)

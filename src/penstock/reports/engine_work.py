@@ -85,6 +85,8 @@ def engine_work(schedule: Schedule) -> tuple[EngineWork, ...]:
     found: dict[str, EngineWork] = {}
     for k, part in sorted(enumerate(parts.parts), key=lambda item: _rank(item[1])):
         found[part.engine] = _more(found.get(part.engine), part.engine, _nodes(part), costs[k])
+    for part, cost in zip(parts.updates, schedule.updating, strict=True):
+        found[part.engine] = _more(found.get(part.engine), part.engine, 0, cost)
     for name in parts.accelerators:
         found.setdefault(name, _more(None, name, 0, NOTHING))
     for plan in schedule.plans:

@@ -28,7 +28,7 @@ from penstock.reports.logical_shape import logical_shape, producers
 from penstock.reports.resource_use import ResourceUse, resource_use
 from penstock.scheduling.model.cost import Cost, total
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.schedule import Schedule
 
 SCHEMA = "penstock-report-1"
@@ -235,28 +235,31 @@ class LayerReport(Brief):
 
 
 def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
-    """Return the parts of a schedule with their costs, in the order of the program's steps."""
+    """Return the parts of a schedule with their costs, in the order of the program's steps; last,
+    the updates of states."""
     numbers = {step.output.tensor: number for step, number in steps(program).items()}
-    found: list[tuple[Part, Cost, Plan, int | None]] = []
+    found: list[tuple[str, Part, Cost, int | None, int | None]] = []
     cascade = 0
     for plan in schedule.plans:
         number = None if plan.stripe is None else cascade
         cascade += plan.stripe is not None
         served = (plan.with_selected_kernel(k, schedule.parts.parts[k]) for k in plan.parts)
         pairs = zip(served, plan.costs, strict=True)
-        some = [(part, cost, plan, number) for part, cost in pairs]
-        found += sorted(some, key=lambda item: numbers.get(item[0].name, -1))
+        some = [(part.name, part, cost, plan.stripe, number) for part, cost in pairs]
+        found += sorted(some, key=lambda item: numbers.get(item[0], -1))
+    for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
+        found.append((update_name(schedule.parts, part.output), part, cost, None, None))
     owners, needed = schedule.parts.owners, resource_use(schedule)
     constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
-    places = {owners[part.name]: place for place, (part, *_) in enumerate(found)}
+    places = {owners[name]: place for place, (name, *_) in enumerate(found) if name in owners}
     return tuple(
         LayerReport(
-            numbers.get(part.name),
-            part.name,
+            numbers.get(name),
+            name,
             *part.kind_and_origin,
             logical_shape(part.output, making),
             number,
-            None if plan.stripe is None else min(plan.stripe, row_count(part.output.type.shape)),
+            None if stripe is None else min(stripe, row_count(part.output.type.shape)),
             tuple(dict.fromkeys(places.get(owners[v.name], -1) for v in part.variable_inputs)),
             cost.calls,
             cost.macs,
@@ -267,11 +270,11 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
             is_offloaded(part),
             part.kernel.name,
             requantisation_classes(part),
-            needed.get(part.name, _NOTHING).breakdown,
-            dict(needed.get(part.name, _NOTHING).traffic),
-            constant.get(part.name),
+            needed.get(name, _NOTHING).breakdown,
+            dict(needed.get(name, _NOTHING).traffic),
+            constant.get(name),
         )
-        for part, cost, plan, number in found
+        for name, part, cost, stripe, number in found
     )
 
 

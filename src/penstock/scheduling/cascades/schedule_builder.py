@@ -59,7 +59,7 @@ class ScheduleBuilder:
         keep = self.options.keep_input
         partition = _partition_gap(parts, proposal.peak_bytes, memories, self.options)
         gaps = Gaps(self.order.gap, partition)
-        updating = self.accounting.update_cost(memory)
+        updating = self.accounting.update_costs(memory)
         bare = Schedule(parts, plans, memory, copier, keep, proposal.peak_bytes, gaps, updating)
         costed = self._costed(bare)
         yield costed

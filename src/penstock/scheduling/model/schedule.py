@@ -37,7 +37,7 @@ class Schedule(Brief):
     keep_inputs: whether the network's inputs must not be overwritten.
     peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
-    updating: cost of `Parts.updates`, which run after all plans.
+    updating: cost of each of `Parts.updates`, which run after all plans.
     """
 
     parts: Parts
@@ -47,12 +47,13 @@ class Schedule(Brief):
     keep_inputs: bool
     peak_bytes: int
     gaps: Gaps
-    updating: Cost = NOTHING
+    updating: tuple[Cost, ...] = ()
 
     @cached_property
     def cost(self) -> Cost:
         """Total cost of all plans and of the updates of states."""
-        return reduce(Cost.__add__, (plan.cost for plan in self.plans), self.updating)
+        plans = (plan.cost for plan in self.plans)
+        return reduce(Cost.__add__, (*plans, *self.updating), NOTHING)
 
     @property
     def order(self) -> tuple[int, ...]:

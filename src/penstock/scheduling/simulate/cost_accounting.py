@@ -140,16 +140,16 @@ class CostAccounting:
                 self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
             yield self._costs[key]
 
-    def update_cost(self, memory: MemoryAssignment) -> Cost:
-        """Return the cost of all updates of states, each of which is a single call."""
-        total = NOTHING
-        for part in self.parts.updates:
-            rows = row_count(part.output.type.shape)
-            inputs, output = self._operand_regions(part, memory, {})
-            calls = Calls(((0, rows),), inputs, output)
-            operands = memory.for_part(part, self.parts.owners)
-            total += self._cost(part, calls, [_traffic_of_call(part, 0, rows)], operands)
-        return total
+    def update_costs(self, memory: MemoryAssignment) -> tuple[Cost, ...]:
+        """Return the cost of each update of a state, which is a single call."""
+        return tuple(self._update_cost(part, memory) for part in self.parts.updates)
+
+    def _update_cost(self, part: Part, memory: MemoryAssignment) -> Cost:
+        rows = row_count(part.output.type.shape)
+        inputs, output = self._operand_regions(part, memory, {})
+        calls = Calls(((0, rows),), inputs, output)
+        operands = memory.for_part(part, self.parts.owners)
+        return self._cost(part, calls, [_traffic_of_call(part, 0, rows)], operands)
 
     def first_call_cycles(self, cascade: ExpandedCascade) -> int:
         """Return the cycles of a cascade's first call, without stalls caused by prefetches."""

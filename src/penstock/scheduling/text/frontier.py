@@ -23,7 +23,7 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
                                           conv2 by its accelerator
     cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
 
-The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (cost of the updates of states)
+The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (costs of updates of states)
 apply to all schedules that follow.  The reader needs the parts, of which the text has the names.
 """
 
@@ -132,7 +132,7 @@ class _Printer:
             yield f"copier {name_or_string(schedule.copier)}"
         yield f"keep_inputs {attribute(schedule.keep_inputs, self.table)}"
         yield f"gaps {attribute(schedule.gaps, self.table)}"
-        if schedule.updating != NOTHING:
+        if schedule.updating:
             yield f"updating {attribute(schedule.updating, self.table)}"
 
     def _clauses(self, plan: Plan, parts: Parts, labels: Labels) -> Iterator[str]:
@@ -211,7 +211,7 @@ class ScheduleReader:
                 case "gaps":
                     state = replace(state, gaps=self._record(Gaps))
                 case "updating":
-                    state = replace(state, updating=self._record(Cost))
+                    state = replace(state, updating=self._record(tuple))
                 case _:
                     found.append(self._schedule(state))
             scanner.end_statement()
@@ -231,7 +231,7 @@ class ScheduleReader:
         return name
 
     def _record(self, kind: type[_T]) -> _T:
-        """Parse a record, "Class(field=value, ..)"; raise ModelError if its class is not `kind`."""
+        """Parse a record, "Class(field=value, ..)", or a tuple; raise ModelError for others."""
         at = self._scanner.peek()
         found = self._attributes.attribute()
         if not isinstance(found, kind):
@@ -383,11 +383,11 @@ class _State:
     copier: name of the copy engine; None if the target has none.
     keep_inputs: whether the network's inputs must not be overwritten.
     gaps: optimality gaps of the execution order and of the split into cascades.
-    updating: cost of the updates of states, which run after all plans.
+    updating: cost of each update of a state; updates run after all plans.
     """
 
     memory: MemoryAssignment | None = None
     copier: str | None = None
     keep_inputs: bool = False
     gaps: Gaps = _NO_GAPS
-    updating: Cost = NOTHING
+    updating: tuple[Cost, ...] = ()

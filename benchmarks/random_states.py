@@ -57,7 +57,7 @@ def judged(number: int, seed: int, steps: int, *, core: bool) -> tuple[int, str]
         try:
             graph = read(str(path))
             types = input_types(graph.inputs)
-            truth = unrolled(make_goldens(raw, types, "network", SEQUENCES, steps), steps)
+            truth = unrolled(make_goldens(raw, types, "network", SEQUENCES, steps))
             done = api.compile(path, TARGET if core else "host").compilation
             sets = golden_inputs(done.model, truth)
             rungs = list(ladder.climb(done, truth, sets, every_point=True, steps=steps))

@@ -142,7 +142,7 @@ def verify(
         sets, steps = drawn_sets(done, DRAWN_SETS), drawn_steps(done.model)
         if truth is not None:
             steps = sequence_length(truth)
-            truth = unrolled(truth, steps)
+            truth = unrolled(truth)
             sets = golden_inputs(done.model, truth)
         climbing = ladder.climb(
             done,

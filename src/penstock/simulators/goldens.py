@@ -49,10 +49,11 @@ class Goldens(Brief):
     model_crc32: int | None = None
 
 
-def unrolled(goldens: Goldens, steps: int) -> Goldens:
-    """The goldens with one set for each step of a sequence.  `steps`: steps of each sequence."""
+def unrolled(goldens: Goldens) -> Goldens:
+    """The goldens with one set for each run of a sequence."""
     if not goldens.stateful:
         return goldens
+    steps = sequence_length(goldens)
 
     def apart(sets: tuple[GoldenSet, ...]) -> tuple[GoldenSet, ...]:
         return tuple(

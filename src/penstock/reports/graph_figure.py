@@ -212,16 +212,17 @@ def _draw_bars(
     spans: dict[str, MemorySpan],
     shift: float,
 ) -> None:
-    """Draw a bar for each output; the dark part is the maximum that is live at a time."""
+    """Draw a bar for each output; the dark part is the maximum that is live at a time. An update
+    writes a state, which is always live."""
     left = _BAR + shift
-    found = [(y, spans[layer.name]) for layer, y in zip(layers, heights, strict=True)]
     totals = [layer.written_bytes for layer in layers]
     points = (_BYTES - _BAR - 14) / max(totals, default=1)
     bars: list[Bar] = []
-    for (y, span), total in zip(found, totals, strict=True):
-        for size, color in ((total, PAINTS["arena"].face), (span.most_bytes, _DARK)):
+    for layer, y, total in zip(layers, heights, totals, strict=True):
+        live = spans[layer.name].most_bytes if layer.name in spans else total
+        for size, color in ((total, PAINTS["arena"].face), (live, _DARK)):
             bars.append(Bar(left, y - _BAR_HEIGHT / 2, points * size, _BAR_HEIGHT, color))
-        words = number(total) if span.most_bytes == total else _live_share(span.most_bytes, total)
+        words = number(total) if live == total else _live_share(live, total)
         axes.text(left + points * total + 4, y, words, va="center", color=INK, fontsize=7.5)
     draw_bars(axes, bars)
 

@@ -52,3 +52,11 @@ def test_a_single_run_begins_with_the_initial_state(
     (x,), (y,) = graph.inputs, graph.outputs
     (expected,) = run_sequences(graph, [{x.name: elements[0]}], 1)
     assert np.load(tmp_path / "y.npy").tolist() == expected[y.name].tolist()
+
+
+def test_compile_writes_all_files_of_a_stateful_network(
+    penstock: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "m.tflite").write_bytes(RAW)
+    penstock("compile", tmp_path / "m.tflite", "--target", "cortex-m4", "-o", tmp_path / "out")
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} >= {".c", ".h", ".html", ".json"}

@@ -88,20 +88,35 @@ class StatefulNetwork:
     def queue(self, x: int) -> int:
         """Convolves the last frames and the new ones."""
         frames, kept = self.tensors[x].shape[1], int(self.rng.integers(1, 5))
+        if self.rng.integers(3) == 0:
+            return self._shifted_queue(x, frames, kept)
         handle, old = self.variable(x, kept)
         window = self.alike(x, kept + frames)
         self.apply("CONCATENATION", (old, x), window, axis=1)
-        begin = self.integers(0, frames, 0, 0)
-        end, step = self.integers(0, kept + frames, 0, 0), self.integers(1, 1, 1, 1)
-        masks = {**UNMASKED, "begin_mask": 0b1101, "end_mask": 0b1111}
-        last = self.alike(x, kept)
-        self.apply("STRIDED_SLICE", (window, begin, end, step), last, **masks)
+        last = self._last_rows(window, kept)
         if self.rng.integers(2):
             self.assign(handle, last)
             return self._convolved(window, kept + 1)
         y = self._convolved(window, kept + 1)
         self.assign(handle, last)
         return y
+
+    def _shifted_queue(self, x: int, frames: int, kept: int) -> int:
+        """Convolves a window that is a variable, of which the first frames are dropped before the
+        new ones are appended."""
+        handle, old = self.variable(x, kept + frames)
+        window = self.alike(x, kept + frames)
+        self.apply("CONCATENATION", (self._last_rows(old, kept), x), window, axis=1)
+        self.assign(handle, window)
+        return self._convolved(window, kept + 1)
+
+    def _last_rows(self, x: int, count: int) -> int:
+        """The last rows of a tensor."""
+        rows = self.tensors[x].shape[1]
+        begin = self.integers(0, rows - count, 0, 0)
+        end, step = self.integers(0, rows, 0, 0), self.integers(1, 1, 1, 1)
+        masks = {**UNMASKED, "begin_mask": 0b1101, "end_mask": 0b1111}
+        return self.apply("STRIDED_SLICE", (x, begin, end, step), self.alike(x, count), **masks)
 
     def _convolved(self, x: int, taps: int) -> int:
         """A convolution over `taps` frames without padding."""

@@ -31,7 +31,7 @@ from penstock.scheduling.model.cost import Cost
 from penstock.scheduling.model.parts import update_name
 from penstock.simulators.compare import Comparison, compare_sets
 from penstock.simulators.goldens import Goldens
-from penstock.simulators.graph import initial_states, run_sequences
+from penstock.simulators.graph import evaluate_node, initial_states, next_states, run_sequences
 from penstock.simulators.judgement import Judgement
 from penstock.simulators.machine import Counts, Machine
 from penstock.workers import mapped
@@ -231,13 +231,15 @@ def _all_completed(
 ) -> tuple[Tensors, ...]:
     """The tensors of each run, as `completed` returns them, with the states that it began with."""
     found: list[Tensors] = []
-    states = initial_states(compilation.graph)
+    graph = compilation.parts.graph
+    states = initial_states(graph)
     names = {name: update_name(compilation.parts, v) for name, v in _states(compilation).items()}
     for k, (tensors, inputs) in enumerate(zip(every, sets, strict=True)):
         if k % steps == 0:
-            states = initial_states(compilation.graph)
+            states = initial_states(graph)
         found.append(completed(compilation, tensors, {**inputs, **states}))
-        states = {name: tensors[updated] for name, updated in names.items()}
+        states = next_states(graph, found[-1])
+        states |= {name: tensors[updated] for name, updated in names.items()}
     return tuple(found)
 
 
@@ -248,12 +250,16 @@ def _states(compilation: Compilation) -> Mapping[str, Value]:
 def completed(
     compilation: Compilation, tensors: Mapping[str, Array], inputs: Mapping[str, Array]
 ) -> Tensors:
-    """The tensors with the inputs and states, and with aliases in their own shapes."""
+    """The tensors with the inputs and states, with aliases in their own shapes, and with the
+    windows of queues: kept rows, then new ones."""
     found = {**inputs, **tensors}
-    storages = compilation.parts.owners
-    for value in compilation.graph.variables():
-        if value.name not in found:
-            found[value.name] = found[storages[value.name]].reshape(value.type.shape)
+    graph, storages = compilation.parts.graph, compilation.parts.owners
+    windows = {queue.window.name for queue in graph.queues}
+    for node in graph.nodes:
+        if node.name in windows:
+            found[node.name] = evaluate_node(node, found)
+        elif node.name not in found:
+            found[node.name] = found[storages[node.name]].reshape(node.output.type.shape)
     return found
 
 

@@ -26,14 +26,14 @@ from penstock.passes.fold_constants import fold_constants
 from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
-from penstock.passes.order import PASSES, PASSES_AFTER_OFFLOAD, Pass
+from penstock.passes.order import ACCUMULATION, PASSES, Pass
 from penstock.pipeline.graphs import simplify
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from strategies import graphs, seeds
 
 MODELS = sorted((Path(__file__).parent.parent / "models").glob("*.tflite"))
-EVERY_PASS = tuple(dict.fromkeys((*PASSES, *PASSES_AFTER_OFFLOAD)))
+EVERY_PASS = tuple(dict.fromkeys((*PASSES, *ACCUMULATION)))
 
 
 def activation(name: str, *shape: int, scale: float = 0.1, zero: int = 3) -> Value:
@@ -173,7 +173,7 @@ def test_a_simplified_graph_runs_on_the_machine(graph: Graph, seed: int) -> None
 @pytest.mark.parametrize("name", GRAPHS)
 def test_all_passes_together_change_no_output(name: str) -> None:
     before = after = GRAPHS[name]
-    for rewrite in (*PASSES, *PASSES_AFTER_OFFLOAD):
+    for rewrite in (*PASSES, *ACCUMULATION):
         after = rewrite(after)
     pairs = zip(outputs_of(before, 9), outputs_of(after, 9), strict=True)
     assert all(np.array_equal(mine, theirs) for mine, theirs in pairs)

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 
 from benchmarks.random_states import judged
+from lowered import inputs_of_graph, lower
 from penstock import api
 from penstock.codegen.observer import generate_observer
 from penstock.frontends.open import parse
 from penstock.frontends.text import graph_from_text
 from penstock.ir.text.printer import print_graph
 from penstock.pipeline.compilation import Compilation
-from penstock.program.program import FillTensor, Kind, LoadTensor
+from penstock.program.program import Advance, FillTensor, Kind, LoadTensor
+from penstock.program.steps import calls
 from penstock.program.text.context import ProgramContext
 from penstock.program.text.printer import print_program
 from penstock.program.text.reader import read_program
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
+from penstock.simulators.graph import run_sequences
 from penstock.simulators.machine import Machine
 from tools.stateful_network import StatefulNetwork, draw_stateful
 from tools.tflite_writer import TensorSpec
@@ -61,6 +64,45 @@ def test_the_texts_of_a_graph_and_of_its_program_read_back(number: int, tmp_path
     context = ProgramContext(done.parts)
     text = print_program(done.program, context, with_data=True)
     assert read_program(text, context) == done.program
+
+
+def test_the_rows_of_a_queue_stay_where_they_are(tmp_path: Path) -> None:
+    net = StatefulNetwork(np.random.default_rng(5))
+    x = net.tensor((1, 1, 1, 4), 0.5, 3)
+    y = net.queue(x)
+    done = compiled(net.tflite(x, y), tmp_path)
+    (queue,) = done.graph.queues
+    assert not done.graph.states
+    assert not done.parts.updates
+    computed = {call.output.tensor for call in calls(done.program)}
+    assert queue.window.name not in computed
+    written = {call.output.buffer for call in calls(done.program)}
+    assert queue.before.name in written
+    assert isinstance(done.program.run[-1], Advance)
+
+
+def test_a_dense_layer_reads_a_queue_row_by_row() -> None:
+    text = """graph g
+input x: int8[1,1,1,4] scale 0.5 zero 3
+queue s: int8[1,5,1,4] scale 0.5 zero 3 = 3
+window: int8[1,6,1,4] scale 0.5 zero 3 = Concatenation(s, x, axis=1)
+flat: int8[1,24] scale 0.5 zero 3 = Reshape(window, shape=(1, 24))
+y: int8[1,2] scale 0.5 zero 1 = FullyConnected(flat, w, b)
+keep s from window
+output y
+"""
+    weights = ", ".join(str(k % 23 - 11) for k in range(48))
+    declared = f"constant w: int8[2,24] scale 0.01 = ({weights})\n"
+    bias = "constant b: int32[2] scale 0.005 = (100, -40)\n"
+    at = text.index("y: int8")
+    graph = graph_from_text(text[:at] + declared + bias + text[at:])
+    lowered = lower(graph, accumulate=True)
+    machine = Machine(lowered.program)
+    sources = {view.tensor for call in calls(lowered.program) for view in call.inputs}
+    assert "window" in sources
+    runs = [inputs_of_graph(graph, seed) for seed in range(8)]
+    for inputs, expected in zip(runs, run_sequences(graph, runs, 8), strict=True):
+        np.testing.assert_array_equal(machine.run(inputs)["y"], expected["y"])
 
 
 def test_a_reset_restores_the_initial_elements(tmp_path: Path) -> None:

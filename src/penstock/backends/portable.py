@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.backends.cores.registry import core_family
 from penstock.backends.cores.selection import select_kernels
 from penstock.backends.operator_types import check_element_types
+from penstock.backends.queue_access import with_queue_access
 from penstock.hardware.target import CALLER, Engine, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
@@ -77,7 +78,8 @@ class Processor:
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
     """Return the parts of a graph: each node that computes something, with its engine and kernels.
 
-    A composite runs on its accelerator, every other node on the target's first engine.
+    A composite runs on its accelerator, every other node on the target's first engine.  The node
+    that computes the window of a queue is no part: the new rows are written into the ring.
 
     stream_input: whether a part for each graph input precedes the others; such a part stands for
         the caller, which supplies the input row by row.
@@ -85,7 +87,11 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
     Raises UnsupportedError if states exchange their elements."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
-    parts = [single_node_part(node, engine) for node in graph.nodes if not node.op.ALIAS]
+    streamed = frozenset(value.name for value in pulled)
+    graph = with_queue_access(graph, lambda node: single_node_part(node, engine), streamed)
+    windows = {queue.window.name for queue in graph.queues}
+    computed = (n for n in graph.nodes if not n.op.ALIAS and n.name not in windows)
+    parts = [single_node_part(node, engine) for node in computed]
     return Parts(
         graph,
         (*(Part((), CALLER, PULL, value) for value in pulled), *parts),

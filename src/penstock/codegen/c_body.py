@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from penstock.codegen import c_text
 from penstock.codegen.c_expr import Scope, expression
-from penstock.codegen.c_functions import Doing, StaticFunction, common, given
+from penstock.codegen.c_functions import Doing, StaticFunction, advance_text, common, given
 from penstock.codegen.c_loop import loop_lines
 from penstock.codegen.names import NO_TOKEN, Names
 from penstock.codegen.row_interval import row_interval
 from penstock.errors import InternalError
 from penstock.program.program import (
+    Advance,
     Call,
     Command,
     Copy,
@@ -112,6 +113,9 @@ class _Writer:
                 raise InternalError("codegen-006", f"{command} has no place in a run")
             case Wait(engine, token):
                 yield self.wait(engine, token, depth)
+            case Advance():
+                statement = advance_text(self.program, self.names, command)
+                yield f"{c_text.INDENT * depth}{statement}"
             case Call() | Copy() | Pull():
                 symbol = self.functions[common(command)].symbol
                 handed = self.handed(command, scope)

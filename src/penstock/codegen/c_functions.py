@@ -14,7 +14,7 @@ from penstock.errors import InternalError
 from penstock.ir.op import row_count
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Var
-from penstock.program.program import Call, Command, Copy, Kind, Program, Pull, View
+from penstock.program.program import Advance, Call, Command, Copy, Kind, Program, Pull, View
 from penstock.program.steps import (
     accessed_views,
     as_step,
@@ -23,6 +23,7 @@ from penstock.program.steps import (
     used_buffers,
     walk,
 )
+from penstock.program.tables import row_table
 
 Doing = Call | Copy | Pull
 """Commands that a function executes."""
@@ -85,10 +86,21 @@ def table_symbol(prefix: str, number: int, name: str) -> str:
 def view_text(program: Program, names: Names, view: View) -> str:
     """Initialiser of the penstock_source or penstock_sink of a view."""
     rows = view.rows
-    base = _base(program, names, view)
-    if rows.table is not None:
-        return f"{{{base}, {names.rows[view.buffer, rows.table]}, {rows.pitch}, 0}}"
-    return f"{{{base}, NULL, {rows.pitch}, {rows.ring}}}"
+    base, table = _base(program, names, view), row_table(rows)
+    if table is None:
+        return f"{{{base}, NULL, {rows.pitch}, {rows.ring}}}"
+    first = names.rows[view.buffer, table]
+    if rows.rotation is not None:
+        first += f" + {rows.rotation.first}" if rows.rotation.first else ""
+        first += f" + penstock_first_slot({_address(program, names, rows.rotation.counter)})"
+    return f"{{{base}, {first}, {rows.pitch}, 0}}"
+
+
+def advance_text(program: Program, names: Names, advance: Advance) -> str:
+    """The statement that rotates the ring of a queue."""
+    counter = _address(program, names, advance.counter.buffer)
+    rows = row_count(advance.window.type.shape)
+    return f"penstock_advance({counter}, {advance.step}, {rows});"
 
 
 def _function(frame: _Frame, shared: Doing) -> StaticFunction:

@@ -19,7 +19,7 @@ from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.codegen.reset import reset_lines
 from penstock.errors import BackendError, InternalError
-from penstock.program.program import Call, Copy, Program, Wait
+from penstock.program.program import Advance, Call, Copy, Program, Wait
 from penstock.program.steps import steps, walk
 from penstock.program.tables import table_bytes
 from penstock.toolchains.compiler import WARNINGS, Optimise
@@ -161,14 +161,15 @@ def render(template: str, holes: Mapping[str, object]) -> bytes:
 
 
 def _headers(program: Program) -> tuple[str, ...]:
-    """Runtime headers of a program: its kernels, and those for loops and copies if used."""
+    """Runtime headers of a program: its kernels, and those for loops, copies, queues if used."""
     every = steps(program)
     kernels = dict.fromkeys(step.kernel.name for step in every if not step.body) or ("view",)
     bodies = (command for step in every for command in walk(step.body))
     kinds = {type(command) for command in (*walk(program.run), *bodies)}
-    loops = ("loop",) if kinds - {Call} else ()
+    loops = ("loop",) if kinds - {Call, Advance} else ()
+    queues = ("queue",) if Advance in kinds else ()
     copies = ("copy",) if kinds & {Copy, Wait} else ()
-    return (*kernels, *loops, *copies)
+    return (*kernels, *loops, *copies, *queues)
 
 
 def _runtime_files(headers: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from penstock.brief import Brief
-from penstock.ir.op import Op, Site, Work
+from penstock.ir.op import Op, Site, Work, row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data, TensorType
 
@@ -88,26 +88,71 @@ class State(Brief):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Queue(Brief):
+    """The last rows of a sequence, to which each run appends new ones.
+
+    initial: the rows kept before the first run, and after a reset.
+    before: the rows kept from the previous run.
+    window: these rows, followed by the new ones.  Its node has both as inputs, in this order, and
+        concatenates them along the row axis.  The last rows of the window are kept for the next
+        run: as many as `before` has.
+    """
+
+    initial: Data
+    before: Value
+    window: Value
+
+    @property
+    def kept_rows(self) -> int:
+        """Number of rows that are kept from run to run."""
+        return row_count(self.before.type.shape)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the window."""
+        return row_count(self.window.type.shape)
+
+    @property
+    def new_rows(self) -> int:
+        """Number of rows that each run appends."""
+        return self.rows - self.kept_rows
+
+    @property
+    def kept_region(self) -> Region:
+        """The region of the window that is kept for the next run."""
+        whole = Region.whole(self.window.type.shape)
+        axis = row_axis(self.window.type.rank)
+        return whole.replace(axis, (self.new_rows, self.rows))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Graph(Brief):
-    """A network: inputs, outputs, nodes in topological order, and state."""
+    """A network: inputs, outputs, nodes in topological order, states and queues."""
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     nodes: tuple[Node, ...]
     states: tuple[State, ...] = ()
+    queues: tuple[Queue, ...] = ()
+
+    @property
+    def kept(self) -> tuple[Value, ...]:
+        """The values that one run leaves to the next, as they are when a run begins: states, then
+        queues."""
+        return (*(s.before for s in self.states), *(q.before for q in self.queues))
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """The values that exist when a run begins: inputs, then states."""
-        return (*self.inputs, *(state.before for state in self.states))
+        """The values that exist when a run begins: inputs, then states and queues."""
+        return (*self.inputs, *self.kept)
 
     @property
     def results(self) -> tuple[Value, ...]:
-        """The values that must exist when all nodes have run: outputs, then the new elements of
-        states, and the states that they replace; each value once."""
-        states = (value for state in self.states for value in (state.after, state.before))
-        every = (*self.outputs, *states)
+        """The values that must exist when all nodes have run: outputs, the new elements of states
+        and the windows of queues, and what these replace; each value once."""
+        after = (*(s.after for s in self.states), *(q.window for q in self.queues))
+        every = (*self.outputs, *after, *self.kept)
         return tuple({value.name: value for value in every}.values())
 
     def producers(self) -> Mapping[str, Node]:
@@ -123,7 +168,7 @@ class Graph(Brief):
         return {name: tuple(nodes) for name, nodes in found.items()}
 
     def variables(self) -> tuple[Value, ...]:
-        """The graph's inputs and states, then the result of each node in order."""
+        """The graph's inputs, states and queues, then the result of each node in order."""
         return (*self.sources, *(node.output for node in self.nodes))
 
     def constants(self) -> tuple[Value, ...]:

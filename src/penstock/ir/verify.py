@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from penstock.errors import ModelError
 from penstock.ir.graph import Graph, Value
+from penstock.ir.op import row_axis
+from penstock.ir.tensor import TensorType
 
 
 def verify(graph: Graph) -> None:
@@ -77,6 +80,39 @@ def updates_fit_their_states(graph: Graph) -> str | None:
     return None
 
 
+def windows_continue_their_queues(graph: Graph) -> str | None:
+    """The window of a queue is computed by a node from the kept rows and at least one new row, in
+    this order; all have the same rows.  A queue has as many initial elements as its type states."""
+    producers = graph.producers()
+    for queue in graph.queues:
+        before, window = queue.before.type, queue.window.type
+        node = producers.get(queue.window.name)
+        if node is None or len(node.inputs) != 2 or node.inputs[0] != queue.before:
+            return f'the window of queue "{queue.before.name}" does not begin with its kept rows'
+        if node.inputs[1].data is not None:
+            return f'the new rows of queue "{queue.before.name}" are constant'
+        axis = row_axis(window.rank)
+        if not _same_rows((before, node.inputs[1].type, window), axis):
+            return f'the rows of queue "{queue.before.name}" differ from those of its window'
+        if before.shape[axis] + node.inputs[1].type.shape[axis] != window.shape[axis]:
+            return f'the window of queue "{queue.before.name}" has {window.shape[axis]} rows'
+        if len(queue.initial.raw) != before.size_bytes:
+            return f'queue "{queue.before.name}" has {len(queue.initial.raw)} initial bytes'
+    return None
+
+
+def _same_rows(types: tuple[TensorType, ...], axis: int) -> bool:
+    """Whether tensors differ in the number of their rows only, and have no further axes."""
+    first = types[0]
+    return all(
+        type.dtype is first.dtype
+        and type.rank == first.rank > 1
+        and type.shape[axis + 1 :] == first.shape[axis + 1 :]
+        and prod(type.shape[:axis]) == 1
+        for type in types
+    )
+
+
 def there_is_something_to_compute(graph: Graph) -> str | None:
     """A graph has at least one input and one output, and no tensor is empty."""
     if not graph.inputs or not graph.outputs:
@@ -95,5 +131,6 @@ CHECKS: tuple[Check, ...] = (
     values_are_written_once,
     values_are_written_before_they_are_read,
     updates_fit_their_states,
+    windows_continue_their_queues,
     there_is_something_to_compute,
 )

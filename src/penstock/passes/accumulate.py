@@ -7,7 +7,9 @@ added.  Conditions:
 2. The image is computed row by row, and this operator is its only reader.
 3. A row of totals takes at most half the bytes of the image; otherwise nothing is saved.
 
-A fully connected layer may read the image through aliases of other shapes.
+The window of a queue need not meet conditions 2 and 3: its rows are in a ring, which only kernels
+that work by rows can read.  A fully connected layer may read the image through aliases of other
+shapes.
 """
 
 from __future__ import annotations
@@ -30,17 +32,19 @@ def accumulate(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Producers, consumers, outputs and names of a graph."""
+    """Producers, consumers, outputs, names and windows of queues of a graph."""
 
     producers: Mapping[str, Node]
     consumers: Mapping[str, tuple[Node, ...]]
     outputs: frozenset[str]
     names: frozenset[str]
+    windows: frozenset[str]
 
     @staticmethod
     def of(graph: Graph) -> _Seen:
         outputs = frozenset(value.name for value in graph.results)
-        return _Seen(graph.producers(), graph.consumers(), outputs, graph.names())
+        windows = frozenset(queue.window.name for queue in graph.queues)
+        return _Seen(graph.producers(), graph.consumers(), outputs, graph.names(), windows)
 
     def maker_for_one(self, value: Value) -> Node | None:
         """The node that computes a value, or None where the value has several readers."""
@@ -68,7 +72,9 @@ def _split(node: Node, seen: _Seen) -> Iterator[Node]:
         image = seen.image(node.inputs[0]) if through_views else node.inputs[0]
         direct = replace(node, inputs=(image, *node.inputs[1:]))
         halves = node.op.halves(direct.site)
-        if halves is not None and seen.by_rows_for_one(image) and _pays(image, halves):
+        if halves is not None and (
+            image.name in seen.windows or (seen.by_rows_for_one(image) and _pays(image, halves))
+        ):
             yield from _halved(direct, halves, seen.names)
             return
     yield node

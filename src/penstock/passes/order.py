@@ -12,6 +12,7 @@ from penstock.passes.fold_constants import fold_constants
 from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
+from penstock.passes.queues import queues
 
 Pass = Callable[[Graph], Graph]
 
@@ -24,11 +25,17 @@ PASSES: tuple[Pass, ...] = (
 )
 """The passes of the stage `simplify`, before accelerators claim nodes."""
 
-PASSES_AFTER_OFFLOAD: tuple[Pass, ...] = (
+QUEUES: tuple[Pass, ...] = (
+    queues,  # after offload: accelerators may claim concatenations and slices of a state
+    drop_dead,  # last: a queue leaves the shift of its state without readers
+)
+"""The first passes of the stage `assign`, after offload."""
+
+ACCUMULATION: tuple[Pass, ...] = (
     accumulate,  # after offload: patterns of accelerators match reductions as models state them
     drop_dead,  # last: `accumulate` bypasses views
 )
-"""The passes of the stage `assign`, between offload and the assignment to the processor."""
+"""Optional passes of the stage `assign`, between `QUEUES` and the assignment to the processor."""
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass]) -> Graph:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from penstock.backends.offload import offload, require_no_cpu_fallback
 from penstock.backends.portable import assign
 from penstock.ir.graph import Graph
-from penstock.passes.order import PASSES_AFTER_OFFLOAD, run_passes
+from penstock.passes.order import ACCUMULATION, QUEUES, run_passes
 from penstock.pipeline.request import Request
 from penstock.scheduling.model.parts import Parts
 
@@ -15,8 +15,9 @@ from penstock.scheduling.model.parts import Parts
 def assign_engines(graph: Graph, request: Request) -> Parts:
     """Return the parts of a graph, each with its engine and kernels.
 
-    Accelerators claim sub-graphs; the processor runs all other nodes, and reductions among them are
-    split into accumulations if the option `accumulate` is set.
+    Accelerators claim sub-graphs; the processor runs all other nodes.  States that are shifted by
+    rows become queues, and reductions on the processor are split into accumulations if the option
+    `accumulate` is set.
 
     Raises BackendError if the description of an accelerator is invalid, and TargetError if the
     request is strict and a node falls back to the processor.
@@ -24,9 +25,8 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     found = offload(graph, request.accelerators, request.target)
     if request.strict:
         require_no_cpu_fallback(found.cpu_fallbacks)
-    graph = found.graph
-    if request.options.accumulate:
-        graph = run_passes(graph, PASSES_AFTER_OFFLOAD)
+    passes = (*QUEUES, *(ACCUMULATION if request.options.accumulate else ()))
+    graph = run_passes(found.graph, passes)
     names = tuple(accelerator.name for accelerator in request.accelerators)
     return replace(
         assign_kernels(graph, request), accelerators=names, cpu_fallbacks=found.cpu_fallbacks

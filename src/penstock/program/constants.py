@@ -1,10 +1,10 @@
-"""The constant buffers of a program: weights, tables, constant outputs and initial states."""
+"""The constant buffers of a program: weights, tables, constant outputs, initial elements."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.ir.graph import Graph, State, Value, free_name
+from penstock.ir.graph import Graph, Queue, State, Value, free_name
 from penstock.ir.tensor import Data
 from penstock.program.program import Buffer, Kind
 from penstock.scheduling.model.part import Part
@@ -20,8 +20,8 @@ def only_byte(data: Data) -> int | None:
     return data.raw[0] if len(set(data.raw)) == 1 else None
 
 
-def initial_name(expanded: ExpandedSchedule, state: State) -> str:
-    """The name of the constant that holds the initial elements of a state."""
+def initial_name(expanded: ExpandedSchedule, state: State | Queue) -> str:
+    """The name of the constant that holds the initial elements of a state or queue."""
     return free_name(f"{state.before.name}/initial", expanded.schedule.parts.names)
 
 
@@ -56,8 +56,9 @@ def constant_buffers(expanded: ExpandedSchedule, memory: str) -> tuple[Buffer, .
 
 
 def _initial_constants(expanded: ExpandedSchedule) -> Iterator[Value]:
-    """The initial elements of the states whose bytes differ."""
-    for state in expanded.schedule.parts.graph.states:
+    """The initial elements of the states and queues whose bytes differ."""
+    graph = expanded.schedule.parts.graph
+    for state in (*graph.states, *graph.queues):
         if only_byte(state.initial) is None:
             yield Value(initial_name(expanded, state), state.before.type, state.initial)
 

@@ -19,6 +19,7 @@ from penstock.program.expr import Expr
 from penstock.program.program import (
     FIRST,
     Address,
+    Advance,
     Body,
     Box,
     Buffer,
@@ -32,6 +33,7 @@ from penstock.program.program import (
     Memory,
     Program,
     Pull,
+    Rotation,
     Rows,
     View,
     Wait,
@@ -40,6 +42,7 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
+from penstock.scheduling.model.queue_memory import QueueMemory
 from penstock.scheduling.model.rows import Storage, rows_coincide
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
@@ -83,7 +86,11 @@ def lower(expanded: ExpandedSchedule, addresses: Addresses) -> Program:
         tuple(writer.view(v, {}) for v in graph.outputs),
         init=(),
         reset=tuple(_reset(expanded, writer)),
-        run=(*_run(expanded, writer), *map(writer.update, schedule.parts.updates)),
+        run=(
+            *_run(expanded, writer),
+            *map(writer.update, schedule.parts.updates),
+            *map(writer.advance, schedule.parts.queues),
+        ),
     )
 
 
@@ -102,8 +109,11 @@ def _run(expanded: ExpandedSchedule, writer: _Writer) -> Iterator[Command]:
 
 
 def _reset(expanded: ExpandedSchedule, writer: _Writer) -> Iterator[Command]:
-    """Commands that set all states to their initial elements."""
-    for state in expanded.schedule.parts.graph.states:
+    """Commands that set all states and queues to their initial elements, and counters to 0."""
+    parts = expanded.schedule.parts
+    for queue in parts.queues:
+        yield FillTensor(_counter_view(queue), 0)
+    for state in (*parts.graph.states, *parts.graph.queues):
         target = writer.view(state.before, {})
         byte = only_byte(state.initial)
         name = initial_name(expanded, state)
@@ -136,7 +146,7 @@ class Laid:
 
 
 def laid_storages(expanded: ExpandedSchedule, addresses: Addresses) -> Mapping[str, Laid]:
-    """The location of each storage, by name."""
+    """The location of each storage that has memory of its own, by name."""
     rows = expanded.schedule.parts.rows
     starts = expanded.live_ranges.starts
     places = np.zeros(starts[-1], np.int64)
@@ -152,6 +162,7 @@ def laid_storages(expanded: ExpandedSchedule, addresses: Addresses) -> Mapping[s
     return {
         storage.name: _rows(storage, places[starts[s] : starts[s + 1]])
         for s, storage in enumerate(rows.storages)
+        if storage.row_bytes
     }
 
 
@@ -173,6 +184,12 @@ class _Writer:
 
     expanded: ExpandedSchedule
     laid: Mapping[str, Laid]
+
+    @property
+    def queues(self) -> Mapping[str, QueueMemory]:
+        """The queues by the names of their rings and of their new rows."""
+        every = self.expanded.schedule.parts.queues
+        return {name: queue for queue in every for name in (queue.ring, queue.new)}
 
     def copy(self, copy: Prefetch) -> Command:
         """The command that copies a constant."""
@@ -250,6 +267,11 @@ class _Writer:
             origin=node.origin,
         )
 
+    def advance(self, queue: QueueMemory) -> Command:
+        """The command that rotates the ring of a queue at the end of a run."""
+        window = self.view(queue.queue.window, {})
+        return Advance(window, _counter_view(queue), queue.queue.new_rows)
+
     def prefetched(self, prefetch: Prefetch) -> View:
         """The view of prefetched constants in the memory of tensors."""
         name = prefetch_name(self.expanded.schedule, prefetch)
@@ -270,6 +292,12 @@ class _Writer:
         if owner is None:
             return View.whole(value.name, value.type, copied.get(value.name, value.name))
         rows = Rows.whole(value.type)
+        queue = self.queues.get(owner.name)
+        if queue is not None:
+            rotation = Rotation(queue.counter, queue.first_row(value.name))
+            rows = Rows(queue.row_bytes, queue.queue.rows, rotation=rotation)
+            count = row_count(value.type.shape)
+            return View(value.name, value.type, queue.ring, rows, 0, count)
         if rows_coincide(value, owner):
             rows = self.laid[owner.name].rows
         return View(value.name, value.type, owner.name, rows, 0, row_count(value.type.shape))
@@ -280,7 +308,8 @@ class _Writer:
         parts = schedule.parts
         ends = (*parts.inputs, *(v for v in parts.graph.outputs if v.data is None))
         io = {parts.owners[value.name] for value in ends}
-        states = {state.before.name for state in parts.graph.states}
+        states = {value.name for value in parts.graph.kept}
+        states |= {queue.counter for queue in parts.queues}
         return tuple(
             Buffer(
                 name,
@@ -291,6 +320,11 @@ class _Writer:
             )
             for name, laid in self.laid.items()
         )
+
+
+def _counter_view(queue: QueueMemory) -> View:
+    """The view of the counter of a queue's ring."""
+    return View.whole(queue.counter, TensorType((1,), DType.INT16), queue.counter)
 
 
 def _body(schedule: Schedule, part: Part, call: Call, rows: int) -> tuple[Command, ...]:

@@ -42,10 +42,11 @@ def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Sched
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """The rows of the part's inputs and output, for each position in the order."""
+    """The rows of the part's inputs and output, for each position in the order; None for constants
+    and for rows in the ring of a queue, which kernels with placed costs do not access."""
 
     inputs: tuple[tuple[PlacedRows | None, ...], ...]
-    outputs: tuple[PlacedRows, ...]
+    outputs: tuple[PlacedRows | None, ...]
 
     @staticmethod
     def of(expanded: ExpandedSchedule, addresses: Addresses, steps: tuple[Part, ...]) -> _Places:
@@ -56,18 +57,16 @@ class _Places:
 
         def placed_rows(value: Value) -> PlacedRows | None:
             owner = expanded.storage_owner(value)
-            if owner is None:
+            if owner is None or owner.name not in laid:
                 return None
             if value.name not in known:
                 memory = memories.index(schedule.memory.region(owner.name))
                 known[value.name] = _rows(value, owner, laid[owner.name], memory)
             return known[value.name]
 
-        outputs = [placed_rows(part.output) for part in steps]
-        assert all(outputs)
         return _Places(
             tuple(tuple(map(placed_rows, part.inputs)) for part in steps),
-            tuple(rows for rows in outputs if rows is not None),
+            tuple(placed_rows(part.output) for part in steps),
         )
 
 
@@ -115,14 +114,15 @@ class _Costs:
         self, plan: Plan, position: int, rows: tuple[int, int], fills: tuple[Fill, ...]
     ) -> PlacedCall:
         schedule, offsets = self.expanded.schedule, self.addresses.offsets
-        kernel = self.steps[position].kernel
+        kernel, output = self.steps[position].kernel, self.places.outputs[position]
+        assert output is not None
         k = schedule.order[position]
         prefetches = plan.accelerator_prefetches
         mine = next((prefetch for prefetch, copy in prefetches if copy.part == k), None)
         return PlacedCall(
             *rows,
             self.places.inputs[position],
-            self.places.outputs[position],
+            output,
             0,
             offsets[scratch_name(schedule, plan)] if kernel.scratch_bytes else None,
             None if mine is None else offsets[prefetch_name(schedule, mine)],

@@ -3,17 +3,19 @@
     buffers     address in a memory, size, kind
     entries     init, reset, run: each a sequence of commands
     commands    Call (a kernel, on views), Copy, Wait, Pull, Loop; in the body of a call that an
-                accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor, LoadTensor
+                accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor, LoadTensor;
+                at the end of `run`: Advance
 
 Views describe whole tensors, rings, and rows at arbitrary addresses.  A cascade is a loop whose
 bounds and views are expressions of the loop variable.  A copy engine works between an issuing Copy
-and its Wait.  Control flow does not depend on data, so every program can be unrolled.
+and its Wait.  The ring of a queue rotates: its counter depends on the number of runs since the last
+reset only.  Control flow does not depend on data, so every program can be unrolled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
@@ -52,13 +54,24 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Rotation:
+    """The rotation of a ring: row r is in slot (first + c + r) % ring, where c is the number in the
+    buffer `counter`."""
+
+    counter: str
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
-    """The offsets of a tensor's rows in a buffer: row r at table[r], or else at (r % ring) *
-    pitch."""
+    """The offsets of a tensor's rows in a buffer: row r at table[r], or else at (r % ring) * pitch.
+
+    If there is a rotation, row r is in the slot that it determines; programs then have no table."""
 
     pitch: int
     ring: int
     table: tuple[int, ...] | None = None
+    rotation: Rotation | None = None
 
     @staticmethod
     def whole(type: TensorType) -> Rows:
@@ -67,8 +80,14 @@ class Rows:
         return Rows(type.size_bytes // count, count)
 
     def offset(self, row: int) -> int:
-        """The offset of a row in bytes."""
+        """The offset of a row in bytes; with a rotation, for rows with a table."""
         return self.table[row] if self.table is not None else row % self.ring * self.pitch
+
+    def rotated(self, count: int) -> Rows:
+        """The rows of a ring with the table of their offsets when its counter is `count`."""
+        assert self.rotation is not None
+        slots = ((self.rotation.first + count + row) % self.ring for row in range(self.ring))
+        return replace(self, table=tuple(slot * self.pitch for slot in slots))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +118,8 @@ class View:
         """Whether all rows are stored consecutively."""
         whole = Rows.whole(self.type)
         rows = self.rows
-        return rows.table is None and rows.ring >= whole.ring and rows.pitch == whole.pitch
+        scattered = rows.table is not None or rows.rotation is not None
+        return not scattered and rows.ring >= whole.ring and rows.pitch == whole.pitch
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +340,20 @@ class LoadTensor:
     source: View
 
 
-Command = Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Loop | FillTensor | LoadTensor
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Rotates the ring of a queue by `step` slots, at the end of a run: the first `step` rows of
+    `window` are dropped, and row r becomes row r - `step`.  Adds `step` to the counter of the ring,
+    modulo the number of its slots."""
+
+    window: View
+    counter: View
+    step: int
+
+
+Command = (
+    Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Loop | FillTensor | LoadTensor | Advance
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from penstock.ir.op import row_count
 from penstock.program.expr import Expr, Var
 from penstock.program.program import (
+    Advance,
     Box,
     Call,
     Command,
@@ -111,7 +112,10 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
 def used_buffers(command: Command) -> Iterator[str]:
     """The buffers that a command uses, possibly repeated; a loop uses those of its body."""
     for inner in walk((command,)):
-        yield from (view.buffer for view in accessed_views(inner))
+        for view in accessed_views(inner):
+            yield view.buffer
+            if view.rows.rotation is not None:
+                yield view.rows.rotation.counter
         if isinstance(inner, Call):
             constants = (inner.prefetched, *inner.prefetches)
             yield from (view.buffer for view in constants if view is not None)
@@ -128,6 +132,8 @@ def accessed_views(command: Command) -> tuple[View, ...]:
             return (command.source, command.target)
         case Pull() | FillTensor():
             return (command.target,)
+        case Advance():
+            return (command.window, command.counter)
         case LoadTensor():
             return (command.source, command.target)
         case _:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from penstock.program.expr import Binary, Expr, TableEntry
 from penstock.program.program import (
     Address,
+    Advance,
     Call,
     Command,
     Copy,
@@ -14,6 +15,7 @@ from penstock.program.program import (
     Loop,
     Program,
     Pull,
+    Rows,
     View,
 )
 from penstock.program.steps import accessed_views, walk
@@ -28,12 +30,19 @@ RowTable = tuple[str, tuple[int, ...]]
 def row_tables(program: Program) -> tuple[RowTable, ...]:
     """Every distinct row table, in program order."""
     used = [view for command in walk(program.run) for view in _shown(command)]
-    found = (
-        (view.buffer, view.rows.table)
-        for view in (*used, *program.inputs, *program.outputs)
-        if view.rows.table is not None
-    )
-    return tuple(dict.fromkeys(found))
+    views = (*used, *program.inputs, *program.outputs)
+    found = ((view.buffer, row_table(view.rows)) for view in views)
+    return tuple(dict.fromkeys((buffer, table) for buffer, table in found if table is not None))
+
+
+def row_table(rows: Rows) -> tuple[int, ...] | None:
+    """The table of offsets by which C finds rows; None if it needs none.
+
+    For a ring that rotates, the table has the offsets of all slots twice: the offsets of its rows
+    begin at entry `first` + counter (`Rotation`)."""
+    if rows.rotation is None:
+        return rows.table
+    return tuple(slot * rows.pitch for slot in range(rows.ring)) * 2
 
 
 def _shown(command: Command) -> tuple[View, ...]:
@@ -41,7 +50,7 @@ def _shown(command: Command) -> tuple[View, ...]:
     bound tables instead."""
     if isinstance(command, Call) and command.body:
         return (command.output,)
-    return accessed_views(command)
+    return () if isinstance(command, Advance) else accessed_views(command)
 
 
 def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:

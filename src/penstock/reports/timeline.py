@@ -213,13 +213,15 @@ def _turns(expanded: ExpandedSchedule) -> Iterator[Turn]:
 
 
 def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
-    """Yield a span for each storage."""
+    """Yield a span for each storage that has memory of its own."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     views = {view.tensor: view for view in program.inputs}
     views |= {view.tensor: view for c in program.reset for view in accessed_views(c)[-1:]}
     views |= {view.tensor: view for c in walk(program.run) for view in accessed_views(c)[-1:]}
     lives, ends = expanded.live_ranges, _ends(expanded)
     for s, storage in enumerate(expanded.schedule.parts.rows.storages):
+        if not storage.row_bytes:
+            continue
         buffer = buffers[storage.name]
         rows = slice(int(lives.starts[s]), int(lives.starts[s]) + storage.slots)
         places = buffer.address + _offsets(views[storage.name].rows, storage.slots)

@@ -12,7 +12,7 @@ from penstock.ir.tensor import Array
 def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """All values of one inference by name, including the graph's inputs.
 
-    `inputs` maps the name of each graph input and state to its elements."""
+    `inputs` maps the name of each graph input, state and queue to its elements."""
     values = dict(inputs)
     for node in graph.nodes:
         values[node.name] = evaluate_node(node, values)
@@ -20,13 +20,16 @@ def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def initial_states(graph: Graph) -> dict[str, Array]:
-    """The elements of all states before the first run, by name."""
-    return {s.before.name: s.initial.array(s.before.type) for s in graph.states}
+    """The elements of all states and queues before the first run, by name."""
+    return {s.before.name: s.initial.array(s.before.type) for s in (*graph.states, *graph.queues)}
 
 
 def next_states(graph: Graph, values: Mapping[str, Array]) -> dict[str, Array]:
-    """The elements of all states after a run with these values, by name."""
-    return {s.before.name: values[s.after.name].reshape(s.before.type.shape) for s in graph.states}
+    """The elements of all states and queues after a run with these values, by name."""
+    found = {s.before.name: values[s.after.name].reshape(s.before.type.shape) for s in graph.states}
+    return found | {
+        q.before.name: values[q.window.name][q.kept_region.slices] for q in graph.queues
+    }
 
 
 def run_sequences(

@@ -8,18 +8,19 @@ regions moved per memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from penstock.errors import BackendError, InternalError
-from penstock.ir.op import row_axis, row_before
+from penstock.ir.op import row_axis, row_before, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import evaluate
 from penstock.program.program import (
     END,
     FIRST,
+    Advance,
     Call,
     Command,
     Copy,
@@ -78,8 +79,8 @@ class Machine:
                 case FillTensor():
                     self._fill(command)
                 case LoadTensor():
-                    source = self._memories.read(ConcreteOperand.whole(command.source))
-                    self._write(ConcreteOperand.whole(command.target), source)
+                    source = self._memories.read(self._whole(command.source))
+                    self._write(self._whole(command.target), source)
                 case _:
                     self._execute((command,), {})
 
@@ -116,6 +117,8 @@ class Machine:
                     self._pull(command, variables)
                 case Invoke():
                     self._devices.invoke(command, variables)
+                case Advance():
+                    self._advance(command)
                 case _:
                     raise InternalError("machine-011", f"{command} has no place in this entry")
 
@@ -124,12 +127,12 @@ class Machine:
         if out.empty:
             return
         needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
-        inputs = tuple(ConcreteOperand.of(view, need, variables) for view, need in needed)
-        output = ConcreteOperand.of(call.output, out, variables)
+        inputs = tuple(self._operand(view, need, variables) for view, need in needed)
+        output = self._operand(call.output, out, variables)
         _check_kernel(call, inputs, output)
         self._check_apart(call, inputs, output)
         if call.kernel.accumulates:
-            inputs = (*inputs, ConcreteOperand.of(call.output, row_before(out), variables))
+            inputs = (*inputs, self._operand(call.output, row_before(out), variables))
         windows = tuple(self._window(x) for x in inputs)
         if call.scratch is not None:
             self._memories.take(self._memories.buffers[call.scratch])
@@ -212,8 +215,8 @@ class Machine:
         region = rows_region(copy.source.type.shape, lower, upper)
         if region.empty:
             return
-        source = ConcreteOperand.of(copy.source, region, variables)
-        target = ConcreteOperand.of(copy.target, region, variables)
+        source = self._operand(copy.source, region, variables)
+        target = self._operand(copy.target, region, variables)
         if self._memories.overlap(source, target):
             raise InternalError("machine-007", f'"{copy.source.tensor}" is copied over itself')
         self._write(target, self._memories.read(source))
@@ -231,15 +234,38 @@ class Machine:
         region = rows_region(pull.target.type.shape, lower, upper)
         if region.empty:
             return
-        target = ConcreteOperand.of(pull.target, region, variables)
+        target = self._operand(pull.target, region, variables)
         self._write(target, self._streams[pull.target.tensor][region.slices])
         self._count_moved((), target)
 
     def _fill(self, fill: FillTensor) -> None:
-        target = ConcreteOperand.whole(fill.target)
+        target = self._whole(fill.target)
         raw = np.full(target.view.type.size_bytes, fill.byte, np.uint8)
         elements = raw.view(target.view.type.dtype.value).reshape(target.view.type.shape)
         self._write(target, elements)
+
+    def _advance(self, advance: Advance) -> None:
+        """Rotates a ring: the kept rows belong to the window of the next run, the others to
+        nobody."""
+        self._memories.disown(self._whole(advance.window))
+        counter = ConcreteOperand.whole(advance.counter)
+        rows = row_count(advance.window.type.shape)
+        self._memories.write(counter, (self._memories.read(counter) + advance.step) % rows)
+        kept = rows_region(advance.window.type.shape, 0, rows - advance.step)
+        self._memories.own(self._operand(advance.window, kept, {}))
+
+    def _whole(self, view: View) -> ConcreteOperand:
+        """The whole tensor of a view without loop variables."""
+        return self._operand(view, Region.whole(view.type.shape), {})
+
+    def _operand(self, view: View, region: Region, variables: Variables) -> ConcreteOperand:
+        """A region of a view for given loop variables, in a ring for the present counter."""
+        rotation = view.rows.rotation
+        if rotation is not None:
+            type = TensorType((1,), DType.INT16)
+            counter = ConcreteOperand.whole(View.whole(rotation.counter, type, rotation.counter))
+            view = replace(view, rows=view.rows.rotated(int(self._memories.read(counter)[0])))
+        return ConcreteOperand.of(view, region, variables)
 
     def _write(self, operand: ConcreteOperand, elements: Array) -> None:
         """Writes an operand, after a check that it is not part of a copy in progress."""

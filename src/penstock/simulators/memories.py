@@ -1,8 +1,8 @@
 """Memories of the machine, with the owner of every byte.
 
-The owner of a byte is the buffer that wrote it and, in a ring or row table, the row.  Reading a
-byte of another owner is an error.  This detects reads of memory that is free, overwritten, or the
-target of a copy that has not completed.
+The owner of a byte is the buffer that wrote it and, in a ring or row table, the row; in a ring that
+rotates, the slot.  Reading a byte of another owner is an error.  This detects reads of memory that
+is free, overwritten, or the target of a copy that has not completed.
 """
 
 from __future__ import annotations
@@ -199,7 +199,8 @@ class Memories:
                     f'rows [{row}, {end}) of "{view.tensor}" are bytes [{lower}, {upper}), buffer '
                     f'"{buffer.name}" has {buffer.size_bytes}',
                 )
-            tag = self._tag(buffer.name, row + 1 if scattered else 0)
+            slot = row if view.rows.rotation is None else lower // view.rows.pitch
+            tag = self._tag(buffer.name, slot + 1 if scattered else 0)
             yield buffer.address + lower, buffer.address + upper, tag
 
     def _in_one_memory(self, one: ConcreteOperand, other: ConcreteOperand) -> bool:
@@ -222,5 +223,4 @@ class Memories:
 
 def lies_whole(operand: ConcreteOperand) -> bool:
     """Whether the view holds all rows of its tensor contiguously."""
-    rows, whole = operand.view.rows, Rows.whole(operand.view.type)
-    return rows.table is None and rows.ring >= whole.ring and rows.pitch == whole.pitch
+    return operand.view.contiguous

@@ -165,7 +165,7 @@ def test_compilation_splits_reductions_once_and_only_after_offload(
         seen.append(graph)
         return accumulate(graph)
 
-    monkeypatch.setattr(assignment, "PASSES_AFTER_OFFLOAD", (counted, drop_dead))
+    monkeypatch.setattr(assignment, "ACCUMULATION", (counted, drop_dead))
     done = api.compile("zoo:resnet8", "host", accelerators=("vanilla",)).compilation
     assert len(seen) == 1
     assert any(isinstance(node.op, Composite) for node in seen[0].nodes)

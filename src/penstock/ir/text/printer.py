@@ -13,6 +13,11 @@ after the inputs, and the node that updates it before the outputs:
     state s: int8[1,2,1,40] scale 0.1 zero -128 = -128
     update s: int8[1,2,1,40] scale 0.1 zero -128 = Concatenation(next, axis=1)
 
+A queue, too, has a line with its initial rows, and one that names its window:
+
+    queue q: int8[1,2,1,40] scale 0.1 zero -128 = -128
+    keep q from window
+
 The nodes of a composite are in braces:
 
     y: int8[1,24,24,6] = composite conv(x, w, b) on npu {
@@ -29,7 +34,7 @@ from collections.abc import Iterator
 
 from penstock.errors import InternalError
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node, State, Value
+from penstock.ir.graph import Graph, Node, Queue, State, Value
 from penstock.ir.tensor import Quantisation, TensorType
 from penstock.ir.text.attributes import attribute, record
 from penstock.ir.text.constants import ConstantTable, data_lines
@@ -58,9 +63,11 @@ def graph_lines(graph: Graph, labels: Labels, table: ConstantTable) -> Iterator[
     yield f"graph {name_or_string(graph.name)}"
     scope = _Scope(labels, table)
     yield from map(scope.input, graph.inputs)
-    yield from map(scope.state, graph.states)
+    yield from (scope.kept("state", state) for state in graph.states)
+    yield from (scope.kept("queue", queue) for queue in graph.queues)
     yield from scope.nodes(graph.nodes)
     yield from map(scope.update, graph.states)
+    yield from map(scope.keep, graph.queues)
     yield from scope.constants(graph.outputs)
     yield f"output {', '.join(map(scope.use, graph.outputs))}".rstrip()
 
@@ -114,15 +121,19 @@ class _Scope:
         """The line of an input."""
         return f"{self._indent}input {self._declare(value)}"
 
-    def state(self, state: State) -> str:
-        """The line of a state with its initial elements."""
+    def kept(self, keyword: str, state: State | Queue) -> str:
+        """The line of a state or queue with its initial elements."""
         data = self._table.data(state.initial, state.before.type)
-        return f"{self._indent}state {self._declare(state.before)} = {data}"
+        return f"{self._indent}{keyword} {self._declare(state.before)} = {data}"
 
     def update(self, state: State) -> str:
         """The line of the node that updates a state."""
         text = print_node(state.update, self._labels, self._table)
         return f"{self._indent}update {text}"
+
+    def keep(self, queue: Queue) -> str:
+        """The line that names the window of a queue."""
+        return f"{self._indent}keep {self.use(queue.before)} from {self.use(queue.window)}"
 
     def nodes(self, nodes: tuple[Node, ...]) -> Iterator[str]:
         """Yields the lines of nodes; constants precede the first node that reads them."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.ir.composite import Attribute, Composite
-from penstock.ir.graph import Graph, Node, State, Value
+from penstock.ir.graph import Graph, Node, Queue, State, Value
 from penstock.ir.tensor import ChannelBlocks, Data, DType, Quantisation, TensorType
 from penstock.ir.text.attributes import AttributeReader, Classes
 from penstock.ir.text.constants import ConstantReader, Constants, split_data_lines
@@ -53,9 +53,11 @@ class GraphReader:
         scanner.end_statement()
         known = self._declared
         inputs = self._inputs(known)
-        initial = self._states(known)
+        initial = self._initial("state", known)
+        initial_rows = self._initial("queue", known)
         nodes = self._nodes(known)
         states = self._updates(known, initial)
+        queues = self._windows(known, initial_rows)
         scanner.expect_word("output")
         outputs: list[Value] = []
         while scanner.peek().kind not in (TokenKind.NEWLINE, TokenKind.END):
@@ -63,7 +65,7 @@ class GraphReader:
             if not scanner.accept(","):
                 break
         scanner.end_statement()
-        return Graph(name, inputs, tuple(outputs), nodes, states)
+        return Graph(name, inputs, tuple(outputs), nodes, states, queues)
 
     def node(self) -> Node:
         """Parses a node that reads values of the graph parsed before; the node need not be part of
@@ -82,10 +84,10 @@ class GraphReader:
         known |= {value.name: value for value in found}
         return tuple(found)
 
-    def _states(self, known: _Scope) -> dict[str, Data]:
-        """Parses declarations `state ..`; returns the initial elements by name."""
+    def _initial(self, keyword: str, known: _Scope) -> dict[str, Data]:
+        """Parses declarations `state ..` or `queue ..`; returns the initial elements by name."""
         found: dict[str, Data] = {}
-        while self._keyword("state"):
+        while self._keyword(keyword):
             self._scanner.take()
             value = self._declaration(known)
             self._scanner.expect("=")
@@ -112,17 +114,36 @@ class GraphReader:
             raise scanner.error(f'state "{missing}" has no update')
         return tuple(found[name] for name in initial)
 
+    def _windows(self, known: _Scope, initial: Mapping[str, Data]) -> tuple[Queue, ...]:
+        """Parses lines `keep .. from ..`, one for each queue, in any order."""
+        scanner = self._scanner
+        found: dict[str, Queue] = {}
+        while self._keyword("keep"):
+            scanner.take()
+            at = scanner.peek()
+            before = self._use(known)
+            if before.name not in initial:
+                raise scanner.unknown(f'no such queue "{before.name}" is declared', at=at)
+            scanner.expect_word("from")
+            found[before.name] = Queue(initial[before.name], before, self._use(known))
+            scanner.end_statement()
+        missing = next((name for name in initial if name not in found), None)
+        if missing is not None:
+            raise scanner.error(f'queue "{missing}" has no window')
+        return tuple(found[name] for name in initial)
+
     def _keyword(self, *words: str) -> bool:
         """Whether the next token is a keyword, not a value of the same name (followed by a
         colon)."""
         return self._scanner.is_word(*words) and not self._scanner.is_followed_by(":")
 
     def _nodes(self, known: _Scope) -> tuple[Node, ...]:
-        """Parses nodes and constants up to "update", "output" or a closing brace."""
+        """Parses nodes and constants up to "update", "keep", "output" or a closing brace."""
         scanner = self._scanner
         nodes: list[Node] = []
         declared: set[str] = set()
-        while not (scanner.at_end or scanner.is_symbol("}") or self._keyword("update", "output")):
+        ends = ("update", "keep", "output")
+        while not (scanner.at_end or scanner.is_symbol("}") or self._keyword(*ends)):
             constant = self._keyword("constant") and bool(scanner.take())
             value = self._declaration(declared)
             declared.add(value.name)

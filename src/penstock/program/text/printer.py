@@ -32,6 +32,9 @@ npu(..)`, with numbers and addresses, `&buffer + offset`; fields of a record are
 
     copy a -> b rows 0..9 on dma as "token"      pull x rows r..r + 1      wait dma "token"
     fill s with 128 (every byte)                 load c -> s (a constant)
+    advance window counter n by 1 (a queue)
+
+A view `rotated by n from k` is a ring whose row r is in slot (k + counter n + r) % ring.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ from penstock.ir.text.printer import print_type
 from penstock.program.expr import Expr
 from penstock.program.program import (
     Address,
+    Advance,
     Box,
     Buffer,
     Call,
@@ -155,6 +159,9 @@ class _Printer:
         text += f" in {self._label(view.buffer)}"
         if view.rows != Rows.whole(view.type):
             text += f" pitch {view.rows.pitch} ring {view.rows.ring}"
+            if view.rows.rotation is not None:
+                rotation = view.rows.rotation
+                text += f" rotated by {self._label(rotation.counter)} from {rotation.first}"
             if view.rows.table is not None:
                 text += f" table {self.table.numbers(view.rows.table, MAX_ENTRIES)}"
         if (view.lower, view.upper) != (0, row_count(view.type.shape)):
@@ -188,7 +195,9 @@ class _Printer:
             case _:
                 yield f"{indent}{self._simple(command)}"
 
-    def _simple(self, command: Copy | Wait | Pull | Invoke | FillTensor | LoadTensor) -> str:
+    def _simple(
+        self, command: Copy | Wait | Pull | Invoke | FillTensor | LoadTensor | Advance
+    ) -> str:
         match command:
             case Copy(source, target, lower, upper, engine, token):
                 text = f"copy {self._view(source)} -> {self._view(target)}"
@@ -202,6 +211,8 @@ class _Printer:
                 return f"fill {self._view(target)} with {byte}"
             case LoadTensor(target, source):
                 return f"load {self._view(source)} -> {self._view(target)}"
+            case Advance(window, counter, step):
+                return f"advance {self._view(window)} counter {self._view(counter)} by {step}"
             case Invoke(driver, given):
                 items = list(map(self._argument, command.arguments))
                 if not isinstance(given, tuple):

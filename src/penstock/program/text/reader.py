@@ -14,6 +14,7 @@ from penstock.ir.text.reader import GraphReader
 from penstock.program.expr import Expr
 from penstock.program.program import (
     Address,
+    Advance,
     Box,
     Buffer,
     Call,
@@ -28,6 +29,7 @@ from penstock.program.program import (
     Memory,
     Program,
     Pull,
+    Rotation,
     Rows,
     View,
     Wait,
@@ -39,7 +41,7 @@ from penstock.scanner import Scanner
 
 _KINDS = {kind.value: kind for kind in Kind}
 _ENTRIES = ("init", "reset", "run")
-_COMMANDS = ("for", "call", "copy", "wait", "pull", "invoke", "fill", "load")
+_COMMANDS = ("for", "call", "copy", "wait", "pull", "invoke", "fill", "load", "advance")
 
 
 def read_program(text: str, context: ProgramContext, constants: Constants | None = None) -> Program:
@@ -144,6 +146,11 @@ class _Reader:
         pitch = scanner.integer()
         scanner.expect_word("ring")
         ring = scanner.integer()
+        if scanner.accept_word("rotated"):
+            scanner.expect_word("by")
+            counter = self._label.name()
+            scanner.expect_word("from")
+            return Rows(pitch, ring, rotation=Rotation(counter, scanner.integer()))
         if not scanner.accept_word("table"):
             return Rows(pitch, ring)
         table = tuple(n for n in self._constants.numbers() if isinstance(n, int))
@@ -204,6 +211,7 @@ class _Reader:
             "invoke": self._invoke,
             "fill": self._fill,
             "load": self._load,
+            "advance": self._advance,
         }
         found = simple[keyword]()
         scanner.end_statement()
@@ -218,6 +226,13 @@ class _Reader:
         source = self._view()
         self._scanner.expect("->")
         return LoadTensor(self._view(), source)
+
+    def _advance(self) -> Advance:
+        window = self._view()
+        self._scanner.expect_word("counter")
+        counter = self._view()
+        self._scanner.expect_word("by")
+        return Advance(window, counter, self._scanner.integer())
 
     def _loop(self) -> Loop:
         scanner = self._scanner

@@ -15,6 +15,7 @@ from penstock.brief import Brief
 from penstock.errors import UnsupportedError
 from penstock.ir.graph import Graph, Node, State, Value, free_name
 from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
 from penstock.scheduling.model.row_reads import row_parts
 from penstock.scheduling.model.rows import RowParts
 
@@ -57,8 +58,8 @@ class Parts(Brief):
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """The values that are in memory before the first part runs: inputs, then states."""
-        return (*self.inputs, *(state.before for state in self.graph.states))
+        """The values that are in memory before the first part runs: inputs, states, queues."""
+        return (*self.inputs, *self.graph.kept)
 
     @cached_property
     def can_prefetch(self) -> bool:
@@ -73,7 +74,12 @@ class Parts(Brief):
     @cached_property
     def rows(self) -> RowParts:
         """Which rows of its inputs every part reads to compute the rows of its output."""
-        return row_parts(self.graph, self.parts, self.sources, self.owners)
+        return row_parts(self.graph, self.parts, self.sources, self.owners, self.queues)
+
+    @cached_property
+    def queues(self) -> tuple[QueueMemory, ...]:
+        """The storages of each queue of the graph."""
+        return queue_memories(self.graph, self.owners)
 
     @cached_property
     def owners(self) -> Mapping[str, str]:
@@ -94,10 +100,15 @@ def update_name(parts: Parts, state: Value) -> str:
 
 
 def storage_owners(graph: Graph) -> Mapping[str, str]:
-    """Return the name of the storage of each value of a graph, see `Parts.owners`."""
+    """Return the name of the storage of each value of a graph, see `Parts.owners`.
+
+    The window of a queue has the storage of its new rows (`QueueMemory.new`)."""
     found = {value.name: value.name for value in graph.variables()}
+    windows = {queue.window.name for queue in graph.queues}
     for node in graph.nodes:
-        if node.op.ALIAS and node.inputs[0].data is None:
+        if node.output.name in windows:
+            found[node.output.name] = found[node.inputs[1].name]
+        elif node.op.ALIAS and node.inputs[0].data is None:
             found[node.output.name] = found[node.inputs[0].name]
     return found
 

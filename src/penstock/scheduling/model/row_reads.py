@@ -18,30 +18,43 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.queue_memory import COUNTER_BYTES, QueueMemory
 from penstock.scheduling.model.rows import RowPart, RowParts, RowRead, Storage, rows_coincide
 
 
 def row_parts(
-    graph: Graph, parts: Sequence[Part], inputs: Sequence[Value], owners: Mapping[str, str]
+    graph: Graph,
+    parts: Sequence[Part],
+    inputs: Sequence[Value],
+    owners: Mapping[str, str],
+    queues: Sequence[QueueMemory] = (),
 ) -> RowParts:
     """Return, for all parts, which rows of their inputs they read to compute their output rows.
 
-    inputs: the graph's inputs and states that are in memory before the first part runs.
+    inputs: the graph's inputs, states and queues that are in memory before the first part runs.
     owners: name of the storage of each value, by value name.
+    queues: the storages of each queue.
 
     Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
     memory of one row, all but the last are overwritten.
     """
     values = {v.name: v for v in graph.variables()}
-    read_first = [owners[v.name] for v in inputs]
-    outputs = [owners[v.name] for v in graph.results if v.data is None]
+    counters = [queue.counter for queue in queues]
+    read_first = [*(owners[v.name] for v in inputs), *counters]
+    outputs = [*(owners[v.name] for v in graph.results if v.data is None), *counters]
     written = [owners[part.output.name] for part in parts]
     names = tuple(dict.fromkeys((*read_first, *written)))
     number = {name: k for k, name in enumerate(names)}
-    contiguous = frozenset((*read_first, *outputs, *_read_as_arrays(parts, owners, values)))
+    windows = {queue.queue.window.name: queue for queue in queues}
+    arrays = _read_as_arrays(parts, owners, values, windows)
+    contiguous = frozenset((*read_first, *outputs, *arrays))
     single = frozenset(p.output.name for p in parts if _shares_one_slot(p)) - contiguous
-    storages = tuple(_storage(values[n], n in contiguous, n in single) for n in names)
-    analysis = _RowAnalysis(owners, values, number, contiguous, _reader_counts(parts, owners))
+    of_queues = {storage.name: storage for queue in queues for storage in _of_queue(queue)}
+    storages = tuple(
+        of_queues.get(n) or _storage(values[n], n in contiguous, n in single) for n in names
+    )
+    readers = _reader_counts(parts, owners)
+    analysis = _RowAnalysis(owners, values, number, contiguous, readers, windows)
     found = tuple(analysis.row_part(part) for part in parts)
     _check_last_rows(storages, found)
     ends = (tuple(number[n] for n in dict.fromkeys(names)) for names in (read_first, outputs))
@@ -95,19 +108,33 @@ def _storage(value: Value, contiguous: bool, accumulates: bool) -> Storage:
     return Storage(value.name, rows, value.type.size_bytes // rows, contiguous, accumulates)
 
 
+def _of_queue(queue: QueueMemory) -> tuple[Storage, ...]:
+    """Return the storages of a queue.  That of the new rows has no memory of its own."""
+    return (
+        Storage(queue.ring, queue.queue.rows, queue.row_bytes, contiguous=True),
+        Storage(queue.counter, 1, COUNTER_BYTES, contiguous=True),
+        Storage(queue.new, queue.queue.new_rows, 0, contiguous=True),
+    )
+
+
 def _read_as_arrays(
-    parts: Sequence[Part], owners: Mapping[str, str], values: Mapping[str, Value]
+    parts: Sequence[Part],
+    owners: Mapping[str, str],
+    values: Mapping[str, Value],
+    windows: Mapping[str, QueueMemory],
 ) -> frozenset[str]:
     """Return the names of the storages that must be contiguous arrays.
 
     These are the storages of operands of kernels that always compute all rows in one call, and the
     storages that a part accesses through an alias with a different number of rows.
+    windows: the queues by the names of their windows, which are no such aliases.
     """
     found: set[str] = set()
     for part in parts:
         for value in (*part.variable_inputs, part.output):
             name = owners[value.name]
-            if not part.kernel.by_rows or not rows_coincide(value, values[name]):
+            alike = value.name in windows or rows_coincide(value, values[name])
+            if not part.kernel.by_rows or not alike:
                 found.add(name)
     return frozenset(found)
 
@@ -130,6 +157,7 @@ class _RowAnalysis:
     number: index of each storage, by name.
     contiguous: names of the storages that must be contiguous arrays.
     readers: number of parts that read each storage, by storage name.
+    windows: the queues by the names of their windows.
     """
 
     owner: Mapping[str, str]
@@ -137,6 +165,7 @@ class _RowAnalysis:
     number: Mapping[str, int]
     contiguous: frozenset[str]
     readers: Counter[str]
+    windows: Mapping[str, QueueMemory]
 
     def row_part(self, part: Part) -> RowPart:
         """Return which input rows one part reads to compute its output rows."""
@@ -153,7 +182,7 @@ class _RowAnalysis:
         inputs = [
             k for k, v in enumerate(part.inputs) if v.data is None and self.owner[v.name] == name
         ]
-        taken = [_row_intervals(part, k, storage, steps) for k in inputs]
+        taken = [self._row_intervals(part, k, storage, steps) for k in inputs]
         firsts, ends = (np.array(column, np.int32) for column in zip(*taken, strict=True))
         done = np.minimum.accumulate(firsts.min(axis=0)[::-1])[::-1]
         needed = np.maximum.accumulate(ends.max(axis=0))
@@ -168,12 +197,43 @@ class _RowAnalysis:
         """Return whether a part may store its output in the memory of its input storage `name`.
 
         True for an output that need not be contiguous.  A contiguous output must take over a whole
-        contiguous storage, so the part must be the only reader of that storage.
+        contiguous storage, so the part must be the only reader of that storage.  False for rows in
+        the ring of a queue.
         """
         written = self.owner[part.output.name]
+        rings = {queue.new for queue in self.windows.values()}
+        if written in rings or name in rings:
+            return False
         return written not in self.contiguous or (
             name in self.contiguous and self.readers[name] == 1
         )
+
+    def _row_intervals(
+        self, part: Part, k: int, storage: Value, steps: int
+    ) -> tuple[list[int], list[int]]:
+        """Return the intervals [first, end) of rows of `storage` that the calls of a part read.
+
+        k: index of the input through which the rows are read.
+        steps: number of calls: one per output row, or 1 for a single call that computes all rows.
+
+        The result is (list of all first rows, list of all end rows), with one entry per call.  A
+        call that reads nothing has first = the number of rows and end = 0.  If the input is the
+        window of a queue, the storage has only its new rows.
+        """
+        value = part.inputs[k]
+        rows = row_count(storage.type.shape)
+        queue = self.windows.get(value.name)
+        kept = 0 if queue is None else queue.kept_rows
+        pairs: list[tuple[int, int]] = []
+        for window in _windows(part, k, steps):
+            if queue is None and not rows_coincide(value, storage):
+                first, end = (rows, 0) if window.empty else (0, rows)
+            elif window.empty:
+                first, end = rows, 0
+            else:
+                first, end = (r - kept for r in row_interval(window, value.type.shape))
+            pairs.append((max(first, 0), end) if end > 0 else (rows, 0))
+        return [first for first, _ in pairs], [end for _, end in pairs]
 
 
 def _may_overwrite_rows(part: Part, inputs: list[int], storage: Value) -> bool:
@@ -190,26 +250,6 @@ def _may_overwrite_rows(part: Part, inputs: list[int], storage: Value) -> bool:
         and all(rows_coincide(value, storage) for value in (*values, part.output))
         and storage.type.size_bytes == part.output.type.size_bytes
     )
-
-
-def _row_intervals(part: Part, k: int, storage: Value, steps: int) -> tuple[list[int], list[int]]:
-    """Return the intervals [first, end) of rows of `storage` that the calls of a part read.
-
-    k: index of the input through which the rows are read.
-    steps: number of calls: one per output row, or 1 for a single call that computes all rows.
-
-    The result is (list of all first rows, list of all end rows), with one entry per call.  A call
-    that reads nothing has first = the number of rows and end = 0.
-    """
-    value = part.inputs[k]
-    rows = row_count(storage.type.shape)
-    pairs = [
-        (rows, 0) if window.empty else
-        row_interval(window, value.type.shape) if rows_coincide(value, storage) else
-        (0, rows)
-        for window in _windows(part, k, steps)
-    ]  # fmt: skip
-    return [first for first, _ in pairs], [end for _, end in pairs]
 
 
 def _windows(part: Part, k: int, steps: int) -> list[Region]:

@@ -28,6 +28,7 @@ Counts = npt.NDArray[np.int32]
 class Storage:
     """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
+    The new rows of a queue are part of its ring: they have a storage with `row_bytes` 0.
     contiguous: whether the rows must be consecutive in memory, since some kernel accesses an array.
     accumulates: whether all rows share the memory of one row.  Then each row overwrites the
         previous one, and only the last one is read.
@@ -103,8 +104,8 @@ class RowParts:
 
     storages: the memory of each tensor; aliases share one entry.
     row_parts: one entry per part, in the order of `Parts.parts`.
-    inputs, outputs: indices of the storages of the network's inputs and outputs.  States are among
-        both, since they must exist during the whole run.
+    inputs, outputs: indices of the storages of the network's inputs and outputs.  States and queues
+        are among both, since they must exist during the whole run.
     """
 
     storages: tuple[Storage, ...]

@@ -23,20 +23,28 @@ def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
     graph = parts.graph
     sizes = ((storage.name, storage.size_bytes) for storage in parts.rows.storages)
     outputs = (storages[v.name] for v in graph.results if v.data is None)
+    rings = frozenset(queue.new for queue in parts.queues)
+    counters = tuple(queue.counter for queue in parts.queues)
     return OrderProblem(
-        tuple(_step(part, storages) for part in parts.parts),
+        tuple(_step(part, storages, rings) for part in parts.parts),
         tuple(sizes),
-        tuple(v.name for v in parts.sources),
-        tuple(dict.fromkeys(outputs)),
+        (*(v.name for v in parts.sources), *counters),
+        tuple(dict.fromkeys((*outputs, *counters))),
         keep_inputs,
     )
 
 
-def _step(part: Part, storages: Mapping[str, str]) -> OrderStep:
+def _step(part: Part, storages: Mapping[str, str], rings: frozenset[str]) -> OrderStep:
+    """Return the step of a part.
+
+    storages: name of the storage of each value, by value name.
+    rings: storages in the rings of queues, which are not overwritten in place.
+    """
     reads = tuple(dict.fromkeys(storages[v.name] for v in part.variable_inputs))
     written = storages[part.output.name]
-    pairs = ((read, written) for read in reads if _may_overwrite(part, read, storages))
-    return OrderStep(part.name, reads, (written,), part.least_scratch_bytes, tuple(pairs))
+    overwritten = (read for read in reads if _may_overwrite(part, read, storages))
+    pairs = tuple((read, written) for read in overwritten if not {read, written} & rings)
+    return OrderStep(part.name, reads, (written,), part.least_scratch_bytes, pairs)
 
 
 def _may_overwrite(part: Part, storage: str, storages: Mapping[str, str]) -> bool:

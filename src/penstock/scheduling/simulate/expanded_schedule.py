@@ -166,7 +166,7 @@ class ExpandedSchedule:
 
     @cached_property
     def block_table(self) -> Numbers:
-        """All memory blocks as a table, storage by storage.
+        """All memory blocks as a table, storage by storage; none for new rows of a queue.
 
         One row per block: (index of the storage, first row, end row, first live tick, end tick).
         """
@@ -182,7 +182,9 @@ class ExpandedSchedule:
         begins = np.flatnonzero(first | change | by_row[storage])
         s, ends = storage[begins], np.append(begins[1:], len(storage))
         rows = begins - starts[s], ends - starts[s]
-        return np.stack([s, *rows, born[begins], dead[begins]], axis=1)[owner[begins] == s]
+        has_memory = np.array([storage.row_bytes > 0 for storage in storages], np.bool_)
+        placed = (owner[begins] == s) & has_memory[s]
+        return np.stack([s, *rows, born[begins], dead[begins]], axis=1)[placed]
 
     def blocks(self) -> Iterator[MemoryBlock]:
         """Yield all memory blocks, storage by storage."""

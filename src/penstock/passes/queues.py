@@ -1,0 +1,133 @@
+"""queues: recognises states that are the last rows of a sequence (`Graph.queues`).
+
+A model shifts such a state: it concatenates the old rows with new ones, and assigns the last rows
+of the result.  As a queue, the rows stay where they are in a ring, and only the new ones are
+written.  Two forms are recognised, where `s` is the state before the run and the axis is that of
+rows:
+
+1. window = Concatenation(s, new); s becomes Slice(window, last rows).
+2. kept = Slice(s, last rows); window = Concatenation(kept, new); s becomes window.
+
+Conditions: the state, and in form 2 the slice, have no other reader, and neither the window nor the
+new rows are outputs of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from penstock.ir.graph import Graph, Node, Queue, State, Value
+from penstock.ir.op import row_axis, row_count
+from penstock.ir.region import Region
+from penstock.ir.tensor import Data
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.slice import Slice
+
+MAX_ROWS = 2**15 - 1
+"""Most rows of a window: the largest number in the 16 bits that state the rotation of a ring."""
+
+
+def queues(graph: Graph) -> Graph:
+    """Returns the graph in which states that are shifted by rows are queues."""
+    search = _Search.of(graph)
+    found = {state.before.name: search.queue(state) for state in graph.states}
+    removed = {replaced.name for match in found.values() if match for replaced in match.removed}
+    return replace(
+        graph,
+        nodes=tuple(node for node in graph.nodes if node.name not in removed),
+        states=tuple(state for state in graph.states if found[state.before.name] is None),
+        queues=(*graph.queues, *(match.queue for match in found.values() if match)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """A queue, and the nodes that it makes superfluous."""
+
+    queue: Queue
+    removed: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Producers, consumers and outputs of a graph, and the new elements of each state."""
+
+    producers: Mapping[str, Node]
+    consumers: Mapping[str, tuple[Node, ...]]
+    outputs: frozenset[str]
+    updates: tuple[str, ...]
+
+    @staticmethod
+    def of(graph: Graph) -> _Search:
+        outputs = frozenset(value.name for value in graph.outputs)
+        updates = tuple(state.after.name for state in graph.states)
+        return _Search(graph.producers(), graph.consumers(), outputs, updates)
+
+    def queue(self, state: State) -> _Match | None:
+        """The queue that a state is, or None."""
+        return self._sliced_after(state) or self._sliced_before(state)
+
+    def _sliced_after(self, state: State) -> _Match | None:
+        """The queue of a state that becomes the last rows of its window (form 1)."""
+        last = self.producers.get(state.after.name)
+        if last is None or not _takes_last_rows(last):
+            return None
+        window = last.inputs[0]
+        if not self._appends(state.before, window):
+            return None
+        read = self.consumers.get(last.name) or last.name in self.outputs
+        needed = read or self.updates.count(last.name) > 1
+        queue = Queue(state.initial, state.before, window)
+        return _Match(queue, () if needed else (last,))
+
+    def _sliced_before(self, state: State) -> _Match | None:
+        """The queue of a state that is shifted, extended and becomes its window (form 2)."""
+        window = state.after
+        shift = self._only_reader(state.before)
+        if shift is None or not _takes_last_rows(shift) or not self._appends(shift.output, window):
+            return None
+        region = shift.op.needs(shift.site, Region.whole(shift.output.type.shape))[0]
+        rows = state.initial.array(state.before.type)[region.slices]
+        return _Match(Queue(Data.of(rows), shift.output, window), (shift,))
+
+    def _appends(self, before: Value, window: Value) -> bool:
+        """Whether `window` is `before`, which has no other reader, followed by new rows."""
+        append = self.producers.get(window.name)
+        if append is None or append is not self._only_reader(before):
+            return False
+        new = append.inputs[-1]
+        rank = window.type.rank
+        return (
+            isinstance(append.op, Concatenation)
+            and append.inputs == (before, new)
+            and row_count(window.type.shape) <= MAX_ROWS
+            and rank > 1
+            and append.op.axis == row_axis(rank)
+            and prod(window.type.shape[: append.op.axis]) == 1
+            and new.data is None
+            and not {window.name, new.name} & self.outputs
+        )
+
+    def _only_reader(self, value: Value) -> Node | None:
+        """The node that reads a value; None if there are several or if the value is an output or
+        becomes a state."""
+        readers = self.consumers.get(value.name, ())
+        elsewhere = value.name in self.outputs or value.name in self.updates
+        return readers[0] if len(readers) == 1 and not elsewhere else None
+
+
+def _takes_last_rows(node: Node) -> bool:
+    """Whether a node selects the last rows of a tensor."""
+    x, y = node.inputs[0].type.shape, node.output.type.shape
+    if not isinstance(node.op, Slice) or len(x) < 2:
+        return False
+    axis = row_axis(len(x))
+    start = tuple(x[a] - y[a] if a == axis else 0 for a in range(len(x)))
+    steps = (1,) * len(x)
+    return (
+        (node.op.start, node.op.step) == (start, steps)
+        and x[:axis] == y[:axis]
+        and x[axis + 1 :] == y[axis + 1 :]
+    )

@@ -8,15 +8,14 @@ independently of the search.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.requantisation.channels import Booleans, Channels
-from penstock.requantisation.demands import first_factors
+from penstock.requantisation.demands import first_factors, served_bases
 from penstock.requantisation.form import Class, Form, proved
 
 MOST_SHIFT = 22
@@ -27,9 +26,9 @@ by `TILT` units of the fraction."""
 TILT = 4
 FRACTIONS = (8, 7, 9, 6, 10, 5)
 """Numbers of fraction bits tried for a channel with a form of its own, in order."""
-BATCHES = ((1, 16), (16, 64), (64, 256))
-"""Ranges of bases that are tried, in batches. Each base moves the thresholds of a channel by
-another fraction of a unit."""
+BASES = 256
+"""Number of bases that are tried. Each moves the thresholds of a channel by another fraction of a
+unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,13 +48,14 @@ def certify(channels: Channels, fraction_bits: int, neighbours: int = 1) -> Cert
     or C, whichever serves more channels. The remaining channels are outside.
     """
     shifts = _shifts(channels, fraction_bits)
-    layer = _Layer(channels, channels.thresholds(), int(shifts.min()), fraction_bits)
+    thresholds = channels.thresholds()
+    layer = _Layer.of(channels, thresholds, int(shifts.min()), fraction_bits)
     plain, plain_holds = _for_all(layer, neighbours, signed=False)
     signed, signed_holds = plain, plain_holds
     if not plain_holds.all():
         signed, signed_holds = _for_all(layer, neighbours, signed=True)
-    none = np.zeros(len(layer.thresholds), np.int64)
-    _, one_multiply = _with_bases(replace(layer, shift=0), none, signed=False)
+    unshifted = _Layer.of(channels, thresholds, 0, fraction_bits)
+    _, one_multiply = _with_bases(unshifted, np.zeros(len(thresholds), np.int64), signed=False)
     kinds = [one_multiply, plain_holds, signed_holds]
     letters = np.select(kinds, ["A", "B", "C"], "D")
     corrects = signed_holds.sum() > plain_holds.sum()
@@ -80,7 +80,7 @@ def certify_each(channels: Channels) -> tuple[ChannelCertificate, ...]:
         shifts = _shifts(channels, bits)[left] * (kind is not Class.A)
         for shift in np.unique(shifts):
             some = left[shifts == shift]
-            layer = _Layer(channels.only(some), thresholds[some], int(shift), bits)
+            layer = _Layer.of(channels.only(some), thresholds[some], int(shift), bits)
             form, holds = _for_all(layer, 1, signed=kind is Class.C)
             for k in np.flatnonzero(holds).tolist():
                 found[some[k]] = ChannelCertificate(kind, form.only(k))
@@ -89,18 +89,28 @@ def certify_each(channels: Channels) -> tuple[ChannelCertificate, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
-    """Channels, their thresholds, and the parameters shared by all their forms."""
+    """Channels, their thresholds, the parameters shared by all their forms, and factors to try."""
 
     channels: Channels
     thresholds: Int64s
     shift: int
     fraction_bits: int
+    factors: Int64s
 
-    def only(self, chosen: Int64s) -> _Layer:
-        """Return a subset of the channels."""
-        return replace(
-            self, channels=self.channels.only(chosen), thresholds=self.thresholds[chosen]
-        )
+    @staticmethod
+    def of(channels: Channels, thresholds: Int64s, shift: int, fraction_bits: int) -> _Layer:
+        """Return a layer with its factors."""
+        factors = _factors(channels, thresholds, shift, fraction_bits)
+        return _Layer(channels, thresholds, shift, fraction_bits, factors)
+
+    @property
+    def ends(self) -> Int64s:
+        """The bounds [lower, upper) of the accumulators, with shape (channels, 2)."""
+        return np.stack([self.channels.lower, self.channels.upper], axis=1)
+
+    def goals(self, *, signed: bool) -> Int64s:
+        """Return the least t * factor of each output level, for base 0."""
+        return (self.channels.levels << (32 + self.shift)) - (_origin(self, signed=signed) << 32)
 
     @property
     def two_sided(self) -> Booleans:
@@ -132,27 +142,30 @@ def _for_all(layer: _Layer, neighbours: int, *, signed: bool) -> tuple[Form, Boo
     if holds.all() or not layer.shift:
         return form, holds
     hopeful = layer.fits(signed=signed) & (signed | ~layer.two_sided)
-    for begin in range(0, len(bases), neighbours):
-        group = np.arange(begin, min(begin + neighbours, len(bases)))
-        some = group[hopeful[group]]
-        if not holds[some].all():
-            bases[group] = _common_base(layer, some, holds, signed=signed)
-    return _with_bases(layer, bases, signed=signed)
+    group = np.arange(len(bases)) // neighbours
+    missing = np.bincount(group, hopeful & ~holds) > 0
+    chosen = np.flatnonzero(hopeful & missing[group])
+    if not len(chosen):
+        return form, holds
+    served = np.zeros((len(missing), BASES), np.int64)
+    np.add.at(served, group[chosen], _served(layer, chosen, holds, signed=signed))
+    return _with_bases(layer, np.argmax(served, axis=1)[group], signed=signed)
 
 
-def _common_base(layer: _Layer, channels: Int64s, holds: Booleans, *, signed: bool) -> int:
-    """Return the first base that serves all the channels, or else the one that serves most of them.
-    `holds` marks the channels that base 0 serves."""
-    served = np.zeros(BATCHES[-1][-1], np.int64)
-    served[0] = holds[channels].sum()
-    for first, last in BATCHES:
-        bases = np.arange(first, last)
-        for channel in channels:
-            every = layer.only(np.full(len(bases), channel))
-            served[first:last] += _solve(every, bases, signed=signed).found
-        if served.max() == len(channels):
-            break
-    return int(np.argmax(served))
+def _served(layer: _Layer, chosen: Int64s, holds: Booleans, *, signed: bool) -> Booleans:
+    """Return whether a base serves a channel, with shape (chosen channels, bases). `holds` marks
+    the channels that base 0 serves."""
+    served = served_bases(
+        layer.ends[chosen],
+        layer.thresholds[chosen],
+        layer.goals(signed=signed),
+        layer.factors[chosen],
+        BASES,
+        layer.fraction_bits,
+        signed,
+    )
+    served[:, 0] = holds[chosen]
+    return served
 
 
 def _with_bases(layer: _Layer, bases: Int64s, *, signed: bool) -> tuple[Form, Booleans]:
@@ -180,39 +193,31 @@ class _Solution:
     found: Booleans
 
 
-def _solve(layer: _Layer, base: Int64s, *, signed: bool) -> _Solution:
+def _solve(layer: _Layer, bases: Int64s, *, signed: bool) -> _Solution:
     """Return the constants of each channel for its base, with the first feasible factor."""
-    channels, origin = layer.channels, _origin(layer, signed=signed)
-    goals = (channels.levels << (32 + layer.shift)) - ((base[:, None] + origin) << 32)
-    factors = np.stack(list(_factors(layer)), axis=1)
     first, offset, correction = first_factors(
-        channels.lower,
-        channels.upper,
+        layer.ends,
         layer.thresholds,
-        goals,
-        factors,
+        layer.goals(signed=signed),
+        layer.factors,
+        bases,
         layer.fraction_bits,
         signed,
     )
-    chosen = np.take_along_axis(factors, np.maximum(first, 0)[:, None], axis=1)[:, 0]
+    chosen = np.take_along_axis(layer.factors, np.maximum(first, 0)[:, None], axis=1)[:, 0]
     found = first >= 0
     return _Solution(np.where(found, chosen, 0), offset, correction, found)
 
 
-def _factors(layer: _Layer) -> Iterator[Int64s]:
-    """Yield factors to try, the nearest to the real multipliers first. They are large enough for t
-    to reach every output within 32 bits."""
-    channels = layer.channels
-    exact = channels.real * 2.0 ** (32 - layer.fraction_bits + layer.shift)
+def _factors(channels: Channels, thresholds: Int64s, shift: int, fraction_bits: int) -> Int64s:
+    """Return the factors to try, the nearest to the real multipliers first, with shape (channels,
+    tries). They are large enough for t to reach every output within 32 bits."""
+    exact = channels.real * 2.0 ** (32 - fraction_bits + shift)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
-    least = (np.abs(ends - channels.zero).max(axis=1) + 2) << (layer.shift + 1)
+    least = (np.abs(ends - channels.zero).max(axis=1) + 2) << (shift + 1)
     nearest = np.clip(np.rint(exact), least, 2.0**31 - 1).astype(np.int64)
-    inside = (layer.thresholds > channels.lower[:, None]) & (
-        layer.thresholds < channels.upper[:, None]
-    )
-    farthest = np.where(inside, np.abs(layer.thresholds), 1).max(axis=1, initial=1)
-    step = np.maximum(TILT * nearest // (np.maximum(farthest, 1) << layer.fraction_bits), 1)
-    yield nearest
-    for distance in range(1, NEIGHBOURS + 1):
-        yield np.minimum(nearest + distance * step, 2**31 - 1)
-        yield np.maximum(nearest - distance * step, 1)
+    inside = (thresholds > channels.lower[:, None]) & (thresholds < channels.upper[:, None])
+    farthest = np.where(inside, np.abs(thresholds), 1).max(axis=1, initial=1)
+    step = np.maximum(TILT * nearest // (np.maximum(farthest, 1) << fraction_bits), 1)
+    distances = np.arange(1, 2 * NEIGHBOURS + 2) // 2 * np.tile([-1, 1], NEIGHBOURS + 1)[:-1]
+    return np.clip(nearest[:, None] + distances * step[:, None], 1, 2**31 - 1)

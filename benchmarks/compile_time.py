@@ -5,8 +5,10 @@
 A separate process compiles each network N times. The table has the minimum and median of wall-clock
 seconds and the minimum of processor seconds, those of `penstock --help` (start-up time), and those
 of Arm's Vela on the same file if it is installed, FOLDER is given and the accelerator is an
-Ethos-U. Compare ratios, since absolute times depend on the machine and its load. The first run
-after an installation compiles the searches to machine code and is not counted.
+Ethos-U. Without --network, further rows compile a network with squeeze-and-excite blocks and 164
+nodes (`tools/squeeze_excite.py`) for processors alone. Compare ratios, since absolute times depend
+on the machine and its load. The first run after an installation compiles the searches to machine
+code and is not counted.
 """
 
 from __future__ import annotations
@@ -28,9 +30,12 @@ from benchmarks.ethos_u import ACCELERATORS
 from benchmarks.shared import find_shared
 from benchmarks.vela import has_vela
 from penstock.errors import ToolError
+from tools.squeeze_excite import squeeze_excite
 
 ZOO = ("zoo:mobilenet_v1", "zoo:mobilenet_v2")
 NETWORKS = ("rand_mobilenet_v1_1.0_224_int8", "mobilenetv2_160_035")
+CORES = ("cortex-m4", "cortex-m0plus", "cortex-m55")
+"""Processors for which the network with squeeze-and-excite is compiled."""
 Spent = tuple[float, float]
 """Wall-clock and processor seconds."""
 
@@ -63,6 +68,15 @@ def main(arguments: Sequence[str]) -> int:
         if chip and has_vela() and not model.startswith("zoo:"):
             vela = [sys.executable, "-m", "ethosu.vela", model, "--accelerator-config", chip]
             table.add_row(f"vela {name}", *cells(vela, wanted.runs))
+    if not wanted.network:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "squeeze_excite.tflite"
+            path.write_bytes(squeeze_excite())
+            for core in CORES:
+                command = [*penstock, "compile", str(path), "--target", core, "-o", "out"]
+                table.add_row(
+                    f"penstock compile {path.stem}, {core} alone", *cells(command, wanted.runs)
+                )
     console().print(table)
     return 0
 

@@ -23,6 +23,8 @@ MOST_SHIFT = 22
 NEIGHBOURS = 32
 """Number of factors tried on either side of the nearest one. Each step moves the farthest threshold
 by `TILT` units of the fraction."""
+DISTANCES = np.array([0, *(sign * n for n in range(1, NEIGHBOURS + 1) for sign in (1, -1))])
+"""Distances of the factors that are tried from the nearest one, in steps."""
 TILT = 4
 FRACTIONS = (8, 7, 9, 6, 10, 5)
 """Numbers of fraction bits tried for a channel with a form of its own, in order."""
@@ -219,5 +221,4 @@ def _factors(channels: Channels, thresholds: Int64s, shift: int, fraction_bits: 
     inside = (thresholds > channels.lower[:, None]) & (thresholds < channels.upper[:, None])
     farthest = np.where(inside, np.abs(thresholds), 1).max(axis=1, initial=1)
     step = np.maximum(TILT * nearest // (np.maximum(farthest, 1) << fraction_bits), 1)
-    distances = np.arange(1, 2 * NEIGHBOURS + 2) // 2 * np.tile([-1, 1], NEIGHBOURS + 1)[:-1]
-    return np.clip(nearest[:, None] + distances * step[:, None], 1, 2**31 - 1)
+    return np.clip(nearest[:, None] + DISTANCES * step[:, None], 1, 2**31 - 1)

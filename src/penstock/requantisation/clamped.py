@@ -12,21 +12,19 @@ upper byte. All smaller accumulators become -1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
-from penstock.requantisation.certify import NEIGHBOURS
+from penstock.requantisation.certify import DISTANCES
 from penstock.requantisation.channels import Booleans, Channels
-from penstock.requantisation.demands import WIDE
+from penstock.requantisation.clamped_demands import first_offsets
 from penstock.requantisation.form import Class
 
 OUTPUT_BIT = 24
 FACTOR_BITS = 29
 """Maximum bits of a factor; a larger one leaves no room for offset and correction."""
-_NO_DEMAND = WIDE << 20
 _FIELDS = ("origin", "highest", "high", "low", "bits", "offset", "correction", "turn", "base")
 
 
@@ -139,17 +137,30 @@ def _solve(
     """Store the first proved factor and its offset in each channel of a form that is not solved
     yet. Return the channels that are solved afterwards."""
     holds = solved.copy()
-    for factor in _factors(form):
-        left = np.flatnonzero(~holds)
-        if not len(left):
-            break
+    factors, start = _factors(form), np.zeros(len(solved), np.int64)
+    ends = np.stack([channels.lower, channels.upper], axis=1)
+    left = np.flatnonzero(~holds)
+    while len(left):
+        first, offset, correction = first_offsets(
+            ends[left],
+            thresholds[left],
+            form.origin[left],
+            OUTPUT_BIT + form.bits[left],
+            factors[left],
+            start[left],
+            signed,
+        )
+        found = first >= 0
+        left, first = left[found], first[found]
         some, levels = channels.only(left), thresholds[left]
-        tried = _with_factor(form.only(left), factor[left], some, levels, signed=signed)
+        constants = factors[left, first], offset[found], correction[found]
+        tried = _with_constants(form.only(left), *constants)
         proof = proved(tried, some, levels)
-        chosen = left[proof]
         for name in _FIELDS:
-            getattr(form, name)[chosen] = getattr(tried, name)[proof]
-        holds[chosen] = True
+            getattr(form, name)[left[proof]] = getattr(tried, name)[proof]
+        holds[left[proof]] = True
+        start[left] = first + 1
+        left = left[~proof]
     return holds
 
 
@@ -181,50 +192,17 @@ def _beginning(channels: Channels, thresholds: Int64s) -> ClampedForm:
     )
 
 
-def _factors(form: ClampedForm) -> Iterator[Int64s]:
-    """Yield factors to try, the nearest first."""
-    nearest = form.high.copy()
-    yield nearest
-    for distance in range(1, NEIGHBOURS + 1):
-        yield nearest + distance
-        yield np.maximum(nearest - distance, 1)
+def _factors(form: ClampedForm) -> Int64s:
+    """Return the factors to try, the nearest first, with shape (channels, tries)."""
+    factors = form.high[:, None] + DISTANCES
+    factors[:, 1:] = np.maximum(factors[:, 1:], 1)
+    return factors
 
 
-def _with_factor(
-    form: ClampedForm, factor: Int64s, channels: Channels, thresholds: Int64s, *, signed: bool
+def _with_constants(
+    form: ClampedForm, factor: Int64s, offset: Int64s, correction: Int64s
 ) -> ClampedForm:
-    """Return the form with this factor, and the offset in the middle of the feasible interval."""
+    """Return the form with these constants."""
     high = (factor + (1 << form.bits >> 1)) >> form.bits
     low = factor - (high << form.bits)
-    zero = np.zeros_like(factor)
-    if not signed:
-        offset = _middle(form, factor, channels, thresholds, (channels.lower, channels.upper))
-        return replace(form, high=high, low=low, offset=offset, correction=zero)
-    above = (np.maximum(channels.lower, 0), channels.upper)
-    below = (channels.lower, np.minimum(channels.upper, 0))
-    offset = _middle(form, factor, channels, thresholds, above)
-    correction = _middle(form, factor, channels, thresholds, below) - offset
-    correction = np.where((channels.lower < 0) & (channels.upper > 0), correction, 0)
     return replace(form, high=high, low=low, offset=offset, correction=correction)
-
-
-def _middle(
-    form: ClampedForm,
-    factor: Int64s,
-    channels: Channels,
-    thresholds: Int64s,
-    ends: tuple[Int64s, Int64s],
-) -> Int64s:
-    """Return the middle of the offsets that reproduce the thresholds in [lower, upper). If there
-    are none, return an offset that the proof rejects."""
-    lower, upper = ends
-    goal = (np.arange(thresholds.shape[1]) << (OUTPUT_BIT + form.bits[:, None])).astype(np.int64)
-    before = np.minimum(thresholds, upper[:, None]) - 1
-    reached = goal - (thresholds - form.origin[:, None]) * factor[:, None]
-    missed = goal - 1 - (before - form.origin[:, None]) * factor[:, None]
-    is_at = (thresholds < upper[:, None]) & (thresholds >= lower[:, None])
-    low = np.where(is_at, reached, -_NO_DEMAND).max(axis=1, initial=-_NO_DEMAND)
-    high = np.where(before >= lower[:, None], missed, _NO_DEMAND).min(axis=1, initial=_NO_DEMAND)
-    low = np.where(low == -_NO_DEMAND, np.where(high == _NO_DEMAND, 0, high - factor), low)
-    high = np.where(high == _NO_DEMAND, low, high)
-    return (low + high) >> 1

@@ -12,18 +12,22 @@
     ├── MismatchError              generated code and reference compute different values
     └── InternalError              a bug: a broken invariant of penstock
 
-Exit codes: 0 success; 1 an error of model, target or budget; 2 usage; 3 internal error.
+Exit codes: 0 success; 1 an error of model, target or budget; 2 usage; 3 internal error; 4 a `scan`
+in which some models do not compile.
 """
 
 from __future__ import annotations
 
 import os
 import traceback
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 
 
 class PenstockError(Exception):
     """An error with a stable `code` and a message in four parts: what, where, why, help.
+
+    cause: the name under which `penstock scan` counts the error; empty: that of `what`.
+    combined: the errors that a summary stands for; empty if the error is a single one.
 
     >>> print(PenstockError("op-012", "stride is 0, must be at least 1", where='node 3 "conv1"'))
     error[op-012]: stride is 0, must be at least 1
@@ -33,7 +37,15 @@ class PenstockError(Exception):
     exit_code = 1
 
     def __init__(
-        self, code: str, what: str, *, where: str = "", why: str = "", help: str = ""
+        self,
+        code: str,
+        what: str,
+        *,
+        where: str = "",
+        why: str = "",
+        help: str = "",
+        cause: str = "",
+        combined: Sequence[PenstockError] = (),
     ) -> None:
         super().__init__(what)
         self.code = code
@@ -41,15 +53,31 @@ class PenstockError(Exception):
         self.where = where
         self.why = why
         self.help = help
+        self.cause = cause
+        self.combined = tuple(combined)
 
     def at(self, where: str) -> PenstockError:
         """Return the same error with `where` prepended to its location."""
         joined = f"{where}, {self.where}" if self.where else where
-        return type(self)(self.code, self.what, where=joined, why=self.why, help=self.help)
+        return self.but(where=joined)
 
-    def __reduce__(self) -> tuple[partial[PenstockError], tuple[()]]:
-        """Return a constructor call for unpickling in another process."""
-        return partial(type(self), **self.parts()), ()
+    def but(
+        self, *, where: str = "", why: str = "", help: str = "", cause: str = ""
+    ) -> PenstockError:
+        """Return the same error with the given parts replaced."""
+        return type(self)(
+            self.code,
+            self.what,
+            where=where or self.where,
+            why=why or self.why,
+            help=help or self.help,
+            cause=cause or self.cause,
+            combined=self.combined,
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., PenstockError], tuple[object, ...]]:
+        """Return a function call for unpickling in another process."""
+        return _rebuilt, (type(self), self.parts(), self.cause, self.combined)
 
     def parts(self) -> dict[str, str]:
         """Return code and parts by name, as --json prints them."""
@@ -60,6 +88,17 @@ class PenstockError(Exception):
         lines = [f"error[{self.code}]: {self.what}"]
         parts = (("  --> ", self.where), ("  why: ", self.why), ("  help: ", self.help))
         return "\n".join(lines + [label + text for label, text in parts if text])
+
+
+def _rebuilt(
+    kind: type[PenstockError],
+    parts: Mapping[str, str],
+    cause: str,
+    combined: Sequence[PenstockError],
+) -> PenstockError:
+    """The error with these parts."""
+    code, what, where, why, help = parts.values()
+    return kind(code, what, where=where, why=why, help=help, cause=cause, combined=combined)
 
 
 class ModelError(PenstockError):
@@ -104,6 +143,13 @@ class InternalError(PenstockError):
     """A broken invariant of penstock itself."""
 
     exit_code = 3
+
+
+def raise_interruption(error: Exception) -> None:
+    """Raise the KeyboardInterrupt or SystemExit of a signal that arrived in compiled code: Numba
+    raises a SystemError from it."""
+    if isinstance(error.__cause__, (KeyboardInterrupt, SystemExit)):
+        raise error.__cause__ from None
 
 
 def internal_error(error: Exception) -> InternalError:

@@ -72,18 +72,43 @@ class ImportProblem:
 
 def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> ImportProblem:
     """Adds cause and remedy, as they apply in this model, to the error of a node."""
+    error = error.but(cause=_cause(error, node, model))
     if node.name in STATEFUL:
-        return ImportProblem(Severity.STATE, _with(error, STATE, STATELESS))
+        return ImportProblem(Severity.STATE, error.but(why=STATE, help=STATELESS))
     if node.name in CONVERSIONS and error.code in (OPERATOR, ELEMENT_TYPE):
         return ImportProblem(Severity.CONVERSION, _conversion(error, node, model))
     if node.name not in foreign_names():
         return ImportProblem(Severity.OPERATOR, error)
-    if error.code in (OPERATOR, ELEMENT_TYPE):
-        found = _types(node)
-        for dtype, (why, help) in _TYPES.items():
-            if dtype in found:
-                return ImportProblem(Severity.CONVERSION, _with(error, why, help))
+    if (dtype := _wrong_type(error, node)) is not None:
+        why, help = _TYPES[dtype]
+        return ImportProblem(Severity.CONVERSION, error.but(why=why, help=help))
     return ImportProblem(Severity.CONVERSION, error)
+
+
+def _cause(error: PenstockError, node: ForeignNode, model: ForeignModel) -> str:
+    """The name under which `penstock scan` counts the error of a node: the operator if it has no
+    file, the element type if the whole network has to change it; else empty or both."""
+    if node.name not in foreign_names():
+        return f"operator {node.name}"
+    dtype = _wrong_type(error, node)
+    if dtype is None:
+        return error.cause or f"{node.name}: {error.what.removeprefix(f'{node.name}: ')}"
+    if dtype is not DType.FLOAT32 or not _is_quantised(model):
+        return f"element type {dtype.value}"
+    return f"{node.name} of {dtype.value}"
+
+
+def _wrong_type(error: PenstockError, node: ForeignNode) -> DType | None:
+    """The element type of the node that explains its error; None if another cause does."""
+    if error.code not in (OPERATOR, ELEMENT_TYPE):
+        return None
+    return next((dtype for dtype in _TYPES if dtype in _types(node)), None)
+
+
+def _is_quantised(model: ForeignModel) -> bool:
+    """Whether an operator other than a conversion computes a quantised tensor."""
+    computed = (v for n in model.nodes if n.name not in CONVERSIONS for v in n.outputs)
+    return any(v.type.dtype in (DType.INT8, DType.UINT8, DType.INT16) for v in computed)
 
 
 def _conversion(error: PenstockError, node: ForeignNode, model: ForeignModel) -> PenstockError:
@@ -103,22 +128,23 @@ def _conversion(error: PenstockError, node: ForeignNode, model: ForeignModel) ->
         if any(value in border for value in values):
             why = f"the network's {side} is {kind.value}; int8, uint8 and float32 are supported"
             help = f"convert the model with an int8 {side}"
-            return _element_type(what, error.where, why, help)
+            return _element_type(what, error, why, help)
     why, help = _TYPES.get(kind, (f"{kind.value} is not supported here by this version", ""))
     if kind is DType.FLOAT32:
         why = "operators beside it compute with real numbers, as the converter could not quantise "
         why += "them"
         help = "replace these operators by supported ones (`penstock ops`) and convert again"
-    return _element_type(what, error.where, why, help)
+    return _element_type(what, error, why, help)
 
 
-def _element_type(what: str, where: str, why: str, help: str) -> PenstockError:
+def _element_type(what: str, error: PenstockError, why: str, help: str) -> PenstockError:
     return UnsupportedError(
         "model-021",
         what,
-        where=where,
+        where=error.where,
         why=why,
         help=help or "`penstock ops` lists what is supported",
+        cause=error.cause,
     )
 
 
@@ -126,10 +152,6 @@ def _types(node: ForeignNode) -> set[DType]:
     """Element types of the node's computed tensors."""
     computed = (v for v in node.inputs if v is not None and v.data is None)
     return {value.type.dtype for value in (*computed, *node.outputs)}
-
-
-def _with(error: PenstockError, why: str, help: str) -> PenstockError:
-    return type(error)(error.code, error.what, where=error.where, why=why, help=help)
 
 
 def most_severe_first(problems: Sequence[ImportProblem]) -> PenstockError:

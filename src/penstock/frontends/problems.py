@@ -25,7 +25,14 @@ def collected(problems: Sequence[PenstockError]) -> PenstockError:
     also = f"{len(others)} more cause{'s' * (len(others) > 1)}:" if others else ""
     listed = "\n       ".join((also, *lines))
     why = "; ".join(filter(None, (first.why, listed)))
-    return type(first)(first.code, first.what, where=_places(mine), why=why, help=first.help)
+    return type(first)(
+        first.code,
+        first.what,
+        where=_places(mine),
+        why=why,
+        help=first.help,
+        combined=tuple(problems),
+    )
 
 
 def _places(cause: Sequence[PenstockError]) -> str:

@@ -81,6 +81,7 @@ def _not_supported(node: FileNode, of_constants: str = "") -> PenstockError:
         f"{node.name}: operator is not supported{of_constants}",
         where=node.where,
         help="`penstock ops` lists what is supported",
+        cause=f"operator {node.name}",
     )
 
 

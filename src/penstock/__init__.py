@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         Compiled,
         Explored,
         Ran,
+        Scanned,
         Verified,
         compile,
         explore,
         golden,
         run,
+        scan,
         verify,
     )
     from penstock.errors import (
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "penstock.api": (
-        "Compiled", "Explored", "Ran", "Verified",
-        "compile", "explore", "golden", "run", "verify",
+        "Compiled", "Explored", "Ran", "Scanned", "Verified",
+        "compile", "explore", "golden", "run", "scan", "verify",
     ),
     "penstock.errors": (
         "BackendError", "CapacityError", "InternalError", "MismatchError", "ModelError",
@@ -74,6 +76,7 @@ __all__ = [
     "PenstockError",
     "Ran",
     "Region",
+    "Scanned",
     "TargetError",
     "ToolError",
     "UnsupportedError",
@@ -83,6 +86,7 @@ __all__ = [
     "explore",
     "golden",
     "run",
+    "scan",
     "verify",
 ]
 

@@ -129,6 +129,7 @@ COMMANDS: dict[str, str] = {
     "usage-112": "compile zoo:lenet5:depth=3",
     "usage-113": "compile zoo:lenet5:seed=many",
     "usage-114": "compile any_batch.onnx --dimension bacth=1",
+    "usage-121": "scan no_models",
 }
 """By code, the command that meets it."""
 

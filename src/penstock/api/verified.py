@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Unpack
@@ -36,6 +36,9 @@ from penstock.workers import Workers, executor_of
 
 DRAWN_SETS = 2
 """Sets of random inputs that `verify` draws without an archive of goldens."""
+
+LAST_RUNGS = ("reference", "machine", "host", "core")
+"""Rungs at which `verify` can end, lowest first."""
 
 _MISMATCH_HELP = {
     True: "if the goldens belong to this model and are unaltered, please report this with both "
@@ -119,6 +122,7 @@ def verify(
     reference: Literal["tflite", "onnx"] | None = None,
     every_point: bool = False,
     compiler: str = "zig",
+    last_rung: str = "core",
     workers: Workers = 1,
     on_stage: OnStage = ignore_stage,
     **settings: Unpack[Settings],
@@ -131,6 +135,7 @@ def verify(
         have no ground truth beyond the operators' own arithmetic.
     every_point: run all points of the frontier on the machine, with the first set of inputs.
     compiler: "zig" or "gcc", for the program of the simulated core.
+    last_rung: the rung at which to end, one of `LAST_RUNGS`; "reference" needs ground truth.
 
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
@@ -155,7 +160,7 @@ def verify(
             executor=executor,
             steps=steps,
         )
-        rungs = tuple(climbing)
+        rungs = tuple(_until(check_last_rung(last_rung), climbing))
     verified = tuple(
         RungReport(
             r.step,
@@ -168,6 +173,27 @@ def verify(
         for r in rungs
     )
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
+
+
+def check_last_rung(name: str) -> str:
+    """The name of a rung.  Raises UsageError if `verify` cannot end there."""
+    if name not in LAST_RUNGS:
+        raise UsageError(
+            "usage-013",
+            f"unknown value {name!r}",
+            where="--last-rung",
+            help=f"use one of {', '.join(LAST_RUNGS)}",
+        )
+    return name
+
+
+def _until(last: str, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:
+    """The rungs up to one; without ground truth, there is none before the machine."""
+    ends = LAST_RUNGS.index(last)
+    for rung in climbing:
+        yield rung
+        if rung.step in LAST_RUNGS and LAST_RUNGS.index(rung.step) >= ends:
+            return
 
 
 def golden(model: str | Path, output: str | Path) -> Goldens:

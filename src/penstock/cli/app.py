@@ -13,10 +13,16 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from penstock.cli import backend, build, check, execute, lists, show
+from penstock.cli import backend, build, check, execute, lists, scan, show
 from penstock.cli.parameters import with_records
 from penstock.cli.sections import TERMS, SectionedCommand
-from penstock.errors import OutputError, PenstockError, UsageError, internal_error
+from penstock.errors import (
+    OutputError,
+    PenstockError,
+    UsageError,
+    internal_error,
+    raise_interruption,
+)
 
 # Typer's base class of command-line errors; its module depends on the version of Typer.
 _COMMAND_LINE: type[Exception] = next(
@@ -29,13 +35,20 @@ app = typer.Typer(
     name="penstock",
     help="Compile quantised neural networks to C for microcontrollers and accelerators.",
     epilog="Exit codes: 0 success; 1 error in the model, target or budget, or a mismatch found by "
-    "`verify`; 2 usage error; 3 internal error.",
+    "`verify`; 2 usage error; 3 internal error; 4 `scan`: some models do not compile.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (build.compile, build.explore, execute.run, check.verify, execute.profile):
+for command in (
+    build.compile,
+    build.explore,
+    execute.run,
+    check.verify,
+    execute.profile,
+    scan.scan,
+):
     app.command(cls=SectionedCommand, epilog=TERMS)(with_records(command))
 for command in (check.golden, show.show, lists.targets, lists.ops, lists.options, build.demo):
     app.command()(command)
@@ -86,15 +99,8 @@ def main() -> None:
     except OSError as error:
         _fail(_refused(error) or internal_error(error))
     except Exception as error:  # any other exception is a defect of penstock
-        _raise_interruption(error)
+        raise_interruption(error)
         _fail(internal_error(error))
-
-
-def _raise_interruption(error: Exception) -> None:
-    """Raise the KeyboardInterrupt or SystemExit of a signal that arrived in compiled code: Numba
-    raises a SystemError from it."""
-    if isinstance(error.__cause__, (KeyboardInterrupt, SystemExit)):
-        raise error.__cause__ from None
 
 
 _REFUSALS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS))

@@ -17,11 +17,14 @@ _Value = TypeVar("_Value")
 
 def request(model: str, target: str, limits: p.Limits, options: Options) -> Request:
     """The request that a command line states.  Raises UsageError, TargetError, BackendError."""
+    return api.request(model, target, **settings(limits, options))
+
+
+def settings(limits: p.Limits, options: Options) -> api.Settings:
+    """The settings that a command line states.  Raises UsageError."""
     rounding = one_of(limits.rounding, ("double", "single"), "--rounding")
     io = one_of(limits.io, ("quantized", "model"), "--io")
-    return api.request(
-        model,
-        target,
+    return api.Settings(
         sram=limits.sram,
         memory=sizes(limits.memory or ()),
         flash=limits.flash,

@@ -90,6 +90,14 @@ def decode(raw: bytes, name: str) -> ForeignModel:
         raise _damaged(name, text) from error
 
 
+def operator_count(raw: bytes) -> int | None:
+    """The number of operators in a TFLite file's main subgraph; None if the file is damaged."""
+    try:
+        return _Reader(raw, "").operator_count()
+    except (_Malformed, *_DAMAGE):
+        return None
+
+
 def _damaged(name: str, why: str) -> ModelError:
     return ModelError(
         "model-002",
@@ -129,6 +137,10 @@ class _Reader:
         once = [node.integer("init_subgraph_index") for node in nodes if node.name == "CALL_ONCE"]
         initial = {number: self._nodes(number, self._values(number)) for number in once}
         return ForeignModel(self._name, inputs, outputs, nodes, initial)
+
+    def operator_count(self) -> int:
+        """The number of operators in the main subgraph."""
+        return self._count(self._graph(MAIN), "Operators")
 
     def _graph(self, number: int) -> Any:
         """A subgraph.  Those other than the main one are bodies of control flow, which no operator
@@ -217,6 +229,7 @@ class _Reader:
             where=f'{self._name}: {self._first_user(index)}, tensor "{name}"',
             why=STATE if label in _HANDLES else "",
             help=STATELESS if label in _HANDLES else _OTHER_TYPES.get(label, _ANY_TYPE),
+            cause=f"element type {label.lower()}",
         )
 
     def _first_user(self, tensor: int) -> str:

@@ -12,7 +12,7 @@ from penstock import api
 from penstock.errors import InternalError, UsageError
 
 VERBS = (
-    "compile run verify profile golden show targets ops options demo".split()  # noqa: SIM905
+    "compile run verify profile scan golden show targets ops options demo".split()  # noqa: SIM905
 )
 
 

@@ -105,6 +105,14 @@ def decode(raw: bytes, name: str, folder: Path | None) -> File:
         raise _damaged(name, text) from error
 
 
+def operator_count(raw: bytes) -> int | None:
+    """The number of nodes in an ONNX file; None if the file is damaged."""
+    try:
+        return len(onnx.ModelProto.FromString(raw).graph.node)
+    except Exception:  # the protobuf runtime has classes of its own, which differ
+        return None
+
+
 def _damaged(name: str, why: str) -> ModelError:
     return ModelError(
         "onnx-001",

@@ -1,0 +1,217 @@
+"""`scan`: which models of a folder compile, and what stops the others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, Unpack, cast
+
+from penstock.api.compiled import compile
+from penstock.api.progress import ignore_progress
+from penstock.api.settings import Settings, request
+from penstock.api.verified import check_last_rung, verify
+from penstock.errors import (
+    InternalError,
+    ModelError,
+    PenstockError,
+    ToolError,
+    UsageError,
+    internal_error,
+    raise_interruption,
+)
+from penstock.exploration import OnProgress
+from penstock.frontends.model_files import model_files, operator_count
+from penstock.frontends.onnx.recognition import looks_like_onnx
+from penstock.frontends.open import read_bytes
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.pipeline.request import Request
+from penstock.pipeline.stages import run_through
+from penstock.reports.scan import Scanned, Verdict, scanned
+from penstock.workers import executor_of, mapped
+
+TERMINATED = "tool-022"
+"""The code of the error that a worker process was terminated."""
+
+
+class ScanSettings(Settings, total=False):
+    """Keyword arguments of `scan`, beside those that all functions share.
+
+    min_operators: leave out models with fewer operators, such as tests of single operators;
+        models that cannot be read are not left out.
+    stop_after: the last stage to run, such as "read"; by default, models are compiled in full.
+    verify: also run the verification ladder.
+    reference, last_rung: see `verify`.  A reference applies to models of its format; the others are
+        verified without."""
+
+    min_operators: int
+    stop_after: str | None
+    verify: bool
+    reference: Literal["tflite", "onnx"] | None
+    last_rung: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """How each model is examined; see `ScanSettings`."""
+
+    request: Request
+    min_operators: int
+    stop_after: str | None
+    verify: bool
+    reference: Literal["tflite", "onnx"] | None
+    last_rung: str
+
+    @staticmethod
+    def of(target: str, settings: ScanSettings) -> Examination:
+        """The examination that settings ask for.  Raises UsageError, TargetError, BackendError."""
+        own = ScanSettings.__annotations__.keys() - Settings.__annotations__.keys()
+        shared = {name: value for name, value in settings.items() if name not in own}
+        return Examination(
+            request("", target, **cast(Settings, shared)),
+            settings.get("min_operators", 0),
+            settings.get("stop_after"),
+            settings.get("verify", False),
+            settings.get("reference"),
+            check_last_rung(settings.get("last_rung", "core")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A distinct model file: its path, that relative to the folder, and the paths of copies."""
+
+    path: Path
+    name: str
+    copies: tuple[str, ...]
+
+
+def scan(
+    folder: str | Path,
+    target: str = DEFAULT_TARGET,
+    *,
+    workers: int = 1,
+    on_progress: OnProgress = ignore_progress,
+    **settings: Unpack[ScanSettings],
+) -> Iterator[Scanned]:
+    """Compile every model of a folder and its subfolders; yield a record for each, in the order of
+    their paths.  Files with the same content are one model.
+
+    workers: a number of processes.  With more than one, a process that is terminated stops only
+        the model that it was at.
+
+    Raises UsageError, TargetError, BackendError at the first `next`; errors of models are part of
+    their records."""
+    how = Examination.of(target, settings)
+    found = _distinct(Path(folder))
+    on_progress("scan", 0, len(found))
+    for done, record in enumerate(_examined(found, how, workers), 1):
+        yield record
+        if done < len(found):
+            on_progress("scan", done, len(found))
+
+
+def _distinct(folder: Path) -> tuple[ModelFile, ...]:
+    """The models of a folder, each content once.  Raises UsageError if there is none."""
+    groups: dict[str, list[Path]] = {}
+    for path in model_files(folder):
+        groups.setdefault(_digest(path), []).append(path)
+    if not groups:
+        is_folder = folder.is_dir()
+        raise UsageError(
+            "usage-121",
+            "the folder contains no model" if is_folder else "there is no such folder",
+            where=str(folder),
+            why="models are files whose names end in .tflite or .onnx, or in these and .gz",
+            help="name a folder that contains models, here or in its subfolders",
+        )
+    return tuple(
+        ModelFile(first, _relative(first, folder), tuple(_relative(p, folder) for p in others))
+        for first, *others in groups.values()
+    )
+
+
+def _digest(path: Path) -> str:
+    """A digest of a file's content; the path if the file cannot be read."""
+    try:
+        return hashlib.sha256(read_bytes(path)).hexdigest()
+    except ModelError:
+        return str(path)
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _operators(path: Path) -> int | None:
+    try:
+        return operator_count(read_bytes(path), path.name)
+    except ModelError:
+        return None
+
+
+def _examined(found: Sequence[ModelFile], how: Examination, workers: int) -> Iterator[Scanned]:
+    """The records of models, in order.  If a worker process is terminated, the models at hand run
+    in processes of their own, which shows which of them is the reason."""
+    left = deque(found)
+    alone = 0
+    while left:
+        count = 1 if alone else len(left)
+        try:
+            with executor_of(workers) as executor:
+                now = tuple(left)[:count]
+                for record in mapped(partial(scan_one, how=how), now, executor):
+                    left.popleft()
+                    yield record
+        except ToolError as error:
+            if error.code != TERMINATED:
+                raise
+            if alone or len(left) == 1:
+                yield _terminated(left.popleft(), error)
+            else:
+                alone = min(workers, len(left)) + 1
+        alone = max(alone - 1, 0)
+
+
+def scan_one(one: ModelFile, how: Examination) -> Scanned:
+    """The record of a model.  Only an interruption ends the scan."""
+    operators = _operators(one.path)
+    if operators is not None and operators < how.min_operators:
+        return Scanned(one.name, one.copies, operators, Verdict.LEFT_OUT)
+    error: PenstockError | None = None
+    try:
+        _examine(one.path, how)
+    except PenstockError as found:
+        error = found
+    except Exception as found:
+        raise_interruption(found)
+        error = internal_error(found)
+    return scanned(one.name, one.copies, operators, error)
+
+
+def _terminated(one: ModelFile, error: ToolError) -> Scanned:
+    """The record of a model whose process was terminated."""
+    dead = InternalError(error.code, error.what, where="its process", why=error.why)
+    return scanned(one.name, one.copies, _operators(one.path), dead)
+
+
+def _examine(path: Path, how: Examination) -> None:
+    """Compile and verify a model.  Raises the error that stops it."""
+    wanted = replace(how.request, model=str(path))
+    if how.stop_after is not None:
+        run_through(wanted, how.stop_after)
+    elif how.verify:
+        reference = how.reference if how.reference == _format(path) else None
+        last = how.last_rung if reference or how.last_rung != "reference" else "machine"
+        mismatch = verify(wanted, reference=reference, last_rung=last).mismatch()
+        if mismatch is not None:
+            raise mismatch
+    else:
+        compile(wanted)
+
+
+def _format(path: Path) -> Literal["tflite", "onnx"]:
+    return "onnx" if looks_like_onnx(read_bytes(path), path.name) else "tflite"

@@ -1,0 +1,170 @@
+"""`penstock scan`: good, refused, damaged and duplicate files, and what ends a process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import CommandLine
+from penstock import api
+from penstock.api import scanned as scanned_module
+from penstock.reports.scan import Scanned, Verdict
+from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
+
+RECORD = scanned_module.scan_one
+MODELS = Path(__file__).resolve().parents[2] / "models"
+X = TensorSpec("x", (1, 4), scales=(0.5,), zero_points=(0,))
+REAL = replace(X, dtype="float32", scales=(), zero_points=())
+FLOAT_ONLY = write_tflite(
+    (REAL, replace(REAL, name="y")), (OperatorSpec("RELU", (0,), (1,)),), (0,), (1,)
+)
+LSTM = "UNIDIRECTIONAL_SEQUENCE_RNN"
+UNSUPPORTED = write_tflite(
+    (X, *(replace(X, name=f"t{k}") for k in range(3))),
+    tuple(OperatorSpec(name, (k,), (k + 1,)) for k, name in enumerate((LSTM, "RANK", LSTM))),
+    (0,),
+    (3,),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A good model and a copy of it, two that are refused, one that is damaged."""
+    inner = tmp_path / "models" / "inner"
+    inner.mkdir(parents=True)
+    good = (MODELS / "two_heads.tflite").read_bytes()
+    (inner.parent / "good.tflite").write_bytes(good)
+    (inner / "copy.TFLITE").write_bytes(good)
+    (inner / "real.tflite").write_bytes(FLOAT_ONLY)
+    (inner / "unsupported.tflite").write_bytes(UNSUPPORTED)
+    (inner / "damaged.tflite").write_bytes(good[:999])
+    (inner / "broken.onnx").write_bytes(b"\x08")
+    (inner / "notes.txt").write_text("not a model")
+    return inner.parent
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_folder_is_scanned_to_its_end(penstock: CommandLine, folder: Path, jobs: str) -> None:
+    said = penstock("scan", folder, "--jobs", jobs, "--json")
+    assert (said.code, said.err) == (4, "")
+    models = {record["model"]: record for record in said.json["models"]}
+    assert models["good.tflite"]["verdict"] == "compiles"
+    assert models["good.tflite"]["copies"] == ["inner/copy.TFLITE"]
+    assert models["good.tflite"]["operators"] == 4
+    causes = {row["cause"]: (row["models"], row["alone"]) for row in said.json["causes"]}
+    real, unsupported = ["inner/real.tflite"], ["inner/unsupported.tflite"]
+    assert causes["element type float32"] == (real, real)
+    assert causes["operator RANK"] == (unsupported, [])
+    assert causes[f"operator {LSTM}"] == (unsupported, [])
+    assert causes["the TFLite file is damaged"][1] == ["inner/damaged.tflite"]
+    assert causes["the ONNX file is damaged"][1] == ["inner/broken.onnx"]
+    assert said.json["counts"] == {"compiles": 1, "does not compile": 4}
+    assert sorted(os.listdir()) == ["models"]
+
+
+def test_the_tables_name_models_and_causes(penstock: CommandLine, folder: Path) -> None:
+    said = penstock("scan", folder, "--stop-after", "read")
+    assert said.code == 4
+    for text in ("good.tflite (and 1 copies)", "element type float32", "operator RANK"):
+        assert text in said.out
+    assert "5 models: 1 compiles, 4 does not compile, 1 copies not counted" in said.out
+
+
+def test_it_exits_with_0_if_every_model_compiles(penstock: CommandLine, folder: Path) -> None:
+    shutil.rmtree(folder / "inner")
+    assert penstock("scan", folder, "--target", "host").code == 0
+
+
+def test_a_budget_is_a_cause(penstock: CommandLine, folder: Path) -> None:
+    shutil.rmtree(folder / "inner")
+    said = penstock("scan", folder, "--sram", "1k", "--json")
+    assert said.code == 4
+    assert [row["code"] for row in said.json["causes"]] == ["capacity-001"]
+
+
+def test_small_models_can_be_left_out(penstock: CommandLine, folder: Path) -> None:
+    said = penstock("scan", folder, "--min-operators", "4", "--stop-after", "read", "--json")
+    verdicts = {record["model"]: record["verdict"] for record in said.json["models"]}
+    assert verdicts["inner/real.tflite"] == "left out"
+    assert verdicts["inner/damaged.tflite"] == "does not compile"
+
+
+def test_models_are_verified(penstock: CommandLine, folder: Path) -> None:
+    shutil.rmtree(folder / "inner")
+    words = ("--verify", "--reference", "tflite", "--last-rung", "reference")
+    assert penstock("scan", folder, *words).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("scan", "missing"), "usage-121"),
+        (("scan", "."), "usage-121"),
+        (("scan", "models", "--target", "moon"), "usage-002"),
+        (("scan", "models", "--stop-after", "lunch"), "usage-013"),
+        (("scan", "models", "--last-rung", "lunch"), "usage-013"),
+        (("scan", "models", "--reference", "oracle"), "usage-013"),
+        (("scan", "models", "--jobs", "0"), "usage-018"),
+    ],
+)
+def test_wrong_requests_are_usage_errors(
+    penstock: CommandLine, folder: Path, words: Sequence[str], code: str
+) -> None:
+    if words[1] == ".":
+        shutil.rmtree(folder)
+    said = penstock(*words)
+    assert (said.code, said.out) == (2, "")
+    assert f"error[{code}]" in said.err
+
+
+def test_a_defect_at_one_model_does_not_end_the_scan(
+    penstock: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr("penstock.api.scanned.compile", broken)
+    said = penstock("scan", folder, "--min-operators", "4", "--json")
+    assert said.code == 3
+    assert said.json["counts"]["internal error"] == 3
+    (cause,) = (row for row in said.json["causes"] if row["code"] == "internal-001")
+    assert "good.tflite" in cause["models"]
+
+
+def test_an_interruption_ends_the_scan(
+    penstock: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("penstock.api.scanned.compile", interrupted)
+    said = penstock("scan", folder)
+    assert (said.code, said.out) == (130, "")
+    assert sorted(os.listdir()) == ["models"]
+
+
+def _ending_record(one: Any, how: Any, *, name: str) -> Scanned:
+    """The record of a model; ends the process at a model of that name."""
+    if name in one.name:
+        os._exit(1)
+    return RECORD(one, how)
+
+
+def test_the_end_of_a_process_stops_only_its_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanned_module, "scan_one", partial(_ending_record, name="real"))
+    found = api.scan(folder, stop_after="read", workers=2)
+    records = {record.path: record for record in found}
+    assert records["inner/real.tflite"].verdict is Verdict.INTERNAL
+    assert records["inner/real.tflite"].obstacles[0].first.code == "tool-022"
+    assert records["good.tflite"].verdict is Verdict.COMPILES
+    assert records["inner/unsupported.tflite"].verdict is Verdict.REFUSED
+    assert len(records) == 5

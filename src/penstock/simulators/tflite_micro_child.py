@@ -28,6 +28,9 @@ Schema = Any  # a flatbuffers table, likewise
 # The package's own schema of model files.
 SCHEMA = "tflite_micro.tensorflow.lite.micro.python.schema_py_generated"
 
+# Name of the metadata that holds a memory plan (tensorflow/lite/micro/micro_allocation_info).
+MEMORY_PLAN = b"OfflineMemoryAllocation"
+
 # TensorType STRING, RESOURCE and VARIANT of the TFLite schema hold no numbers; GetTensor of the
 # interpreter aborts the process for a RESOURCE.
 WITHOUT_NUMBERS = (5, 13, 14)
@@ -57,10 +60,12 @@ def subgraph_interface(model_bytes: bytes) -> SubgraphInterface:
 
 
 def fresh_interpreter(model_bytes: bytes, arena_bytes: int) -> Interpreter:
-    """An interpreter in which no two tensors share memory, so that each can be read."""
+    """An interpreter in which no two tensors share memory, so that each can be read.
+
+    A memory plan in the file would prevent this; under another name it is ignored."""
     runtime: Any = importlib.import_module("tflite_micro").runtime
     return runtime.Interpreter.from_bytes(
-        model_bytes,
+        model_bytes.replace(MEMORY_PLAN, MEMORY_PLAN.lower()),
         arena_size=arena_bytes,
         intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,  # TensorFlow's spelling
     )

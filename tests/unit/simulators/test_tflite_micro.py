@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minimal_tflite import ints, model_bytes, table
 from penstock.errors import ToolError
 from penstock.simulators import tflite_micro
 from penstock.simulators.golden_archive import read_goldens
@@ -89,3 +90,32 @@ def test_no_state_passes_from_one_set_to_the_next(runtime: None, shared_models: 
     first, second = run_tflite_micro_sets(model_bytes, ((inputs,), (inputs,)))
     for (_, values), (_, again) in zip(first.tensors, second.tensors, strict=True):
         assert np.array_equal(values, again)
+
+
+def with_memory_plan() -> bytes:
+    """A RELU whose file places both tensors at offset 0 of the arena."""
+    q = table("QuantizationParameters", Scale=np.array([0.5], np.float32), ZeroPoint=np.array([0]))
+    tensors = [table("Tensor", Shape=ints(1, 4), Type=9, Quantization=q) for _ in range(2)]
+    relu = table("Operator", Inputs=ints(0), Outputs=ints(1))
+    graph = table("SubGraph", Tensors=tensors, Inputs=ints(0), Outputs=ints(1), Operators=[relu])
+    version, subgraph, count = 1, 0, 2
+    plan = np.array((version, subgraph, count, 0, 0), np.int32).tobytes()
+    return model_bytes(
+        table(
+            "Model",
+            Version=3,
+            OperatorCodes=[table("OperatorCode", BuiltinCode=19, DeprecatedBuiltinCode=19)],
+            Subgraphs=[graph],
+            Buffers=[table("Buffer"), table("Buffer", Data=plan)],
+            Metadata=[table("Metadata", Name="OfflineMemoryAllocation", Buffer=1)],
+        )
+    )
+
+
+def test_a_memory_plan_in_the_file_does_not_overlap_the_tensors(runtime: None) -> None:
+    given = np.array([[-3, 2, -1, 5]], np.int8)
+    found = run_tflite_micro(with_memory_plan(), (given,))
+    assert [found.outputs[0].tolist(), dict(found.tensors)[0].tolist()] == [
+        [[0, 2, 0, 5]],
+        given.tolist(),
+    ]

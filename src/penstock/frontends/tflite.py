@@ -265,6 +265,8 @@ class _Reader:
         wrong = next((s for s in scales if not 0 < s < math.inf), None)
         if wrong is not None:
             raise _Malformed(f'tensor "{name}" has scale {wrong}, must be a positive number')
+        if len(zeros) == 1:  # shared by all channels, as in TensorFlow Lite Micro
+            zeros *= len(scales)
         if len(zeros) != len(scales):
             raise _Malformed(
                 f'tensor "{name}" has {len(scales)} scales and {len(zeros)} zero points, must have '

@@ -5,11 +5,14 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.file_fields import Field, file_fields
+from minimal_tflite import ints, model_bytes, table
 from penstock.errors import ModelError, PenstockError
 from penstock.frontends.open import parse, read_bytes
+from penstock.frontends.tflite import decode
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
@@ -127,3 +130,20 @@ def test_a_constant_input_of_a_graph_is_found() -> None:
     x, y = Value("x", INT8, Data(bytes(4))), Value("y", INT8)
     with pytest.raises(ModelError, match='input "x" is constant'):
         verify(Graph("g", (x,), (y,), (Node(Relu(), (x,), y),)))
+
+
+def test_channels_may_share_a_zero_point() -> None:
+    """Optimisers of files store it once; TensorFlow Lite Micro reads it for every channel."""
+    q = table(
+        "QuantizationParameters",
+        Scale=np.array([0.5, 0.25], np.float32),
+        ZeroPoint=np.array([3]),
+        QuantizedDimension=1,
+    )
+    tensor = table("Tensor", Shape=ints(1, 2), Type=9, Quantization=q)
+    graph = table("SubGraph", Tensors=[tensor], Inputs=ints(0), Outputs=ints(0))
+    raw = model_bytes(
+        table("Model", Version=3, Subgraphs=[graph], Buffers=[table("Buffer")], OperatorCodes=[])
+    )
+    (value,) = decode(raw, "m.tflite").inputs
+    assert value.type.quantisation == Quantisation((0.5, 0.25), (3, 3), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.tensor import DType, TensorType
 
-LEAST_SCALE = 2.0**-32
+LEAST_SCALE = 2.0**-40
 
 
 def require(condition: bool, what: str) -> None:
@@ -59,7 +59,7 @@ def require_weights(type: TensorType, axis: int) -> None:
 
 
 def require_quantised(type: TensorType, role: str) -> None:
-    """Raises ModelError unless the tensor has one scale in [2**-32, 2**32) and a zero point in the
+    """Raises ModelError unless the tensor has one scale in [2**-40, 2**40) and a zero point in the
     range of its element type.  Products of a few such scales do not overflow single precision."""
     q = type.quantisation
     require(q is not None, f"{role} has no quantisation, must have a scale and a zero point")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.frontends.open import parse
+from penstock.opkit.checks import LEAST_SCALE
 from penstock.simulators.graph import run_graph
 from penstock.simulators.tflite_micro import run_tflite_micro
 from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec, write_tflite
@@ -127,3 +128,21 @@ def test_a_second_operand_stretches_as_in_the_reference(operator: str) -> None:
 @pytest.mark.parametrize("operator", ["ADD", "GREATER", "PRELU"])
 def test_a_second_operand_of_rank_two_stretches_as_in_the_reference(operator: str) -> None:
     assert_the_reference_agrees(operator, SHAPE, SHAPE[2:])
+
+
+@pytest.mark.parametrize("operator", sorted(BINARY.keys() - ONE_SCALE))
+def test_an_operand_of_the_smallest_scale_is_read_as_in_the_reference(operator: str) -> None:
+    """Converters give such scales to operands that are zero in all calibration data."""
+    x = TensorSpec("x", SHAPE, scales=(0.1,), zero_points=(3,))
+    tiny = TensorSpec(
+        "tiny", SHAPE, scales=(float(np.float32(1.5 * LEAST_SCALE)),), zero_points=(-7,)
+    )
+    y = output(operator, 0, x, np.random.default_rng(1))
+    node = OperatorSpec(operator, (0, 1), (2,), BINARY[operator])
+    raw = write_tflite((x, tiny, y), (node,), (0, 1), (2,))
+    rng = np.random.default_rng(7)
+    inputs = tuple(rng.integers(-128, 128, SHAPE).astype(np.int8) for _ in range(2))
+    graph = parse(raw, operator)
+    ours = run_graph(graph, {v.name: x for v, x in zip(graph.inputs, inputs, strict=True)})
+    answer = run_tflite_micro(raw, inputs)
+    np.testing.assert_array_equal(ours[graph.outputs[0].name], answer.outputs[0])

@@ -14,5 +14,5 @@ def test_a_number_beyond_single_precision_is_infinite() -> None:
 
 
 def test_bounds_of_the_smallest_scale_are_those_of_the_element_type() -> None:
-    out = TensorType((1,), DType.INT8, Quantisation((2.0**-32,), (-7,)))
+    out = TensorType((1,), DType.INT8, Quantisation((2.0**-40,), (-7,)))
     assert Activation.RELU6.bounds(out) == (-7, 127)

@@ -131,7 +131,7 @@ In all other cases where TensorFlow and TensorFlow Lite Micro differ, penstock f
 - **SUM** follows `micro/kernels/reduce_common.cc`. The reference kernel of TensorFlow 2.19
   returns a constant.
 
-penstock rejects scales outside [2^-32, 2^32), and scales for which the reference overflows int32
+penstock rejects scales outside [2^-40, 2^40), and scales for which the reference overflows int32
 before it clamps an output.
 """
 

@@ -5,15 +5,18 @@ The bound is exact, because weights are constant and an input element may be any
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import UnsupportedError
+from penstock.fixedpoint import Int64s
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Op, Site
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Data, TensorType
 from penstock.opkit.checks import require_int8, require_weights
 from penstock.opkit.requantise import LARGEST_SCALED, Multipliers
 
@@ -39,8 +42,11 @@ def layer_node(
     require_int8(node.output().type, "output")
     weights, bias = _constant(node, w, "weights"), _constant(node, b, "bias")
     site = Site((x.type, w.type, b.type), node.output().type, (x.data, w.data, b.data))
-    _require_fit(x.type, weights, bias, axis, op.multipliers(site))
-    return Made(op, values, node.output())
+    multipliers = op.multipliers(site)
+    reach = _reach(x.type, weights, axis)
+    b = _with_effect(node, b, bias, reach, multipliers)
+    _require_fit(reach.with_bias(_constant(node, b, "bias")), multipliers)
+    return Made(op, (x, w, b), node.output())
 
 
 def _constant(node: ForeignNode, value: Value, role: str) -> Array:
@@ -49,18 +55,49 @@ def _constant(node: ForeignNode, value: Value, role: str) -> Array:
     return value.data.array(value.type)
 
 
-def _require_fit(
-    x: TensorType, weights: Array, bias: Array, axis: int, multipliers: Multipliers
-) -> None:
-    """Raises UnsupportedError if an accumulator may overflow int32, before or after scaling."""
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """The least and greatest accumulator of each output channel."""
+
+    lower: Int64s
+    upper: Int64s
+
+    def with_bias(self, bias: Array) -> _Reach:
+        """The reach after a bias is added."""
+        return _Reach(self.lower + bias.astype(np.int64), self.upper + bias.astype(np.int64))
+
+    def overflows(self) -> NDArray[np.bool_]:
+        """Whether int32 is too small, for each channel."""
+        return (self.upper >= 2**31) | (self.lower < -(2**31))
+
+
+def _reach(x: TensorType, weights: Array, axis: int) -> _Reach:
+    """The reach of the accumulators without bias."""
     others = tuple(k for k in range(weights.ndim) if k != axis)
     up = np.maximum(weights, 0).sum(axis=others, dtype=np.int64)
     down = np.minimum(weights, 0).sum(axis=others, dtype=np.int64)
     least, most = x.dtype.lower - x.zero_point, x.dtype.upper - 1 - x.zero_point
-    lower = bias.astype(np.int64) + up * least + down * most
-    upper = bias.astype(np.int64) + up * most + down * least
+    return _Reach(up * least + down * most, up * most + down * least)
+
+
+def _with_effect(
+    node: ForeignNode, b: Value, bias: Array, reach: _Reach, multipliers: Multipliers
+) -> Value:
+    """The bias, or zero in channels that overflow and are then multiplied by 0.
+
+    Converters saturate the bias of channels whose weights are nearly zero."""
+    unread = reach.with_bias(bias).overflows() & (multipliers.reals() == 0)
+    if not unread.any():
+        return b
+    data = Data.of(np.where(unread, 0, bias).astype(bias.dtype))
+    return Value(f"{node.output().name}/bias", b.type, data)
+
+
+def _require_fit(reach: _Reach, multipliers: Multipliers) -> None:
+    """Raises UnsupportedError if an accumulator may overflow int32, before or after scaling."""
+    lower, upper = reach.lower, reach.upper
     channel = int(np.argmax(np.maximum(upper, -lower)))
-    if upper[channel] >= 2**31 or lower[channel] < -(2**31):
+    if reach.overflows()[channel]:
         raise UnsupportedError(
             "model-025",
             f"accumulators of channel {channel} reach from {lower[channel]} to {upper[channel]}, "

@@ -38,6 +38,18 @@ def test_a_bias_from_which_accumulators_leave_int32_is_refused() -> None:
     assert caught.value.code == "model-025"
 
 
+def test_accumulators_that_are_multiplied_by_zero_may_leave_int32() -> None:
+    """TensorFlow Lite Micro: a multiplier below 2**-32 is 0, so the output is the zero point."""
+    two = weights(np.ones((2, 1, 1, 1)), (1e-24, 0.5))
+    x, y = int8("x", 1, 4, 4, 1), int8("y", 1, 4, 4, 2)
+    graph = graph_of("CONV_2D", (x, two, ints("b", [-(2**31) + 1, 7])), (y,), **CONV)
+    (outputs,) = result(graph, np.full((1, 4, 4, 1), -128, np.int8))
+    assert np.unique(outputs[..., 0]) == [3]
+    bias = graph.nodes[0].inputs[2]
+    assert bias.data is not None
+    assert bias.data.array(bias.type).tolist() == [0, 7]
+
+
 def test_scales_that_carry_accumulators_out_of_int32_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="times the output's scale, must stay below"):
         conv(weights(ONE), ints("b", [2**20]), scale=2.0**-13)

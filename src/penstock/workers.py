@@ -25,7 +25,9 @@ from importlib.metadata import version
 from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from threading import Thread
+from threading import Thread, main_thread
+from time import sleep
+from types import FrameType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -42,6 +44,10 @@ machine, and bounds the memory of serialised tasks."""
 
 MOST_WORKERS = 1024
 """Maximum number of local processes; at most LOOKAHEAD tasks are pending anyway."""
+
+GRACE_SECONDS = 10
+"""Time for a worker to remove the temporary files of its task, in which compiled code may delay a
+signal."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -87,6 +93,10 @@ def _in_order(pending: deque[Future[bytes]], submitted: Iterator[Future[bytes]])
         yield outcome
 
 
+class _Ended(SystemExit):
+    """This worker is to end."""
+
+
 class _ExecutorError(Exception):
     """The executor failed, not the task. The cause contains the reason."""
 
@@ -127,6 +137,8 @@ def _run(versions: tuple[str, str], task: bytes) -> bytes:
         outcome = error
     except Exception as error:
         outcome = internal_error(error)
+    except _Ended:
+        os._exit(1)
     try:
         return cloudpickle.dumps(outcome)
     except Exception as error:
@@ -266,10 +278,23 @@ def _own_processes(count: int) -> Generator[Executor]:
 def _listen(told: Connection) -> None:
     """Initialise a worker: it exits silently on interruption, which a terminal sends to all
     processes, and when the other end of the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, _end)
     Thread(target=_end_with, args=(told,), daemon=True).start()
 
 
+def _end(number: int, frame: FrameType | None) -> None:
+    """End a worker.  A task is unwound first, which removes its temporary files."""
+    while frame is not None:
+        if frame.f_code is _run.__code__:
+            raise _Ended(128 + number)
+        frame = frame.f_back
+    os._exit(1)
+
+
 def _end_with(told: Connection) -> None:
+    """Interrupt the main thread once the pipe is closed; exit in any case soon after."""
     told.poll(None)
+    if sys.platform != "win32":
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+        sleep(GRACE_SECONDS)
     os._exit(1)

@@ -25,12 +25,16 @@ from penstock.errors import (
 from penstock.workers import executor_of, mapped
 
 INTERRUPTED = """
+from sys import stdout
+from tempfile import TemporaryDirectory
 from time import sleep
 from penstock.workers import executor_of, mapped
 
 def work(seconds):
-    print("at work", flush=True)
-    sleep(seconds)
+    with TemporaryDirectory():
+        stdout.write("at work\\n")  # in one piece, as both workers write
+        stdout.flush()
+        sleep(seconds)
 
 if __name__ == "__main__":
     with executor_of(2) as executor:
@@ -126,7 +130,7 @@ def test_an_interrupt_ends_workers_without_a_word(everyone: bool, tmp_path: Any)
     script.write_text(INTERRUPTED)
     process = subprocess.Popen(
         (sys.executable, str(script)),
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -137,3 +141,4 @@ def test_an_interrupt_ends_workers_without_a_word(everyone: bool, tmp_path: Any)
     _, said = process.communicate(timeout=30)
     assert said.count(b"Traceback") == said.count(b"KeyboardInterrupt") == 1  # the script's own
     assert process.returncode == -signal.SIGINT
+    assert list(tmp_path.iterdir()) == [script]

@@ -130,6 +130,7 @@ COMMANDS: dict[str, str] = {
     "usage-113": "compile zoo:lenet5:seed=many",
     "usage-114": "compile any_batch.onnx --dimension bacth=1",
     "usage-121": "scan no_models",
+    "usage-122": "scan . --stop-after read --verify",
 }
 """By code, the command that meets it."""
 

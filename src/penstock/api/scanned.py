@@ -44,8 +44,8 @@ class ScanSettings(Settings, total=False):
         models that cannot be read are not left out.
     stop_after: the last stage to run, such as "read"; by default, models are compiled in full.
     verify: also run the verification ladder.
-    reference, last_rung: see `verify`.  A reference applies to models of its format; the others are
-        verified without."""
+    reference, last_rung: see `verify`.  A reference implies verification; it applies to models of
+        its format, and the others are verified without."""
 
     min_operators: int
     stop_after: str | None
@@ -70,12 +70,22 @@ class Examination:
         """The examination that settings ask for.  Raises UsageError, TargetError, BackendError."""
         own = ScanSettings.__annotations__.keys() - Settings.__annotations__.keys()
         shared = {name: value for name, value in settings.items() if name not in own}
+        stop_after, reference = settings.get("stop_after"), settings.get("reference")
+        verify = settings.get("verify", False) or reference is not None
+        if verify and stop_after is not None:
+            raise UsageError(
+                "usage-122",
+                f"models that stop after {stop_after} cannot be verified",
+                where="--stop-after, --verify",
+                why="verification runs the compiled program",
+                help="omit one of the two",
+            )
         return Examination(
             request("", target, **cast(Settings, shared)),
             settings.get("min_operators", 0),
-            settings.get("stop_after"),
-            settings.get("verify", False),
-            settings.get("reference"),
+            stop_after,
+            verify,
+            reference,
             check_last_rung(settings.get("last_rung", "core")),
         )
 

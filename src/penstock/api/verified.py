@@ -139,6 +139,7 @@ def verify(
 
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    last = check_last_rung(last_rung)
     with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
@@ -160,7 +161,7 @@ def verify(
             executor=executor,
             steps=steps,
         )
-        rungs = tuple(_until(check_last_rung(last_rung), climbing))
+        rungs = tuple(_until(last, climbing))
     verified = tuple(
         RungReport(
             r.step,

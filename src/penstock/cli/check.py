@@ -43,6 +43,7 @@ def verify(
             help="Run the program of every point of the frontier on the reference machine."
         ),
     ] = False,
+    last_rung: p.LastRung = "core",
     limits: p.Limits = p.NO_LIMITS,
     compiler: p.CompilerName = "zig",
     workers: p.Workers = 1,
@@ -63,6 +64,7 @@ def verify(
             goldens=goldens,
             reference="onnx" if reference == "onnx" else "tflite" if reference else None,
             every_point=every_point,
+            last_rung=last_rung,
             compiler=values.compiler(compiler),
             workers=workers,
             on_stage=on_stage,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from penstock.api import LAST_RUNGS
 from penstock.cli.sections import SEARCH_OPTIONS
 
 Model = Annotated[
@@ -109,6 +110,13 @@ CompilerName = Annotated[
         "--compiler",
         metavar="NAME",
         help="C compiler: zig, or gcc (arm-none-eabi-gcc, if installed).",
+    ),
+]
+LastRung = Annotated[
+    str,
+    typer.Option(
+        metavar="RUNG",
+        help=f"The rung at which verification ends ({', '.join(LAST_RUNGS)}).",
     ),
 ]
 Output = Annotated[

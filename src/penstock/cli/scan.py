@@ -49,17 +49,11 @@ class Checks:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With --verify: source of ground truth, tflite or onnx, for the models of that "
-            "format.",
+            help="Source of ground truth, tflite or onnx, for the models of that format; implies "
+            "--verify.",
         ),
     ] = None
-    last_rung: Annotated[
-        str,
-        typer.Option(
-            metavar="RUNG",
-            help=f"With --verify: the rung at which to end ({', '.join(api.LAST_RUNGS)}).",
-        ),
-    ] = "core"
+    last_rung: p.LastRung = "core"
 
 
 NO_CHECKS = Checks()

@@ -12,6 +12,16 @@ from rich.text import Text
 from penstock.reports.formats import ABSENT, printable
 from penstock.reports.scan import CauseCount, Scanned, Verdict
 
+_TOTALS = {
+    Verdict.COMPILES: "compile",
+    Verdict.REFUSED: "do not compile",
+    Verdict.DIFFERS: "differ from the reference",
+    Verdict.UNVERIFIED: "compile, but could not be verified",
+    Verdict.INTERNAL: "with an internal error",
+    Verdict.LEFT_OUT: "left out (--min-operators)",
+}
+"""What the totals say of the models with a verdict, after their number."""
+
 
 def counts(records: Sequence[Scanned]) -> Counter[Verdict]:
     """The number of models by verdict; zero for verdicts that no model has."""
@@ -69,9 +79,7 @@ def totals(records: Sequence[Scanned]) -> str:
     """How many models have each verdict, in one line."""
     found = counts(records)
     scanned = len(records) - found[Verdict.LEFT_OUT]
-    words = [f"{found[v]} {v.value}" for v in Verdict if found[v] and v is not Verdict.LEFT_OUT]
-    if found[Verdict.LEFT_OUT]:
-        words.append(f"{found[Verdict.LEFT_OUT]} left out (--min-operators)")
+    words = [f"{found[verdict]} {text}" for verdict, text in _TOTALS.items() if found[verdict]]
     copies = sum(len(record.copies) for record in records)
     if copies:
         words.append(f"{copies} copies not counted")

@@ -74,7 +74,7 @@ def test_the_tables_name_models_and_causes(penstock: CommandLine, folder: Path) 
     assert said.code == 4
     for text in ("good.tflite (and 1 copies)", "element type float32", "operator RANK"):
         assert text in said.out
-    assert "5 models: 1 compiles, 4 does not compile, 1 copies not counted" in said.out
+    assert "5 models: 1 compile, 4 do not compile, 1 copies not counted" in said.out
 
 
 def test_it_exits_with_0_if_every_model_compiles(penstock: CommandLine, folder: Path) -> None:
@@ -98,7 +98,7 @@ def test_small_models_can_be_left_out(penstock: CommandLine, folder: Path) -> No
 
 def test_models_are_verified(penstock: CommandLine, folder: Path) -> None:
     shutil.rmtree(folder / "inner")
-    words = ("--verify", "--reference", "tflite", "--last-rung", "reference")
+    words = ("--reference", "tflite", "--last-rung", "reference")
     assert penstock("scan", folder, *words).code == 0
 
 
@@ -112,6 +112,7 @@ def test_models_are_verified(penstock: CommandLine, folder: Path) -> None:
         (("scan", "models", "--last-rung", "lunch"), "usage-013"),
         (("scan", "models", "--reference", "oracle"), "usage-013"),
         (("scan", "models", "--jobs", "0"), "usage-018"),
+        (("scan", "models", "--stop-after", "read", "--verify"), "usage-122"),
     ],
 )
 def test_wrong_requests_are_usage_errors(

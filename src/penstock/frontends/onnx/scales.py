@@ -45,6 +45,7 @@ def tensor_scales(
             why="it contains no QuantizeLinear and no operators on quantised tensors",
             help="quantise it to int8 (docs/how-to/from-pytorch.md); --assume-int8 compiles it as "
             "if it were: shapes and costs are then correct, outputs are meaningless",
+            cause="element type float32",
         )
     known = _stated(file)
     _carried_back(file, names, known)

@@ -17,10 +17,10 @@ _TOTALS = {
     Verdict.REFUSED: "do not compile",
     Verdict.DIFFERS: "differ from the reference",
     Verdict.UNVERIFIED: "compile, but could not be verified",
-    Verdict.INTERNAL: "with an internal error",
+    Verdict.INTERNAL: "internal error",
     Verdict.LEFT_OUT: "left out (--min-operators)",
 }
-"""What the totals say of the models with a verdict, after their number."""
+"""What the totals say of the models with a verdict, before their number."""
 
 
 def counts(records: Sequence[Scanned]) -> Counter[Verdict]:
@@ -40,7 +40,7 @@ def model_table(records: Sequence[Scanned]) -> Table:
     for record in records:
         if record.verdict is Verdict.LEFT_OUT:
             continue
-        copies = f" (and {len(record.copies)} copies)" if record.copies else ""
+        copies = f" (copies: {len(record.copies)})" if record.copies else ""
         operators = ABSENT if record.operators is None else str(record.operators)
         causes = "; ".join(found.cause for found in record.obstacles)
         style = "" if record.verdict is Verdict.COMPILES else "bold"
@@ -79,8 +79,8 @@ def totals(records: Sequence[Scanned]) -> str:
     """How many models have each verdict, in one line."""
     found = counts(records)
     scanned = len(records) - found[Verdict.LEFT_OUT]
-    words = [f"{found[verdict]} {text}" for verdict, text in _TOTALS.items() if found[verdict]]
+    words = [f"{text}: {found[verdict]}" for verdict, text in _TOTALS.items() if found[verdict]]
     copies = sum(len(record.copies) for record in records)
     if copies:
-        words.append(f"{copies} copies not counted")
-    return f"{scanned} models: {', '.join(words)}"
+        words.append(f"copies, not counted: {copies}")
+    return "; ".join((f"models: {scanned}", *words))

@@ -72,9 +72,9 @@ def test_a_folder_is_scanned_to_its_end(penstock: CommandLine, folder: Path, job
 def test_the_tables_name_models_and_causes(penstock: CommandLine, folder: Path) -> None:
     said = penstock("scan", folder, "--stop-after", "read")
     assert said.code == 4
-    for text in ("good.tflite (and 1 copies)", "element type float32", "operator RANK"):
+    for text in ("good.tflite (copies: 1)", "element type float32", "operator RANK"):
         assert text in said.out
-    assert "5 models: 1 compile, 4 do not compile, 1 copies not counted" in said.out
+    assert "models: 5; compile: 1; do not compile: 4; copies, not counted: 1" in said.out
 
 
 def test_it_exits_with_0_if_every_model_compiles(penstock: CommandLine, folder: Path) -> None:

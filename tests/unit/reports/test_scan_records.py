@@ -96,5 +96,6 @@ def test_the_totals_count_what_was_left_out_and_copies() -> None:
         stopped("e", "CAST"),
     )
     assert totals(records) == (
-        "2 models: 1 compile, 1 do not compile, 1 left out (--min-operators), 2 copies not counted"
+        "models: 2; compile: 1; do not compile: 1; left out (--min-operators): 1; "
+        "copies, not counted: 2"
     )

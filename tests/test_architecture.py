@@ -29,10 +29,15 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 COMMON = {
     "add": "a method of sets",
+    "cast": "a function of typing",
+    "ceil": "a function of math",
     "compare": "a parameter of dataclass fields",
+    "cumsum": "NumPy's, of columns of numbers",
+    "floor": "a function of math, and the least memory of a network",
     "maximum": "NumPy's, of columns of numbers",
     "minimum": "NumPy's, of columns of numbers",
     "reshape": "NumPy's, of columns of numbers",
+    "round": "a builtin",
     "shape": "a member of tensors, regions and arrays",
     "slice": "a builtin",
     "sum": "a builtin",

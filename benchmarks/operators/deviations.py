@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.operators.deviation import BOUNDS, Deviation
 from benchmarks.operators.drawing import Array, Drawn
+from benchmarks.operators.plain_deviations import PLAIN_DEVIATIONS
 from benchmarks.operators.reference import Answer, Reference, Refusal
 from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec
 
@@ -20,24 +22,11 @@ REAL_TOLERANCE = 1
 """Tolerance against real arithmetic, in steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """A documented difference. The texts are the cells of a row of `docs/deviations.md`."""
-
-    operators: tuple[str, ...]
-    where: str
-    reference: str
-    penstock: str
-    source: str
-    applies: Callable[[Drawn], bool]
-    expected: Callable[[Drawn, Reference], Answer]
-    tolerance: int = 0
-
-
 def deviation_of(drawn: Drawn) -> Deviation | None:
     """The documented difference that applies to a model."""
-    found = (d for d in DEVIATIONS if drawn.operator.name in d.operators and d.applies(drawn))
-    return next(found, None)
+    plain = not any(spec.scales for spec in drawn.tensors)
+    found = (d for d in DEVIATIONS if drawn.operator.name in d.operators and d.plain == plain)
+    return next((d for d in found if d.applies(drawn)), None)
 
 
 def _always(_: Drawn) -> bool:
@@ -53,8 +42,6 @@ def _output(drawn: Drawn) -> TensorSpec:
 
 
 # Equivalent models.
-
-BOUNDS = {"RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
 
 
 def _rescaled(drawn: Drawn) -> bool:
@@ -204,6 +191,7 @@ def _shifts_beyond_31(drawn: Drawn) -> bool:
 
 
 DEVIATIONS = (
+    *PLAIN_DEVIATIONS,
     Deviation(
         ("RELU6",),
         "input and output differ in scale or zero point",

@@ -95,6 +95,10 @@ class Drawing:
             return self.rng.integers(0, 2, spec.shape).astype(np.bool_)
         if spec.dtype == "uint8":
             return self.rng.integers(0, 256, spec.shape).astype(np.uint8)
+        if spec.dtype in ("int16", "int32", "int64"):
+            bits = self.choose(5, 12, min(32, 8 * np.dtype(spec.dtype).itemsize))
+            wide = self.rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), spec.shape)
+            return wide.astype(spec.dtype)
         values = self.rng.integers(-128, 128, spec.shape)
         if self.chance(0.5) and values.size >= 256:
             values.flat[:256] = self.rng.permutation(np.arange(-128, 128))
@@ -196,8 +200,15 @@ class Drawing:
 
     def real(self, shape: Shape, step: float) -> int:
         """A variable float32 operand, whose values are near multiples of `step`."""
-        self.inputs.append(self.tensor(TensorSpec("x0", shape, "float32")))
+        self.inputs.append(self.tensor(TensorSpec(f"x{len(self.inputs)}", shape, "float32")))
         self.steps[self.inputs[-1]] = step
+        return self.inputs[-1]
+
+    def plain(self, shape: Shape, dtype: str) -> int:
+        """A variable operand without quantisation; real numbers are of any magnitude."""
+        if dtype == "float32":
+            return self.real(shape, 2.0 ** self.integer(-12, 4))
+        self.inputs.append(self.tensor(TensorSpec(f"x{len(self.inputs)}", shape, dtype)))
         return self.inputs[-1]
 
     def condition(self, shape: Shape) -> int:

@@ -1,4 +1,5 @@
-"""Every family: one for each TFLite operator that penstock supports."""
+"""Every family: one for each TFLite operator that penstock supports, and one more, marked
+"(plain)", where it also computes on numbers without quantisation."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from benchmarks.operators import elementwise, movement, weighted, windows
+from benchmarks.operators import elementwise, movement, plain, weighted, windows
 from benchmarks.operators.drawing import Drawing, Drawn
 
 FAMILIES: Mapping[str, elementwise.Family] = dict(
@@ -15,6 +16,7 @@ FAMILIES: Mapping[str, elementwise.Family] = dict(
         {
             **elementwise.FAMILIES,
             **movement.FAMILIES,
+            **plain.FAMILIES,
             **weighted.FAMILIES,
             **windows.FAMILIES,
         }.items()

@@ -13,6 +13,7 @@ from benchmarks.operators.drawing import Array, Drawn
 from benchmarks.operators.reference import Reference, Refusal
 from penstock.errors import PenstockError
 from penstock.frontends.open import parse
+from penstock.simulators.compare import is_near
 from penstock.simulators.graph import run_graph
 from tools.tflite_writer import OperatorSpec
 
@@ -60,7 +61,8 @@ def judge(drawn: Drawn, reference: Reference) -> Verdict:
     if isinstance(answer, Refusal):
         crashed = Outcome.REFERENCE_CRASHES if answer.crashed else Outcome.REFERENCE_REFUSES
         return Verdict(crashed, answer.reason)
-    difference = first_difference(found, answer, deviation.tolerance if deviation else 0)
+    tolerance = deviation.tolerance if deviation else 0
+    difference = first_difference(found, answer, tolerance, _reference_ulps(drawn))
     if difference:
         return Verdict(Outcome.MISMATCH, difference)
     return Verdict(Outcome.DEVIATES if deviation else Outcome.AGREES, outputs=found)
@@ -76,13 +78,26 @@ def evaluated(drawn: Drawn) -> tuple[Array, ...]:
     )
 
 
-def first_difference(found: Sequence[Array], expected: Sequence[Array], tolerance: int = 0) -> str:
-    """The first outputs that differ by more than the allowed steps; empty if none does."""
+def _reference_ulps(drawn: Drawn) -> int:
+    """The stated tolerance of the operator under test for real-valued results."""
+    graph = parse(drawn.tflite(), drawn.operator.name)
+    return max((node.op.REFERENCE_ULPS for node in graph.nodes), default=0)
+
+
+def first_difference(
+    found: Sequence[Array], expected: Sequence[Array], tolerance: int = 0, ulps: int = 0
+) -> str:
+    """The first outputs that differ by more than the allowed steps; empty if none does.
+
+    `ulps`: tolerance of real numbers, see `is_near`."""
     for k, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
         if mine.shape != theirs.shape:
             return f"output {k} has shape {mine.shape}, must be {theirs.shape}"
-        off = np.abs(mine.astype(np.int64) - theirs.astype(np.int64))
-        wrong = np.argwhere(off > tolerance)
+        if mine.dtype.kind == "f":
+            wrong = np.argwhere(~is_near(mine, theirs, ulps))
+        else:
+            off = np.abs(mine.astype(np.int64) - theirs.astype(np.int64))
+            wrong = np.argwhere(off > tolerance)
         if len(wrong):
             at = tuple(int(i) for i in wrong[0])
             return f"{len(wrong)} of {mine.size} elements of output {k} differ; at {at} it is " + (

@@ -161,7 +161,7 @@ MODEL_FILES = {
     "weights_off_zero.tflite": conv(zero=9),
     "wrong_shape.tflite": write_tflite((X, replace(Y, shape=(1, 5))), (RELU,), (0,), (1,)),
     "cycle.tflite": write_tflite((X, Y), (OperatorSpec("RELU", (1,), (1,)),), (0,), (1,)),
-    "cumsum.tflite": changed("builtin", 128),
+    "rfft2d.tflite": changed("builtin", 131),
     "floats.tflite": write_tflite((replace(X, dtype="float32"), Y), (RELU,), (0,), (1,)),
     "rank_5.tflite": binary(
         "ADD", replace(X, shape=(1, 1, 1, 1, 4)), X, replace(Y, shape=(1, 1, 1, 1, 4))

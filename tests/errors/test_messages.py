@@ -94,7 +94,7 @@ COMMANDS: dict[str, str] = {
     "model-014": "compile weights_off_zero.tflite",
     "model-015": "compile wrong_shape.tflite",
     "model-016": "compile cycle.tflite",
-    "model-020": "compile cumsum.tflite",
+    "model-020": "compile rfft2d.tflite",
     "model-021": "compile floats.tflite",
     "model-022": "compile rank_5.tflite",
     "model-023": "compile two_scales.tflite",

@@ -52,7 +52,7 @@ def test_generated_c_computes_random_models(
 
 
 def test_every_tflite_operator_has_a_family() -> None:
-    assert sorted(FAMILIES) == sorted(foreign_names())
+    assert {name.split()[0] for name in FAMILIES} == set(foreign_names())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -189,6 +189,11 @@ class Op(Protocol):
     LAYER_KIND: ClassVar[LayerKind | None]
     """The kind of layer with weights that the operator is; None where it has no weights."""
 
+    REFERENCE_ULPS: ClassVar[int]
+    """Largest difference of a float32 result from the reference, in units in the last place (ulp)
+    of the largest element of the same vector along the last axis.  It is not 0 where the reference
+    calls functions of the C library, which differ from library to library."""
+
     @property
     def kind(self) -> str:
         """The name of the operator in messages and reports."""

@@ -87,6 +87,7 @@ class OperatorDefaults:
     COMMUTATIVE: ClassVar[bool] = False
     VARIADIC: ClassVar[bool] = False
     LAYER_KIND: ClassVar[LayerKind | None] = None
+    REFERENCE_ULPS: ClassVar[int] = 0
 
     @property
     def kind(self) -> str:

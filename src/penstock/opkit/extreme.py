@@ -18,8 +18,9 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require_one_quantisation
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.onnx_constants import operand
+from penstock.opkit.plain import Plain, typed_nodes
 from penstock.opkit.requantised import alike
 
 
@@ -42,11 +43,14 @@ class Extreme(Elementwise):
         return Kernel("extreme_s8", params, by_rows=True)
 
 
-def from_foreign_extreme(op: Extreme, node: ForeignNode) -> Iterable[Made]:
+def from_foreign_extreme(op: Extreme, plain: Plain, node: ForeignNode) -> Iterable[Made]:
     """Nodes of a TFLite node.  Raises UnsupportedError unless all tensors share one scale."""
+    if node.output().type.dtype in plain.ARITHMETIC:
+        yield from typed_nodes(node, plain, op)
+        return
     types = (node.input(0).type, node.input(1).type, node.output().type)
     require_one_quantisation(types, "inputs and output")
-    yield from elementwise_nodes(op, node, 2)
+    yield from typed_nodes(node, plain, op)
 
 
 def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:

@@ -19,8 +19,7 @@ from penstock.ir.op import Kernel, Site, Table, Work, row_axis
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.checks import require, require_dtype
-from penstock.opkit.selection import MOVED
+from penstock.opkit.checks import require
 
 INNER_LOOPS = 3
 """Loops of the kernel within a row."""
@@ -77,7 +76,6 @@ class Rearrangement(OperatorDefaults):
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"rearrangement has {len(inputs)} inputs, must have 1")
-        require_dtype(inputs[0], MOVED, "input")
         return TensorType(self.layout(inputs[0].shape).result_shape, inputs[0].dtype)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:

@@ -23,11 +23,16 @@ from penstock.opkit.intermediate import with_shape
 Axes = tuple[int, ...]
 
 
-def result_type(inputs: tuple[TensorType, ...], axes: Axes, dtype: DType) -> TensorType:
-    """Output type of a reduction of one input along `axes`.  Raises ModelError."""
+def result_type(
+    inputs: tuple[TensorType, ...], axes: Axes, dtype: DType, real: bool = False
+) -> TensorType:
+    """Output type of a reduction of one input, int8 or, if `real`, also float32, along `axes`.
+
+    Raises ModelError or UnsupportedError."""
     require(len(inputs) == 1, f"reduction has {len(inputs)} inputs, must have 1")
     x = inputs[0]
-    require_int8(x, "input")
+    if not (real and x.dtype is DType.FLOAT32):
+        require_int8(x, "input")
     require(x.rank <= broadcast.RANK, f"input has rank {x.rank}, must be at most {broadcast.RANK}")
     require(
         len(set(axes)) == len(axes) and all(0 <= axis < x.rank for axis in axes),

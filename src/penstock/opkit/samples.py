@@ -13,6 +13,16 @@ def int8(*shape: int, scale: float = 0.05, zero: int = -3) -> TensorType:
     return TensorType(shape, DType.INT8, Quantisation((float(np.float32(scale)),), (zero,)))
 
 
+def reals(*shape: int) -> TensorType:
+    """A float32 tensor of `shape`."""
+    return TensorType(shape, DType.FLOAT32)
+
+
+def integers(*shape: int) -> TensorType:
+    """An int32 tensor of `shape`, without quantisation."""
+    return TensorType(shape, DType.INT32)
+
+
 def weights(*shape: int, axis: int | None = None, scale: float = 0.02) -> tuple[TensorType, Data]:
     """Random int8 weights, with one scale per index of `axis` if it is given."""
     rng = np.random.default_rng(shape)

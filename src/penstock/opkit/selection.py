@@ -17,13 +17,10 @@ from penstock.ir.affine import Affine
 from penstock.ir.op import Kernel, Site, Table, Work, row_axis
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import axis_map, broadcast
 from penstock.opkit.axis_map import OUTSIDE, AxisMap, StridedMap
-from penstock.opkit.checks import require, require_dtype
-
-MOVED = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL)
-"""Element types that are moved as bytes."""
+from penstock.opkit.checks import require
 
 Maps = tuple[AxisMap, ...]
 
@@ -31,7 +28,6 @@ Maps = tuple[AxisMap, ...]
 def selected_type(inputs: tuple[TensorType, ...], shape: tuple[int, ...]) -> TensorType:
     """Output type of a selection with `shape` from one input.  Raises ModelError."""
     require(len(inputs) == 1, f"selection has {len(inputs)} inputs, must have 1")
-    require_dtype(inputs[0], MOVED, "input")
     require(
         inputs[0].rank == len(shape),
         f"input has shape {list(inputs[0].shape)}, its rank must be {len(shape)}",

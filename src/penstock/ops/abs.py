@@ -3,6 +3,8 @@
     x  any shape  int8
     y  as x       int8     y = clamp(zero_y + M * |x - zero_x|)
 
+    PlainAbs  float32, both
+
 Source: TFLite ABS; `micro/kernels/elementwise.cc`.  ONNX Abs: `Numerics.REAL`.
 """
 
@@ -18,12 +20,12 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import real_table
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, reals, sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,19 @@ class Abs(Lookup):
         return saturated(multiply(np.abs(ELEMENTS - x.zero_point), *multiplier) + y.zero_point)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainAbs(Plain):
+    """The absolute value of real numbers."""
+
+    INPUTS: ClassVar[int] = 1
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
+        DType.FLOAT32: Arithmetic(np.abs, "abs_f32")
+    }
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ABS."""
-    yield from elementwise_nodes(Abs(), node, 1)
+    yield from typed_nodes(node, PlainAbs(), Abs())
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -57,4 +69,5 @@ SAMPLES = (
     sample(Abs(), int8(1, 4, 3, 5), scale=0.03, zero=-128),
     sample(Abs(), int8(3, 5), scale=0.05, zero=-100),
     sample(Abs(Numerics.REAL), int8(3, 5), scale=0.05, zero=-100),
+    sample(PlainAbs(), reals(1, 4, 3, 5)),
 )

@@ -3,6 +3,8 @@
     a, b  int8, each with its own scale and zero point
     y     int8   y = clamp(zero_y + My * (Ma * ((a - zero_a) << 20) + Mb * ((b - zero_b) << 20)))
 
+    PlainAdd  int32 (modulo 2^32) or float32, all three   y = clamp(a + b)
+
 Source: TFLite ADD; `reference/integer_ops/add.h`, parameters in `micro/kernels/add_common.cc`.
 """
 
@@ -12,13 +14,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.tensor import DType
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.onnx_constants import operand
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
+from penstock.opkit.samples import int8, integers, reals, sample
 from penstock.opkit.scaled_sum import ScaledSum
 
 
@@ -35,9 +40,20 @@ class Add(ScaledSum):
     SIGN: ClassVar[int] = 1
 
 
+@dataclass(frozen=True, slots=True)
+class PlainAdd(Clamped):
+    """Sum of two tensors of plain numbers."""
+
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
+        DType.INT32: Arithmetic(np.add, "add_s32"),
+        DType.FLOAT32: Arithmetic(np.add, "add_f32"),
+    }
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ADD."""
-    yield from elementwise_nodes(Add(fused_activation(node)), node, 2)
+    activation = fused_activation(node)
+    yield from typed_nodes(node, PlainAdd(activation), Add(activation))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -49,4 +65,6 @@ SAMPLES = (
     sample(Add(), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
     sample(Add(Activation.RELU), int8(2, 4, 3, 5), int8(1, 1, 1, 5)),
     sample(Add(), int8(4, 1, 5), int8(1, 3, 1)),
+    sample(PlainAdd(Activation.RELU), reals(2, 4, 3, 5), reals(5)),
+    sample(PlainAdd(), integers(1, 4, 3, 5), integers()),
 )

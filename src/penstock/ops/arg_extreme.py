@@ -1,6 +1,6 @@
 """ArgMax, ArgMin: index of the first maximum or minimum along an axis.
 
-    x  int8, up to rank 4
+    x  int8 or float32, up to rank 4
     y  int32   x with extent 1 along `axis`; a reshape follows, since models drop the axis
 
 Source: TFLite ARG_MAX, ARG_MIN; `reference/arg_min_max.h`.
@@ -16,6 +16,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
@@ -24,7 +25,8 @@ from penstock.opkit import reduction
 from penstock.opkit.axes import one_axis
 from penstock.opkit.checks import require_dtype
 from penstock.opkit.intermediate import with_shape
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, reals, sample
+from penstock.ops.cast import Cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,11 @@ class _ArgExtreme(OperatorDefaults):
     SIGN: ClassVar[int]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        return reduction.result_type(inputs, (self.axis,), DType.INT32)
+        return reduction.result_type(inputs, (self.axis,), DType.INT32, real=True)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (read,) = self.needs(site, out)
-        x = inputs[0][read.slices]
+        x = _ordered(inputs[0][read.slices], self.SIGN, self.axis)
         found = np.argmax(x, self.axis) if self.SIGN > 0 else np.argmin(x, self.axis)
         return np.expand_dims(found, self.axis).astype(np.int32)
 
@@ -58,10 +60,20 @@ class _ArgExtreme(OperatorDefaults):
 
     def kernel(self, site: Site) -> Kernel:
         return Kernel(
-            "arg_extreme_s8",
+            "arg_extreme_f32" if site.inputs[0].dtype is DType.FLOAT32 else "arg_extreme_s8",
             params=(*reduction.params(site, (self.axis,)), ("sign", self.SIGN)),
             by_rows=True,
         )
+
+
+def _ordered(x: Array, sign: int, axis: int) -> Array:
+    """The elements, with NaN where it is found replaced by the worst one.  NaN is found only at
+    index 0, as no number is above it."""
+    if x.dtype.kind != "f":
+        return x
+    first = np.take(x, [0], axis)
+    replaced = np.where(np.isnan(x), np.float32(-sign * np.inf), x)
+    return np.where(np.isnan(first), np.float32(0), replaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +97,21 @@ class ArgMin(_ArgExtreme):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ARG_MAX, ARG_MIN."""
     x, y = node.input(0), node.output()
-    require_dtype(y.type, (DType.INT32,), "output")
+    require_dtype(y.type, (DType.INT32, DType.INT64), "output")
     axis = one_axis(node, 1, x.type.rank)
     op = ArgMax(axis) if node.name == "ARG_MAX" else ArgMin(axis)
-    yield from with_shape(op, (x,), reduction.reduced(x.type.shape, (axis,)), y)
+    found = y
+    if y.type.dtype is DType.INT64:
+        found = Value(f"{y.name}/index", TensorType(y.type.shape, DType.INT32))
+    yield from with_shape(op, (x,), reduction.reduced(x.type.shape, (axis,)), found)
+    if found is not y:
+        yield Made(Cast(DType.INT64), (found,), y)
 
 
 SAMPLES = (
     sample(ArgMax(3), int8(2, 3, 4, 5)),
     sample(ArgMin(1), int8(2, 6, 3)),
     sample(ArgMax(1), int8(3, 9)),
+    sample(ArgMin(2), reals(2, 3, 4, 5)),
+    sample(ArgMax(1), reals(3, 9)),
 )

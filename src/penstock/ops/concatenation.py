@@ -27,12 +27,11 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.axes import resolved_axis
-from penstock.opkit.checks import require, require_dtype
+from penstock.opkit.checks import require
 from penstock.opkit.intermediate import reshaped
 from penstock.opkit.onnx_constants import operand
 from penstock.opkit.requantised import alike
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.selection import MOVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,6 @@ class Concatenation(OperatorDefaults):
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) > 0, "concatenation has no input, must have at least 1")
         first = inputs[0]
-        require_dtype(first, MOVED, "input 0")
         require(0 <= self.axis < first.rank, f"axis is {self.axis}, rank is {first.rank}")
         for k, x in enumerate(inputs):
             require(

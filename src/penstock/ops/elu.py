@@ -3,6 +3,8 @@
     x  any shape  int8
     y  as x       int8     real y = x where x >= 0, alpha * (exp(x) - 1) elsewhere
 
+    PlainElu  float32, both
+
 Source: TFLite ELU, where alpha is 1; `micro/kernels/elu.cc`: a table in single precision.
 ONNX Elu: `Numerics.REAL`.
 """
@@ -18,12 +20,13 @@ from penstock.fixedpoint import float32
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName
-from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.float_functions import elu
 from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import finite_parameter, real_table
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, reals, sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,18 @@ def _elu(x: float) -> float:
     return x if x >= 0 else float32(float32(math.exp(x)) - 1.0)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainElu(Plain):
+    """The exponential linear unit of real numbers."""
+
+    INPUTS: ClassVar[int] = 1
+    REFERENCE_ULPS: ClassVar[int] = 2
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {DType.FLOAT32: Arithmetic(elu, "elu_f32")}
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ELU."""
-    yield from elementwise_nodes(Elu(), node, 1)
+    yield from typed_nodes(node, PlainElu(), Elu())
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -61,4 +73,5 @@ SAMPLES = (
     sample(Elu(), int8(1, 4, 3, 5), scale=0.03, zero=-95),
     sample(Elu(), int8(9, scale=0.4), scale=0.2, zero=0),
     sample(Elu(0.5, Numerics.REAL), int8(3, 5), scale=0.04, zero=-100),
+    sample(PlainElu(), reals(1, 4, 3, 5)),
 )

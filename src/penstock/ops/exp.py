@@ -3,6 +3,8 @@
     x  any shape  int8
     y  as x       int8
 
+    PlainExp  float32, both
+
 Source: TFLite EXP, `kernels/exp.cc`: a table in single precision.  (TFLite Micro has only a
 floating-point kernel.)  ONNX Exp: `Numerics.REAL`.
 """
@@ -18,12 +20,13 @@ from penstock.fixedpoint import float32
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.float_functions import exp
 from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import real_table
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, reals, sample
 
 LARGEST = 88.0
 """Above it exp leaves single precision; every output has saturated long before."""
@@ -49,9 +52,18 @@ def _exp(x: float) -> float:
     return float32(math.exp(min(x, LARGEST)))
 
 
+@dataclass(frozen=True, slots=True)
+class PlainExp(Plain):
+    """The exponential of real numbers."""
+
+    INPUTS: ClassVar[int] = 1
+    REFERENCE_ULPS: ClassVar[int] = 1
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {DType.FLOAT32: Arithmetic(exp, "exp_f32")}
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite EXP."""
-    yield from elementwise_nodes(Exp(), node, 1)
+    yield from typed_nodes(node, PlainExp(), Exp())
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -63,4 +75,5 @@ SAMPLES = (
     sample(Exp(), int8(1, 4, 3, 5, scale=0.02), scale=0.06, zero=-128),
     sample(Exp(), int8(13), scale=2.0, zero=-128),
     sample(Exp(Numerics.REAL), int8(13), scale=2.0, zero=-128),
+    sample(PlainExp(), reals(1, 4, 3, 5)),
 )

@@ -3,6 +3,8 @@
     x  (.., C)  int8
     y  (.., C)  int8     scale 1/16, zero point 127
 
+    PlainLogSoftmax  float32, both
+
 Source: TFLite LOG_SOFTMAX; `reference/log_softmax.h`.  The reference handles differences to the
 maximum that exceed its input radius separately; all of them saturate the output.
 """
@@ -20,7 +22,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, DType
 from penstock.opkit import row_vectors
 from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.exponentials import (
@@ -30,9 +32,11 @@ from penstock.opkit.exponentials import (
     exp_table,
     scaled_differences,
 )
+from penstock.opkit.float_functions import exp
+from penstock.opkit.float_functions import log as real_log
 from penstock.opkit.lookup import saturated
 from penstock.opkit.row_vectors import RowVectors
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import log
 
 OUTPUT_SHIFT = 31 - DIFFERENCE_BITS - 4
@@ -72,9 +76,29 @@ def _bounded_differences(site: Site) -> Int64s:
     return np.maximum(scaled_differences(site.inputs[0].scale), -(1 << 30))
 
 
+@dataclass(frozen=True, slots=True)
+class PlainLogSoftmax(RowVectors):
+    """Logarithm of the softmax of real numbers."""
+
+    ELEMENTS: ClassVar[DType] = DType.FLOAT32
+    REFERENCE_ULPS: ClassVar[int] = 4
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x = inputs[0][row_vectors.whole_vectors(site, out).slices]
+        differences = x - x.max(axis=-1, keepdims=True)
+        total = row_vectors.total(exp(differences))
+        return (differences - real_log(total))[..., out.slices[-1]]
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel("log_softmax_f32", row_vectors.params(site), by_rows=True)
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite LOG_SOFTMAX."""
     out, depth = node.output().type, node.input(0).type.shape[-1:]
+    if out.dtype is DType.FLOAT32:
+        yield Made(PlainLogSoftmax(), (node.input(0),), node.output())
+        return
     if (out.scale, out.zero_point) != (1 / 16, 127):
         raise node.unsupported(
             f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/16 and 127"
@@ -87,4 +111,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 SAMPLES = (
     sample(LogSoftmax(), int8(2, 10, scale=0.1), scale=1 / 16, zero=127),
     sample(LogSoftmax(), int8(2, 3, 4, 7, scale=0.02), scale=1 / 16, zero=127),
+    sample(PlainLogSoftmax(), reals(2, 3, 4, 7)),
+    sample(PlainLogSoftmax(), reals(13)),
 )

@@ -3,6 +3,8 @@
     x  any shape  int8
     y  as x       int8     scale 1/256 and zero point -128 with TFLite's numerics
 
+    PlainLogistic  float32, both
+
 Source: TFLite LOGISTIC; `reference/integer_ops/logistic.h`, TFLite Micro's fixed-point arithmetic.
 TensorFlow computes a table in single precision instead; the results differ for input scales above
 4, where the fixed-point arithmetic saturates early.  ONNX Sigmoid: `Numerics.REAL`.
@@ -17,13 +19,14 @@ from typing import ClassVar
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sigmoid, transcendental
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.opkit.float_functions import logistic
 from penstock.opkit.lookup import Lookup
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import UNIT_INTERVAL, real_sigmoid, real_table
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, reals, sample
 
 OUTPUT_BITS = 8
 
@@ -46,14 +49,25 @@ class Logistic(Lookup):
         return sigmoid.table(transcendental.logistic, x, OUTPUT_BITS, y.zero_point)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainLogistic(Plain):
+    """The logistic function of real numbers."""
+
+    INPUTS: ClassVar[int] = 1
+    REFERENCE_ULPS: ClassVar[int] = 3
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
+        DType.FLOAT32: Arithmetic(logistic, "logistic_f32")
+    }
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite LOGISTIC."""
     out = node.output().type
-    if (out.scale, out.zero_point) != (1 / 256, -128):
+    if out.dtype is DType.INT8 and (out.scale, out.zero_point) != (1 / 256, -128):
         raise node.unsupported(
             f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/256 and -128"
         )
-    yield from elementwise_nodes(Logistic(), node, 1)
+    yield from typed_nodes(node, PlainLogistic(), Logistic())
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -65,4 +79,5 @@ SAMPLES = (
     sample(Logistic(), int8(1, 4, 3, 5), scale=1 / 256, zero=-128),
     sample(Logistic(), int8(9, scale=0.4), scale=1 / 256, zero=-128),
     sample(Logistic(Numerics.REAL), int8(1, 4, 3, 5), scale=1 / 255, zero=-128),
+    sample(PlainLogistic(), reals(1, 4, 3, 5)),
 )

@@ -3,6 +3,8 @@
     a, b  int8, each with its own scale and zero point
     y     int8   y = clamp(zero_y + M * ((a - zero_a) * (b - zero_b)))
 
+    PlainMul  int32 (modulo 2^32) or float32, all three   y = clamp(a * b)
+
 Source: TFLite MUL; `reference/integer_ops/mul.h`, parameters in `micro/kernels/mul_common.cc`.
 """
 
@@ -20,13 +22,14 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.onnx_constants import operand
+from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
 from penstock.opkit.requantise import fitting_multiplier
-from penstock.opkit.samples import int8, sample, weights
+from penstock.opkit.samples import int8, integers, reals, sample, weights
 
 LARGEST = 255 * 255
 """Largest magnitude of a product before it is requantised."""
@@ -79,9 +82,20 @@ class Mul(Elementwise):
         return fitting_multiplier(a.scale * b.scale / site.output.scale, LARGEST)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainMul(Clamped):
+    """Product of two tensors of plain numbers."""
+
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
+        DType.INT32: Arithmetic(np.multiply, "mul_s32"),
+        DType.FLOAT32: Arithmetic(np.multiply, "mul_f32"),
+    }
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite MUL."""
-    yield from elementwise_nodes(Mul(fused_activation(node)), node, 2)
+    activation = fused_activation(node)
+    yield from typed_nodes(node, PlainMul(activation), Mul(activation))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -93,4 +107,6 @@ SAMPLES = (
     sample(Mul(), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
     sample(Mul(Activation.RELU), int8(2, 4, 3, 5), int8(2, 1, 1, 5)),
     sample(Mul(), int8(4, 3), weights(3)),
+    sample(PlainMul(Activation.RELU), reals(2, 4, 3, 5), reals(5)),
+    sample(PlainMul(), integers(1, 4, 3, 5), integers()),
 )

@@ -3,6 +3,8 @@
     x  any shape  int8
     y  as x       int8     y = clamp(zero_y + M / sqrt(x - zero_x))
 
+    PlainRsqrt  float32, both
+
 The reference yields the largest element for zero and refuses negative values, for which penstock
 yields the largest element, too.
 
@@ -12,7 +14,7 @@ Source: TFLite RSQRT; `micro/kernels/elementwise.cc`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,10 +23,11 @@ import numpy as np
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.operator_facts import RelayName, relay
-from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.float_functions import inverse_square_root
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import inverse_sqrt
 
 EXTRA_BITS = 20
@@ -52,19 +55,30 @@ def _output_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
     return quantise_multiplier(1.0 / float(product))
 
 
+@dataclass(frozen=True, slots=True)
+class PlainRsqrt(Plain):
+    """The reciprocal square root of real numbers."""
+
+    INPUTS: ClassVar[int] = 1
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
+        DType.FLOAT32: Arithmetic(inverse_square_root, "rsqrt_f32")
+    }
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite RSQRT."""
     x, y = node.input(0).type, node.output().type
     largest = 2.0**EXTRA_BITS
-    if 1.0 / (math.sqrt(x.scale) * y.scale) >= largest:
+    if y.dtype is DType.INT8 and 1.0 / (math.sqrt(x.scale) * y.scale) >= largest:
         raise node.unsupported(
             f"input has scale {x.scale}, output {y.scale}; "
             f"1 / (sqrt(input) * output) must be below {largest:.0f}"
         )
-    yield from elementwise_nodes(Rsqrt(), node, 1)
+    yield from typed_nodes(node, PlainRsqrt(), Rsqrt())
 
 
 SAMPLES = (
     sample(Rsqrt(), int8(1, 4, 3, 5, zero=-128), scale=0.02, zero=-128),
     sample(Rsqrt(), int8(13, zero=-100), scale=0.05, zero=-90),
+    sample(PlainRsqrt(), reals(1, 4, 3, 5)),
 )

@@ -3,6 +3,8 @@
     x  (..., C)  int8
     y  (..., C)  int8    scale 1/256, zero point -128
 
+    PlainSoftmax  float32, both
+
 The exponential depends only on the difference to the row's maximum and is a 256-entry table.
 
 Source: TFLite SOFTMAX; `reference/softmax.h`.
@@ -27,12 +29,13 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Quantisation
+from penstock.ir.tensor import Array, DType, Quantisation
 from penstock.opkit import row_vectors
 from penstock.opkit.exponentials import MOST_ELEMENTS, SUM_BITS, exp_table
+from penstock.opkit.float_functions import exp
 from penstock.opkit.requantised import requantised
 from penstock.opkit.row_vectors import RowVectors
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import one_over_one_plus
 
 PROBABILITIES = Quantisation((1 / 256,), (-128,))
@@ -71,6 +74,25 @@ class Softmax(RowVectors):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PlainSoftmax(RowVectors):
+    """exp(beta * x) over its sum along the last axis, of real numbers."""
+
+    beta: float = 1.0
+
+    ELEMENTS: ClassVar[DType] = DType.FLOAT32
+    REFERENCE_ULPS: ClassVar[int] = 4
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x = inputs[0][row_vectors.whole_vectors(site, out).slices]
+        powers = exp((x - x.max(axis=-1, keepdims=True)) * np.float32(self.beta))
+        return (powers / row_vectors.total(powers))[..., out.slices[-1]]
+
+    def kernel(self, site: Site) -> Kernel:
+        beta = Table.of(np.array([self.beta], np.float32))
+        return Kernel("softmax_f32", row_vectors.params(site), (("beta", beta),), by_rows=True)
+
+
 def reciprocals(total: Int64s) -> tuple[Int64s, Int64s]:
     """1 / total, total in Q12.19, as (reciprocal in Q0.31, right shift to units of 1/256)."""
     headroom = 32 - np.array([int(t).bit_length() for t in total.ravel()], np.int64)
@@ -82,17 +104,18 @@ def reciprocals(total: Int64s) -> tuple[Int64s, Int64s]:
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SOFTMAX."""
     out = node.output().type
-    if out.scale != 1 / 256 or out.zero_point != -128:
+    real = out.dtype is DType.FLOAT32
+    if not real and (out.scale != 1 / 256 or out.zero_point != -128):
         raise node.unsupported(
             f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/256 and -128"
         )
     depth = node.input(0).type.shape[-1:]
-    if depth > (MOST_ELEMENTS,):
+    if not real and depth > (MOST_ELEMENTS,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
     beta = node.real("beta")
     if not 0.0 < beta < math.inf:
         raise node.unsupported(f"beta is {beta}, must be a positive number")
-    yield Made(Softmax(beta), (node.input(0),), node.output())
+    yield Made(PlainSoftmax(beta) if real else Softmax(beta), (node.input(0),), node.output())
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -110,4 +133,6 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 SAMPLES = (
     sample(Softmax(), int8(1, 10, scale=0.1), scale=1 / 256, zero=-128),
     sample(Softmax(2.0), int8(2, 3, 4, 7, scale=0.02), scale=1 / 256, zero=-128),
+    sample(PlainSoftmax(), reals(2, 3, 4, 7)),
+    sample(PlainSoftmax(0.5), reals(13)),
 )

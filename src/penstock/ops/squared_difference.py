@@ -3,25 +3,30 @@
     a, b  int8, each with its own scale and zero point
     y     int8   y = clamp(zero_y + My * (Ma * ((a - zero_a) << 7) - Mb * ((b - zero_b) << 7))^2)
 
+    PlainSquaredDifference  int32 (modulo 2^32) or float32, all three   y = (a - b)^2
+
 Source: TFLite SQUARED_DIFFERENCE; `micro/kernels/squared_difference.cc`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.lookup import saturated
+from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.requantise import fitting_multiplier
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, integers, reals, sample
 
 EXTRA_BITS = 7
 LARGEST = (255 << EXTRA_BITS) ** 2
@@ -75,12 +80,29 @@ def _multipliers(site: Site) -> tuple[tuple[tuple[int, int], tuple[int, int]], t
     return inputs, fitting_multiplier(twice_largest * twice_largest / unit, LARGEST)
 
 
+def _squared(a: Array, b: Array) -> Array:
+    return np.square(np.subtract(a, b))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSquaredDifference(Plain):
+    """The square of the difference of two tensors of plain numbers."""
+
+    INPUTS: ClassVar[int] = 2
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
+        DType.INT32: Arithmetic(_squared, "squared_difference_s32"),
+        DType.FLOAT32: Arithmetic(_squared, "squared_difference_f32"),
+    }
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SQUARED_DIFFERENCE."""
-    yield from elementwise_nodes(SquaredDifference(), node, 2)
+    yield from typed_nodes(node, PlainSquaredDifference(), SquaredDifference())
 
 
 SAMPLES = (
     sample(SquaredDifference(), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
     sample(SquaredDifference(), int8(2, 4, 3, 5), int8(4, 1, 1), scale=0.3, zero=-128),
+    sample(PlainSquaredDifference(), reals(2, 4, 3, 5), reals(4, 1, 5)),
+    sample(PlainSquaredDifference(), integers(1, 4, 3, 5), integers(1)),
 )

@@ -3,6 +3,8 @@
     x  any shape  int8
     y  as x       int8     scale 1/128 and zero point 0 with TFLite's numerics
 
+    PlainTanh  float32, both
+
 Source: TFLite TANH; `reference/integer_ops/tanh.h`.  ONNX Tanh: `Numerics.REAL`.
 """
 
@@ -16,13 +18,14 @@ from typing import ClassVar
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sigmoid, transcendental
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.opkit.float_functions import tanh
 from penstock.opkit.lookup import Lookup
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import SIGNED_UNIT_INTERVAL, real_table
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, reals, sample
 
 OUTPUT_BITS = 7
 
@@ -45,14 +48,23 @@ class Tanh(Lookup):
         return sigmoid.table(transcendental.tanh, x, OUTPUT_BITS, y.zero_point)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainTanh(Plain):
+    """The hyperbolic tangent of real numbers."""
+
+    INPUTS: ClassVar[int] = 1
+    REFERENCE_ULPS: ClassVar[int] = 3
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {DType.FLOAT32: Arithmetic(tanh, "tanh_f32")}
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite TANH."""
     out = node.output().type
-    if (out.scale, out.zero_point) != (1 / 128, 0):
+    if out.dtype is DType.INT8 and (out.scale, out.zero_point) != (1 / 128, 0):
         raise node.unsupported(
             f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/128 and 0"
         )
-    yield from elementwise_nodes(Tanh(), node, 1)
+    yield from typed_nodes(node, PlainTanh(), Tanh())
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -64,4 +76,5 @@ SAMPLES = (
     sample(Tanh(), int8(1, 4, 3, 5), scale=1 / 128, zero=0),
     sample(Tanh(), int8(2, 7, scale=0.3), scale=1 / 128, zero=0),
     sample(Tanh(Numerics.REAL), int8(2, 7, scale=0.3), scale=1 / 127, zero=0),
+    sample(PlainTanh(), reals(1, 4, 3, 5)),
 )

@@ -17,15 +17,16 @@ class Difference:
     tensor: str
     set_number: int
     index: tuple[int, ...] | None
-    expected: int
-    found: int
+    expected: float
+    found: float
     elements: int
 
     def __str__(self) -> str:
         if self.index is None:
+            found, expected = int(self.found), int(self.expected)
             return (
-                f'"{self.tensor}" of set {self.set_number}: CRC-32 is {self.found:08x}, '
-                f"must be {self.expected:08x}"
+                f'"{self.tensor}" of set {self.set_number}: CRC-32 is {found:08x}, '
+                f"must be {expected:08x}"
             )
         return (
             f'"{self.tensor}" of set {self.set_number}: element {list(self.index)} is {self.found},'
@@ -51,19 +52,46 @@ class Comparison:
         )
 
 
-def compare_tensor(name: str, set_number: int, found: Array, *accepted: Array) -> Comparison:
-    """Compares `found` with each accepted answer; returns the comparison with fewest mismatches."""
-    results = [_compare(name, set_number, found, expected) for expected in accepted]
+def compare_tensor(
+    name: str, set_number: int, found: Array, *accepted: Array, ulps: int = 0
+) -> Comparison:
+    """Compares `found` with each accepted answer; returns the comparison with fewest mismatches.
+
+    `ulps`: the tolerance, see `is_near`."""
+    results = [_compare(name, set_number, found, expected, ulps) for expected in accepted]
     return min(results, key=lambda result: result.mismatches)
 
 
-def _compare(name: str, set_number: int, found: Array, expected: Array) -> Comparison:
+def is_near(found: Array, expected: Array, ulps: int = 0) -> Array:
+    """Whether each element equals the expected one; NaN equals NaN.
+
+    With `ulps`, real numbers may differ by that many units in the last place of the largest
+    expected element along the last axis, and 8-bit integers by one step, as they may be such
+    numbers rounded."""
+    equal = (found == expected) | ((found != found) & (expected != expected))
+    if not ulps or not found.size:
+        return equal
+    if found.dtype.kind == "f":
+        sizes = np.where(np.isfinite(expected), np.abs(expected), np.float32(0))
+        largest = sizes.max(axis=-1, keepdims=True) if sizes.ndim else sizes
+        with np.errstate(invalid="ignore"):
+            off = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+        return equal | (off <= ulps * np.spacing(largest).astype(np.float64))
+    if found.dtype.itemsize == 1:
+        return np.abs(found.astype(np.int64) - expected.astype(np.int64)) <= 1
+    return equal
+
+
+def _compare(
+    name: str, set_number: int, found: Array, expected: Array, ulps: int = 0
+) -> Comparison:
     expected = expected.reshape(found.shape)
-    wrong = np.argwhere(found != expected)
+    wrong = np.argwhere(~is_near(found, expected, ulps))
     if not len(wrong):
         return Comparison(1, found.size)
     index = tuple(int(i) for i in wrong[0])
-    first = Difference(name, set_number, index, int(expected[index]), int(found[index]), len(wrong))
+    values = (expected[index].item(), found[index].item())
+    first = Difference(name, set_number, index, *values, len(wrong))
     return Comparison(1, found.size, len(wrong), first)
 
 

@@ -1,0 +1,136 @@
+"""exp, log, sqrt, logistic and tanh of float32 arrays, as the C kernels compute them.
+
+exp and log are computed in integers and do not depend on a mathematical library.  The other
+functions use single-precision operations, which IEEE 754 defines to the last bit.
+
+Source: the C headers `exponential.h`, `logarithm.h`, `square_root.h`, `sigmoid_f32.h`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.fixedpoint import Int64s
+
+Floats = NDArray[np.float32]
+
+LOG2_E_Q30 = 1549082005
+LOG_2_Q48 = 195103586505167
+LOG_2_Q36 = 47632711549
+EXP_OVERFLOWS, EXP_VANISHES = 89.0, -104.0
+SQRT_2_Q23 = 11863283
+
+
+def square_root(x: Floats) -> Floats:
+    """sqrt(x), correctly rounded; NaN for negative numbers."""
+    return np.where(x < 0, np.float32(np.nan), np.sqrt(np.abs(x)) * np.copysign(np.float32(1), x))
+
+
+def inverse_square_root(x: Floats) -> Floats:
+    """1 / sqrt(x); both operations are correctly rounded."""
+    return np.float32(1) / square_root(x)
+
+
+def exp(x: Floats) -> Floats:
+    """exp(x), with an error below 0.6 ulp; infinity, 0 or a subnormal number at the ends."""
+    inside = (x <= EXP_OVERFLOWS) & (x >= EXP_VANISHES)
+    exponent, rest = _reduced(np.where(inside, x, np.float32(0)))
+    found = _scaled(_series(rest, 1).astype(np.float32), exponent - 30)
+    ends = np.where(x > 0, np.float32(np.inf), np.float32(0))
+    return np.where(inside, found, np.where(np.isnan(x), x, ends))
+
+
+def elu(x: Floats) -> Floats:
+    """x, or exp(x) - 1 where x is negative, with an error below 2 ulp."""
+    near = np.where((x < 0) & (x >= -0.34375), x, np.float32(0))
+    series = _scaled(_series(_reduced(near)[1], 2).astype(np.float32), np.array(-30))
+    below = np.where(x < -0.34375, exp(x) - np.float32(1), near * series)
+    return np.where(x < 0, below, x)
+
+
+def _reduced(x: Floats) -> tuple[Int64s, Int64s]:
+    """(n, r): x = n * log(2) + r, r in Q31."""
+    fixed = (x * np.float32(2**48)).astype(np.int64)
+    exponent = ((fixed >> 24) * LOG2_E_Q30 + (1 << 53)) >> 54
+    return exponent, (fixed - exponent * LOG_2_Q48) >> 17
+
+
+def _series(r: Int64s, first: int) -> Int64s:
+    """1 + r/first * (1 + r/(first + 1) * (1 + ..)) in Q30."""
+    total = np.full_like(r, 1 << 30)
+    for k in range(9, first - 1, -1):
+        total = (1 << 30) + _truncated_quotient((total * r) >> 31, np.array(k))
+    return total
+
+
+def _truncated_quotient(a: Int64s, b: Int64s) -> Int64s:
+    """a / b, rounded towards 0, as in C; b is positive."""
+    return np.sign(a) * (np.abs(a) // b)
+
+
+def _scaled(x: Floats, n: Int64s) -> Floats:
+    """x * 2**n in two steps, which may round subnormal numbers twice."""
+    half = _truncated_quotient(n, np.array(2))
+    return x * _power_of_two(half) * _power_of_two(n - half)
+
+
+def _power_of_two(n: Int64s) -> Floats:
+    return ((n + 127) << 23).astype(np.uint32).view(np.float32)
+
+
+def log(x: Floats) -> Floats:
+    """Natural logarithm, with an error below 0.6 ulp; -infinity for 0, NaN for x < 0."""
+    inside = (x > 0) & np.isfinite(x)
+    found = _log_of_positive(np.where(inside, x, np.float32(1)))
+    ends = np.where(x == 0, np.float32(-np.inf), np.where(x < 0, np.float32(np.nan), x))
+    return np.where(inside, found, ends)
+
+
+def _log_of_positive(x: Floats) -> Floats:
+    subnormal = x < np.float32(2.0**-126)
+    bits = np.where(subnormal, x * np.float32(2**24), x).view(np.uint32).astype(np.int64)
+    m = (bits & 0x7FFFFF) | 0x800000
+    above = m > SQRT_2_Q23
+    k = (bits >> 23) - 127 - 24 * subnormal + above
+    one = np.where(above, 1 << 24, 1 << 23)
+    scaling = np.minimum(23, 23 - _bit_length(np.abs(m - one)))
+    s = _truncated_quotient(((m - one) << scaling) << 36, m + one)
+    narrow = s >> (5 + scaling)
+    square = (narrow * narrow) >> 31
+    total = np.zeros_like(s)
+    for n in range(13, 1, -2):
+        total = (square * (total + (1 << 31) // n)) >> 31
+    log_m = 2 * (s + ((s * total) >> 31))
+    near_one = _scaled(log_m.astype(np.float32), -36 - scaling)
+    others = k * LOG_2_Q36 + (log_m >> scaling)
+    return np.where(k == 0, near_one, _scaled(others.astype(np.float32), np.array(-36)))
+
+
+def _bit_length(x: Int64s) -> Int64s:
+    """Number of bits of non-negative integers below 2**53; 0 for 0."""
+    return np.frexp(x.astype(np.float64))[1].astype(np.int64)
+
+
+def logistic(x: Floats) -> Floats:
+    """1 / (1 + exp(-x)), with an error below 0.6 ulp; below -9, exp(x) as in the reference.
+
+    Source: TFLite, `reference/logistic.h`."""
+    inside = (x >= -9) & (x <= 17)
+    exponent, rest = _reduced(-np.abs(np.where(inside, x, np.float32(0))))
+    one, small = 1 << 30, _series(rest, 1)
+    quotient = (np.where(x < 0, small, one) << 32) // (one + (small >> -exponent))
+    found = _scaled(quotient.astype(np.float32), np.where(x < 0, exponent, 0) - 32)
+    return np.where(inside, found, np.where(x > 0, np.float32(1), exp(x)))
+
+
+def tanh(x: Floats) -> Floats:
+    """tanh(x), with an error below 2 ulp."""
+    size = np.abs(x)
+    distance = np.float32(2) / (np.float32(1) + exp(np.float32(2) * size))
+    far = np.where(x < 0, distance - np.float32(1), np.float32(1) - distance)
+    square = x * x
+    denominator = np.full_like(x, 13)
+    for n in range(11, 0, -2):
+        denominator = np.float32(n) + square / denominator
+    return np.where(size > 1, far, x / denominator)

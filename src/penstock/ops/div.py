@@ -1,0 +1,46 @@
+"""Div: element-wise quotient with a clamp; inputs may be broadcast.
+
+    a, b, y  float32   y = clamp(a / b)
+
+A quotient that overflows, or whose divisor is 0, is clamped to the largest finite number; 0 / 0 is
+NaN.
+
+Source: TFLite DIV; `reference/div.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.tensor import DType
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
+from penstock.opkit.samples import reals, sample
+
+
+@dataclass(frozen=True, slots=True)
+class Div(Clamped):
+    """Quotient of two tensors."""
+
+    TFLITE: ClassVar[tuple[str, ...]] = ("DIV",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("divide")
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
+        DType.FLOAT32: Arithmetic(np.divide, "div_f32")
+    }
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite DIV."""
+    yield from typed_nodes(node, Div(fused_activation(node)), None)
+
+
+SAMPLES = (
+    sample(Div(), reals(1, 4, 3, 5), reals(1, 4, 3, 5)),
+    sample(Div(Activation.RELU6), reals(2, 4, 3, 5), reals()),
+)

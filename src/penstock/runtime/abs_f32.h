@@ -1,0 +1,20 @@
+/* abs_f32: |a|, element by element.
+ *   x, y  float  rows of `width` elements
+ * Computes rows [lower, upper) of y.
+ * Source: TensorFlow Lite, micro/kernels/elementwise.cc. */
+#ifndef PENSTOCK_ABS_F32_H
+#define PENSTOCK_ABS_F32_H
+
+#include "float_bits.h"
+#include "plain.h"
+
+struct abs_f32 {
+    int32_t width;
+};
+
+PENSTOCK_KERNEL void abs_f32(const struct abs_f32 *p, const penstock_source *x,
+                             const penstock_sink *y, int32_t lower, int32_t upper) {
+    PENSTOCK_FOR_EACH(float, f32, penstock_magnitude(a))
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* logistic_f32: 1 / (1 + exp(-a)), element by element.
+ *   x, y  float  rows of `width` elements
+ * Computes rows [lower, upper) of y.
+ * Source: TensorFlow Lite, reference/logistic.h. */
+#ifndef PENSTOCK_LOGISTIC_F32_H
+#define PENSTOCK_LOGISTIC_F32_H
+
+#include "plain.h"
+#include "sigmoid_f32.h"
+
+struct logistic_f32 {
+    int32_t width;
+};
+
+PENSTOCK_KERNEL void logistic_f32(const struct logistic_f32 *p, const penstock_source *x,
+                                  const penstock_sink *y, int32_t lower, int32_t upper) {
+    PENSTOCK_FOR_EACH(float, f32, penstock_logistic(a))
+}
+
+#endif

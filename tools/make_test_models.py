@@ -18,6 +18,7 @@ from penstock.simulators.drawn_inputs import InputType, draw_inputs
 from penstock.simulators.golden_archive import write_goldens
 from penstock.simulators.goldens import make_goldens
 from tools.calibration import calibrated_ranges
+from tools.keypoints import keypoints
 from tools.network import Network
 from tools.quantised_tensor import Reals, quantised_activation
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
@@ -140,8 +141,8 @@ def elu() -> tuple[bytes, tuple[InputType, ...]]:
     return write_tflite(tensors, nodes, inputs, outputs), types
 
 
-OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (elu,)
-"""Models of single operators."""
+OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (elu, keypoints)
+"""Models that are written without calibration."""
 
 
 def calibrated_model(network: Network) -> tuple[bytes, tuple[InputType, ...]]:

@@ -116,7 +116,7 @@ def logistic(x: Floats) -> Floats:
     """1 / (1 + exp(-x)), with an error below 0.6 ulp; below -9, exp(x) as in the reference.
 
     Source: TFLite, `reference/logistic.h`."""
-    inside = (x >= -9) & (x <= 17)
+    inside = (x >= -9) & (x <= 20)
     exponent, rest = _reduced(-np.abs(np.where(inside, x, np.float32(0))))
     one, small = 1 << 30, _series(rest, 1)
     quotient = (np.where(x < 0, small, one) << 32) // (one + (small >> -exponent))

@@ -13,6 +13,7 @@ from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
 from penstock.passes.queues import queues
+from penstock.passes.tabulate import tabulate
 
 Pass = Callable[[Graph], Graph]
 
@@ -21,6 +22,7 @@ PASSES: tuple[Pass, ...] = (
     free_identities,
     fold_padding,
     fuse_activation,
+    tabulate,  # after `fuse_activation`: a table is no operator that takes a clamp
     drop_dead,  # last: the passes above leave nodes without readers
 )
 """The passes of the stage `simplify`, before accelerators claim nodes."""

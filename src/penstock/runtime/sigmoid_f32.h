@@ -7,7 +7,7 @@
 
 /* 1 / (1 + exp(-x)).  Below -9, exp(x) as in the reference, which is 1.0001 times too large. */
 static inline float penstock_logistic(float x) {
-    if (!(x >= -9.0f && x <= 17.0f)) {
+    if (!(x >= -9.0f && x <= 20.0f)) {
         return x > 0.0f ? 1.0f : penstock_exp(x);
     }
     const struct penstock_reduced reduced = penstock_reduce(-penstock_magnitude(x));

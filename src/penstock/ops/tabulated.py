@@ -1,0 +1,109 @@
+"""Tabulated: a chain of operators on one 8-bit element, computed by a 256-entry table.
+
+    x  any shape  int8 or uint8
+    y  as x       int8 or uint8
+
+Passes create it (`passes/tabulate.py`).  The table holds what the operators compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.ir.op import Op, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.opkit.activation import Activation
+from penstock.opkit.checks import require, require_dtype
+from penstock.opkit.lookup import ELEMENTS, Lookup
+from penstock.opkit.samples import int8, sample
+from penstock.ops.cast import Cast
+from penstock.ops.dequantize import Dequantize
+from penstock.ops.mul import PlainMul
+from penstock.ops.quantize import EIGHT_BITS, QuantizeReal
+from penstock.ops.sub import PlainSub
+from penstock.ops.tanh import PlainTanh
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An element-wise operator of a chain.
+
+    `number`: its constant operand, if it has one; `number_first`: the constant is input 0."""
+
+    op: Op
+    number: float | None = None
+    number_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tabulated(Lookup):
+    """A chain of element-wise operators."""
+
+    steps: tuple[Step, ...]
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"Tabulated has {len(inputs)} inputs, must have 1")
+        require_dtype(inputs[0], EIGHT_BITS, "input")
+        found = inputs[0]
+        for step in self.steps:
+            types, _ = _operands(step, found, None)
+            found = step.op.result_type(types)
+        return found
+
+    def table(self, x: TensorType, y: TensorType) -> Array:
+        type = x.with_shape((256,))
+        elements = ELEMENTS.astype(np.int8).view(x.dtype.value)
+        for step in self.steps:
+            types, arrays = _operands(step, type, elements)
+            result = step.op.result_type(types)
+            if step is self.steps[-1]:
+                result = y.with_shape((256,))
+            constants = tuple(None if a is elements else Data.of(a) for a in arrays)
+            site = Site(types, result, constants)
+            type, elements = result, step.op.evaluate(site, arrays, Region.whole((256,)))
+        return elements.view(np.int8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        found = Lookup.evaluate(self, site, (inputs[0].view(np.int8),), out)
+        return found.view(site.output.dtype.value)
+
+
+def _operands(
+    step: Step, type: TensorType, elements: Array | None
+) -> tuple[tuple[TensorType, ...], tuple[Array, ...]]:
+    """Types and elements of the inputs of a step, whose variable input is given."""
+    types, arrays = (type,), () if elements is None else (elements,)
+    if step.number is None:
+        return types, arrays
+    constant = np.array(step.number, type.dtype.value)
+    types = (*types, TensorType((), type.dtype))
+    arrays = (*arrays, constant)
+    return (types[::-1], arrays[::-1]) if step.number_first else (types, arrays)
+
+
+_BYTES = TensorType((2, 9), DType.UINT8, Quantisation((0.1,), (128,)))
+
+SAMPLES = (
+    sample(
+        Tabulated((Step(Dequantize()), Step(PlainTanh()), Step(QuantizeReal()))),
+        int8(1, 4, 3, 5),
+        scale=0.01,
+        zero=0,
+    ),
+    sample(
+        Tabulated(
+            (
+                Step(Cast(DType.FLOAT32)),
+                Step(PlainSub(), 127.5, number_first=True),
+                Step(PlainMul(Activation.RELU6), 0.0078125),
+                Step(QuantizeReal()),
+            )
+        ),
+        _BYTES,
+        scale=0.0078125,
+        zero=-1,
+    ),
+)

@@ -141,7 +141,40 @@ def elu() -> tuple[bytes, tuple[InputType, ...]]:
     return write_tflite(tensors, nodes, inputs, outputs), types
 
 
-OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (elu, keypoints)
+def real_tails() -> tuple[bytes, tuple[InputType, ...]]:
+    """Operators on real numbers after int8: vectors, sums, and chains that return to int8."""
+    shape, scales = (1, 4, 8, 8), ((0.05, -10), (0.004, 127))
+    tensors = [TensorSpec(f"x{k}", shape, "int8", (s,), (z,)) for k, (s, z) in enumerate(scales)]
+    nodes: list[OperatorSpec] = []
+
+    def node(name: str, *inputs: int) -> int:
+        tensors.append(TensorSpec(f"t{len(tensors)}", shape, "float32"))
+        options = {"beta": 1.0} if name == "SOFTMAX" else {}
+        nodes.append(OperatorSpec(name, inputs, (len(tensors) - 1,), options))
+        return len(tensors) - 1
+
+    def quantised(x: int, scale: float, zero: int) -> int:
+        tensors.append(TensorSpec(f"t{len(tensors)}", shape, "int8", (scale,), (zero,)))
+        nodes.append(OperatorSpec("QUANTIZE", (x,), (len(tensors) - 1,)))
+        return len(tensors) - 1
+
+    reals = [node("DEQUANTIZE", k) for k in range(len(scales))]
+    tensors.append(TensorSpec("axis", (1,), "int32", data=np.array([2], np.int32)))
+    axis = len(tensors) - 1
+    outputs = [node("LOG_SOFTMAX", reals[0]), node("SOFTMAX", reals[1]), node("CUMSUM", 2, axis)]
+    for name, x, scale, zero in (("TANH", 0, 1 / 128, 0), ("EXP", 1, 1 / 200, -128)):
+        outputs.append(quantised(node(name, node("DEQUANTIZE", x)), scale, zero))
+    root = node("SQRT", node("ABS", node("DEQUANTIZE", 0)))
+    outputs.append(quantised(root, 0.02, -128))
+    types = tuple((shape, np.int8, zero) for _, zero in scales)
+    return write_tflite(tensors, nodes, (0, 1), outputs), types
+
+
+OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (
+    elu,
+    keypoints,
+    real_tails,
+)
 """Models that are written without calibration."""
 
 

@@ -65,9 +65,14 @@ def gather_nd(d: Drawing) -> None:
 def cumsum(d: Drawing) -> None:
     shape = d.shape()
     axis = d.integer(-len(shape), len(shape) - 1)
-    x = d.plain(shape, "float32")
     options = {"exclusive": d.chance(0.5), "reverse": d.chance(0.5)}
-    d.operator("CUMSUM", (x, d.constant([axis])), _output(d, shape, "float32"), **options)
+    if d.chance(0.5):
+        x = d.plain(shape, "float32")
+        y = _output(d, shape, "float32")
+    else:
+        x = d.input(shape)
+        y = d.output(shape, d.scale_near(d.scale_of(x) * shape[axis]))
+    d.operator("CUMSUM", (x, d.constant([axis])), y, **options)
 
 
 def vectors(name: str, d: Drawing) -> None:

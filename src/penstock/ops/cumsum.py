@@ -1,12 +1,15 @@
-"""Cumsum: sums of the elements up to each one, along an axis.
+"""Cumsum, PlainCumsum: sums of the elements up to each one, along an axis.
 
-    x  any shape  int32 or float32
+    x  any shape  int8 (Cumsum), int32 or float32 (PlainCumsum)
     y  as x       as x
 
-`exclusive` leaves out the element itself; `reverse` adds from the end.  int32 wraps around; float32
-is rounded after each addition.
+    Cumsum  y = clamp(zero_y + M * ((sum of (x - zero_x) - zero_x) << 19))
 
-Source: TFLite CUMSUM; `reference/cumsum.h`.
+`exclusive` leaves out the element itself; `reverse` adds from the end.  Sums of integers wrap
+around at 32 bits; int8 sums begin with -zero_x, as in the reference.  float32 is rounded after
+each addition.
+
+Source: TFLite CUMSUM; `reference/cumsum.h`, parameters in `micro/kernels/cumsum.cc`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Work
@@ -25,43 +29,37 @@ from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axes import one_axis
-from penstock.opkit.checks import require, require_dtype
-from penstock.opkit.samples import integers, reals, sample
+from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
+from penstock.opkit.lookup import saturated
+from penstock.opkit.samples import int8, integers, reals, sample
 
+EXTRA_BITS = 19
 _KERNELS = {DType.INT32: "cumsum_s32", DType.FLOAT32: "cumsum_f32"}
 
 
 @dataclass(frozen=True, slots=True)
-class Cumsum(OperatorDefaults):
+class _Sums(OperatorDefaults):
     """Cumulative sum along `axis`."""
 
     axis: int
     exclusive: bool = False
     reverse: bool = False
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("CUMSUM",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("cumsum")
-
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"Cumsum has {len(inputs)} inputs, must have 1")
-        x = inputs[0]
-        require_dtype(x, tuple(_KERNELS), "input")
-        require(0 <= self.axis < x.rank, f"axis is {self.axis}, rank is {x.rank}")
-        return TensorType(x.shape, x.dtype)
-
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def summed(self, site: Site, x: Array, out: Region, first: int = 0) -> Array:
+        """Sums of region `out` that begin with `first`; x has the elements that it needs."""
         (read,) = self.needs(site, out)
-        x = inputs[0][read.slices]
+        x = x[read.slices]
         if self.reverse:
             x = np.flip(x, self.axis)
-        if self.exclusive:
-            x = np.insert(x, 0, 0, self.axis)
-        lower, upper = out.intervals[self.axis]
+        x = np.insert(x, 0, first, self.axis)
         with np.errstate(all="ignore"):
-            found = np.add.accumulate(x, self.axis, dtype=site.output.dtype.value)
-        extent = site.output.shape[self.axis]
-        first, last = (extent - upper, extent - lower) if self.reverse else (lower, upper)
-        kept = np.take(found, np.arange(first, last), self.axis)
+            found = np.add.accumulate(x, self.axis, dtype=x.dtype)
+        lower, upper = out.intervals[self.axis]
+        if self.reverse:
+            extent = site.output.shape[self.axis]
+            lower, upper = extent - upper, extent - lower
+        places = np.arange(lower, upper) + (not self.exclusive)
+        kept = np.take(found, places, self.axis)
         return np.flip(kept, self.axis) if self.reverse else kept
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
@@ -85,32 +83,98 @@ class Cumsum(OperatorDefaults):
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()
 
-    def kernel(self, site: Site) -> Kernel:
-        y = site.output
-        return Kernel(
-            _KERNELS[y.dtype],
-            params=(
-                ("outer", math.prod(y.shape[: self.axis])),
-                ("depth", y.shape[self.axis]),
-                ("inner", math.prod(y.shape[self.axis + 1 :])),
-                ("exclusive", int(self.exclusive)),
-                ("reverse", int(self.reverse)),
-            ),
+    def params(self, site: Site) -> tuple[tuple[str, int], ...]:
+        """Leading parameters of the kernels."""
+        shape = site.output.shape
+        return (
+            ("outer", math.prod(shape[: self.axis])),
+            ("depth", shape[self.axis]),
+            ("inner", math.prod(shape[self.axis + 1 :])),
+            ("exclusive", int(self.exclusive)),
+            ("reverse", int(self.reverse)),
         )
+
+    def checked(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        """The type of the output, that of the only input.  Raises ModelError."""
+        require(len(inputs) == 1, f"cumulative sum has {len(inputs)} inputs, must have 1")
+        x = inputs[0]
+        require(0 <= self.axis < x.rank, f"axis is {self.axis}, rank is {x.rank}")
+        return TensorType(x.shape, x.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Cumsum(_Sums):
+    """Cumulative sum of int8 elements along `axis`, with requantisation."""
+
+    TFLITE: ClassVar[tuple[str, ...]] = ("CUMSUM",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("cumsum")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        found = self.checked(inputs)
+        require_int8(inputs[0], "input")
+        return found
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        zero = site.inputs[0].zero_point
+        centred = inputs[0].astype(np.int32) - np.int32(zero)
+        sums = self.summed(site, centred << EXTRA_BITS, out, -zero * (1 << EXTRA_BITS))
+        scaled = multiply(sums.astype(np.int64), *_multiplier(site.inputs[0], site.output))
+        return saturated(scaled + site.output.zero_point)
+
+    def kernel(self, site: Site) -> Kernel:
+        multiplier, shift = _multiplier(site.inputs[0], site.output)
+        zeros = (("zero", site.inputs[0].zero_point), ("out_zero", site.output.zero_point))
+        scaling = (("out_multiplier", multiplier), ("out_shift", shift))
+        return Kernel("cumsum_s8", (*self.params(site), *zeros, *scaling))
+
+
+def _multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
+    """(multiplier, shift) of sums."""
+    return quantise_multiplier(x.scale / (y.scale * (1 << EXTRA_BITS)))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCumsum(_Sums):
+    """Cumulative sum of plain numbers along `axis`."""
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        found = self.checked(inputs)
+        require_dtype(inputs[0], tuple(_KERNELS), "input")
+        return found
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        return self.summed(site, inputs[0], out)
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel(_KERNELS[site.output.dtype], self.params(site))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite CUMSUM."""
     x, y = node.input(0), node.output()
-    require_dtype(y.type, tuple(_KERNELS), "output")
-    axis = one_axis(node, 1, x.type.rank)
-    op = Cumsum(axis, bool(node.integer("exclusive")), bool(node.integer("reverse")))
-    yield Made(op, (x,), y)
+    require_dtype(y.type, (DType.INT8, *_KERNELS), "output")
+    attributes = (
+        one_axis(node, 1, x.type.rank),
+        bool(node.integer("exclusive")),
+        bool(node.integer("reverse")),
+    )
+    if y.type.dtype is not DType.INT8:
+        yield Made(PlainCumsum(*attributes), (x,), y)
+        return
+    require_quantised(y.type, "output")
+    if x.type.scale >= y.type.scale * (1 << EXTRA_BITS):
+        raise node.unsupported(
+            f"input has scale {x.type.scale}, must be below 2**{EXTRA_BITS} times {y.type.scale}, "
+            "that of the output"
+        )
+    yield Made(Cumsum(*attributes), (x,), y)
 
 
 SAMPLES = (
-    sample(Cumsum(1), reals(2, 4, 3, 5)),
-    sample(Cumsum(3, exclusive=True), reals(1, 4, 3, 5)),
-    sample(Cumsum(0, reverse=True), integers(4, 5)),
-    sample(Cumsum(2, exclusive=True, reverse=True), reals(1, 4, 3, 5)),
+    sample(Cumsum(1), int8(2, 4, 3, 5)),
+    sample(Cumsum(0, exclusive=True, reverse=True), int8(4, 5)),
+    sample(PlainCumsum(1), reals(2, 4, 3, 5)),
+    sample(PlainCumsum(3, exclusive=True), reals(1, 4, 3, 5)),
+    sample(PlainCumsum(0, reverse=True), integers(4, 5)),
+    sample(PlainCumsum(2, exclusive=True, reverse=True), reals(1, 4, 3, 5)),
 )

@@ -15,8 +15,9 @@ struct arg_extreme_f32 {
 };
 
 /* Index of the extreme along the axis, for output (n, h, w, c). */
-static inline int32_t arg_extreme_f32_find(const struct arg_extreme_f32 *p, const penstock_source *x,
-                                          int32_t n, int32_t h, int32_t w, int32_t c) {
+static inline int32_t arg_extreme_f32_find(const struct arg_extreme_f32 *p,
+                                           const penstock_source *x, int32_t n, int32_t h,
+                                           int32_t w, int32_t c) {
     float best = 0.0f;
     int32_t index = 0;
     int32_t found = 0;
@@ -39,7 +40,7 @@ static inline int32_t arg_extreme_f32_find(const struct arg_extreme_f32 *p, cons
 }
 
 PENSTOCK_KERNEL void arg_extreme_f32(const struct arg_extreme_f32 *p, const penstock_source *x,
-                                    const penstock_sink *y, int32_t lower, int32_t upper) {
+                                     const penstock_sink *y, int32_t lower, int32_t upper) {
     const int32_t out_h = p->in_h / p->span_h;
     for (int32_t row = lower; row < upper; row++) {
         int8_t *out = penstock_write_row(y, row);

@@ -62,6 +62,19 @@ def gather_nd(d: Drawing) -> None:
     d.operator("GATHER_ND", (x, indices), y)
 
 
+def gather(d: Drawing) -> None:
+    """Indices are those of the largest elements of other vectors."""
+    rank = d.integer(1, 3)
+    extent, count = d.integer(1, 9), d.integer(1, 9)
+    shape = (*(1,) * (rank - 1), extent, *d.shape(d.integer(1, 2), most=30))
+    scores = d.input((count, extent))
+    places = d.tensor(TensorSpec("places", (count,), "int32"))
+    d.operator("ARG_MAX", (scores, d.constant([1])), places, output_type="INT32")
+    x = d.input(shape)
+    y = d.same((*shape[: rank - 1], count, *shape[rank:]), x)
+    d.operator("GATHER", (x, places), y, axis=rank - 1)
+
+
 def cumsum(d: Drawing) -> None:
     shape = d.shape()
     axis = d.integer(-len(shape), len(shape) - 1)
@@ -110,6 +123,9 @@ ALSO_PLAIN: Mapping[str, Family] = {
     **{name: partial(binary, name, BOTH, True) for name in ("ADD", "SUB", "MUL")},
     **{name: partial(binary, name, BOTH, False) for name in ("MAXIMUM", "MINIMUM")},
     "SQUARED_DIFFERENCE": partial(binary, "SQUARED_DIFFERENCE", BOTH, False),
+    "RELU": partial(unary, "RELU"),
+    "RELU6": partial(unary, "RELU6"),
+    "GATHER": gather,
     **{name: partial(vectors, name) for name in ("SOFTMAX", "LOG_SOFTMAX")},
     **{name: partial(extreme_index, name) for name in ("ARG_MAX", "ARG_MIN")},
 }

@@ -4,6 +4,7 @@
     y  one slice per index along `axis`: y[.., o, ..] = x[.., indices[o], ..]
 
 Source: TFLite GATHER with constant indices and without batch axes; `micro/kernels/gather.cc`.
+GATHER with computed indices along the first axis becomes GatherNd.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from penstock.ir.tensor import TensorType
 from penstock.opkit.axes import resolved_axis
 from penstock.opkit.axis_map import ListedMap, StridedMap
 from penstock.opkit.checks import require
-from penstock.opkit.intermediate import with_shape
+from penstock.opkit.intermediate import reshaped, with_shape
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, listed_type
+from penstock.ops.gather_nd import GatherNd
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,35 @@ class Gather(Selection):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite GATHER."""
-    value, indices = node.input(0), node.constant_ints(1)
     if node.integer("batch_dims"):
         raise node.unsupported(f"batch_dims is {node.integer('batch_dims')}, must be 0")
+    value = node.input(0)
     shape = value.type.shape
     axis = resolved_axis(node.integer("axis"), len(shape))
+    if node.input(1).data is None:
+        yield from _computed(node, axis)
+        return
+    indices = node.constant_ints(1)
     gathered = (*shape[:axis], len(indices), *shape[axis + 1 :])
     yield from with_shape(Gather(axis, indices), (value,), gathered, node.output())
+
+
+def _computed(node: ForeignNode, axis: int) -> Iterable[Made]:
+    """GATHER with computed indices: each is a position along the first axis of the input, after
+    axes of extent 1 before it are dropped."""
+    value, indices = node.input(0), node.input(1)
+    shape = value.type.shape
+    if any(extent != 1 for extent in shape[:axis]):
+        raise node.unsupported(
+            f"indices are computed and axis {axis} of shape {list(shape)} is gathered; axes before "
+            "it must have extent 1"
+        )
+    name = node.output().name
+    x, made_x = reshaped(value, shape[axis:], f"{name}/input")
+    positions, made = reshaped(indices, (*indices.type.shape, 1), f"{name}/positions")
+    yield from (*made_x, *made)
+    gathered = (*indices.type.shape, *shape[axis + 1 :])
+    yield from with_shape(GatherNd(), (x, positions), gathered, node.output())
 
 
 SAMPLES = (

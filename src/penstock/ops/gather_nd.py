@@ -6,7 +6,7 @@
 
 The reference fails if an index is outside of x; penstock clamps it.
 
-Source: TFLite GATHER_ND, `micro/kernels/gather_nd.cc`; GATHER with computed indices along axis 0.
+Source: TFLite GATHER_ND, `micro/kernels/gather_nd.cc`; GATHER with computed indices.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
     x  any shape  int8
     y  as x       int8     y = clamp(zero_y + M * (x - zero_x))
 
+    PlainRelu  float32, both   y = clamp(x)
+
 Source: TFLite RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1; `micro/kernels/activations.cc`
 (`ReluQuantized`).  TFLite Micro's RELU6 ignores differing scales of input and output, and it has no
 RELU_N1_TO_1; TensorFlow and penstock use the formula above for all (`kernels/activations.cc`,
@@ -20,12 +22,14 @@ import numpy as np
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation
-from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, scale_ratio
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.real_function import UNBOUNDED, RealFunction, clip_bounds
 
 _ACTIVATIONS = {
@@ -57,9 +61,34 @@ class Relu(Lookup):
         return np.clip(scaled + y.zero_point, *self.activation.bounds(y)).astype(np.int8)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainRelu(Plain):
+    """Clamp of real numbers to the interval of `activation`; NaN stays."""
+
+    activation: Activation = Activation.RELU
+
+    INPUTS: ClassVar[int] = 1
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
+        DType.FLOAT32: Arithmetic(np.positive, "relu_f32")
+    }
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        lower, upper = self.activation.value
+        x = Plain.evaluate(self, site, inputs, out)
+        x = np.where(x < lower, np.float32(lower), x)
+        return x if upper is None else np.where(x > upper, np.float32(upper), x)
+
+    def kernel(self, site: Site) -> Kernel:
+        lower, upper = self.activation.value
+        bounds = np.array([lower, upper or 0.0], np.float32)
+        params = (*Plain.kernel(self, site).params, ("bounded", int(upper is not None)))
+        return Kernel("relu_f32", params, (("bounds", Table.of(bounds)),), by_rows=True)
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1."""
-    yield from elementwise_nodes(Relu(_ACTIVATIONS[node.name]), node, 1)
+    activation = _ACTIVATIONS[node.name]
+    yield from typed_nodes(node, PlainRelu(activation), Relu(activation))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -76,4 +105,6 @@ SAMPLES = (
     sample(Relu(), int8(1, 4, 3, 5), scale=0.03, zero=-128),
     sample(Relu(Activation.RELU6), int8(7)),
     sample(Relu(Activation.RELU_N1_TO_1), int8(3, 5), scale=0.01, zero=0),
+    sample(PlainRelu(), reals(1, 4, 3, 5)),
+    sample(PlainRelu(Activation.RELU_N1_TO_1), reals(7)),
 )

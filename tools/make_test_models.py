@@ -162,7 +162,7 @@ def real_tails() -> tuple[bytes, tuple[InputType, ...]]:
     tensors.append(TensorSpec("axis", (1,), "int32", data=np.array([2], np.int32)))
     axis = len(tensors) - 1
     outputs = [node("LOG_SOFTMAX", reals[0]), node("SOFTMAX", reals[1]), node("CUMSUM", 2, axis)]
-    for name, x, scale, zero in (("TANH", 0, 1 / 128, 0), ("EXP", 1, 1 / 200, -128)):
+    for name, x, scale, zero in (("TANH", 1, 1 / 128, 0), ("EXP", 1, 1 / 200, -128)):
         outputs.append(quantised(node(name, node("DEQUANTIZE", x)), scale, zero))
     root = node("SQRT", node("ABS", node("DEQUANTIZE", 0)))
     outputs.append(quantised(root, 0.02, -128))

@@ -2,7 +2,8 @@
 
     a, b, y  int32 or float32   y = floor(a / b)
 
-The reference fails if an int32 divisor is 0, for which penstock yields 0.
+float32 quotients are rounded once, after the floor.  The reference fails if an int32 divisor is 0,
+for which penstock yields 0.
 
 Source: TFLite FLOOR_DIV; `kernels/floor_div.cc`.
 """
@@ -28,7 +29,7 @@ def _floor_divided(a: Array, b: Array) -> Array:
 
 
 def _quotient_floor(a: Array, b: Array) -> Array:
-    return np.floor(np.divide(a, b))
+    return np.floor(a.astype(np.float64) / b.astype(np.float64)).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)

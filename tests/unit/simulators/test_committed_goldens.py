@@ -49,7 +49,8 @@ def test_the_runtime_answers_as_the_committed_goldens_say(runtime: None, name: s
 def test_every_tensor_is_kept_and_most_values_lie_inside_the_range(name: str) -> None:
     golden_set = read_goldens(MODELS / f"{name}.npz").sets[0]
     assert len(golden_set.tensors) > 4
-    for index, values in golden_set.tensors:
+    quantised = ((k, values) for k, values in golden_set.tensors if values.dtype == np.int8)
+    for index, values in quantised:
         assert np.ptp(values.astype(int)) > 40, f"tensor {index} hardly uses its range"
         assert np.mean(values == 127) < 0.1, f"tensor {index} is cut off"
 

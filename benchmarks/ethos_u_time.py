@@ -24,8 +24,8 @@ from penstock.accelerators.ethos_u.interpreter.operation import (
 from penstock.accelerators.ethos_u.interpreter.registers import Registers
 from penstock.accelerators.ethos_u.performance import cycles
 from penstock.accelerators.ethos_u.timeline import (
+    CommandQueue,
     Job,
-    Queue,
     QueueWait,
     Step,
     copy_job,
@@ -49,7 +49,7 @@ KINDS = {
 }
 """Kinds of operations; all others are element-wise."""
 SET = "NPU_SET_"
-WAITS = {"NPU_OP_KERNEL_WAIT": Queue.OPERATIONS, "NPU_OP_DMA_WAIT": Queue.COPIES}
+WAITS = {"NPU_OP_KERNEL_WAIT": CommandQueue.OPERATIONS, "NPU_OP_DMA_WAIT": CommandQueue.COPIES}
 NOT_TIMED = ("NPU_OP_STOP", "NPU_OP_IRQ", "NPU_OP_PMU_MASK")
 
 

@@ -342,9 +342,8 @@ class LoadTensor:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Rotates the ring of a queue by `step` slots, at the end of a run: the first `step` rows of
-    `window` are dropped, and row r becomes row r - `step`.  Adds `step` to the counter of the ring,
-    modulo the number of its slots."""
+    """Rotates the ring of a queue at the end of a run: drops the first rows of `window`, and row r
+    becomes row r - `step`.  Adds `step` to the ring's counter, modulo its number of slots."""
 
     window: View
     counter: View

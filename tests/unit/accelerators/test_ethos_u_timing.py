@@ -16,7 +16,7 @@ from benchmarks.ethos_u_time import program_cycles
 from offloading import compiled
 from penstock import api
 from penstock.accelerators.ethos_u.configurations import EthosUConfiguration, configuration
-from penstock.accelerators.ethos_u.timeline import Job, Queue, QueueWait, Step, timing
+from penstock.accelerators.ethos_u.timeline import CommandQueue, Job, QueueWait, Step, timing
 from penstock.backends.offload import with_program_passes
 from penstock.errors import UnsupportedError
 from penstock.frontends.builder import GraphBuilder
@@ -228,10 +228,10 @@ def taken(steps: Sequence[Step], most_copies: int = 1) -> float:
 
 
 def test_the_clock_shares_ports_and_stops_where_queues_are_full() -> None:
-    work = Job(Queue.OPERATIONS, 100.0, 60.0, 100.0)
-    idle = Job(Queue.OPERATIONS, 100.0, 0.0, 0.0)
-    copy = Job(Queue.COPIES, 50.0, 10.0, 50.0)
-    done = QueueWait(Queue.COPIES, 0)
+    work = Job(CommandQueue.OPERATIONS, 100.0, 60.0, 100.0)
+    idle = Job(CommandQueue.OPERATIONS, 100.0, 0.0, 0.0)
+    copy = Job(CommandQueue.COPIES, 50.0, 10.0, 50.0)
+    done = QueueWait(CommandQueue.COPIES, 0)
     assert taken([idle, copy]) == 100
     assert taken([work, copy]) == 150, "both read constants all the time"
     assert taken([copy, done, work]) == 150
@@ -239,15 +239,20 @@ def test_the_clock_shares_ports_and_stops_where_queues_are_full() -> None:
     assert taken([copy, copy, idle], most_copies=2) == 100
     assert taken([idle, idle, idle, copy]) == 300, "two are queued while the first one runs"
     assert taken([idle, idle, idle, idle, copy]) == 400
-    assert taken([idle, QueueWait(Queue.OPERATIONS, 0), copy]) == 150
+    assert taken([idle, QueueWait(CommandQueue.OPERATIONS, 0), copy]) == 150
 
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 50)), max_size=12))
 def test_a_stream_takes_at_least_each_engine_and_at_most_both(jobs: list[tuple[bool, int]]) -> None:
     steps = [
-        Job(Queue.COPIES if copies else Queue.OPERATIONS, cycles, cycles / 2, cycles / 3)
+        Job(
+            CommandQueue.COPIES if copies else CommandQueue.OPERATIONS,
+            cycles,
+            cycles / 2,
+            cycles / 3,
+        )
         for copies, cycles in jobs
     ]
-    by_queue = [sum(s.cycles for s in steps if s.queue is queue) for queue in Queue]
+    by_queue = [sum(s.cycles for s in steps if s.queue is queue) for queue in CommandQueue]
     assert max(by_queue) - 1e-3 <= taken(steps) <= sum(by_queue) + 1e-3

@@ -14,7 +14,7 @@ from benchmarks.vela import has_vela, vela_report
 from ethos_u_text import MAX_POOL, text
 from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS
 from penstock.accelerators.ethos_u.interpreter import assemble
-from penstock.accelerators.ethos_u.timeline import Job, Queue, timing
+from penstock.accelerators.ethos_u.timeline import CommandQueue, Job, timing
 
 with_vela = pytest.mark.skipif(not has_vela(), reason="the package ethos-u-vela is not installed")
 CHIP = CONFIGURATIONS["ethos-u55-128"]
@@ -65,7 +65,9 @@ def test_a_stream_of_whole_operations_takes_what_vela_says(name: str) -> None:
     steps = [*stream_steps(*asked)]
     apart = [s._replace(features=0.0, constants=0.0) if isinstance(s, Job) else s for s in steps]
     assert int(timing(apart, CONFIGURATIONS[name])) == found.cycles
-    copied = sum(s.constants for s in steps if isinstance(s, Job) and s.queue is Queue.COPIES)
+    copied = sum(
+        s.constants for s in steps if isinstance(s, Job) and s.queue is CommandQueue.COPIES
+    )
     assert found.cycles <= stream_cycles(*asked) <= found.cycles + 1 + ceil(copied)
 
 

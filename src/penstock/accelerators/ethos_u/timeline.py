@@ -27,7 +27,7 @@ NEARLY_DONE = 1e-6
 """A job with fewer remaining cycles than this is complete; the remainder is a rounding error."""
 
 
-class Queue(Enum):
+class CommandQueue(Enum):
     """The command queue of one of the two engines: the one that runs operations, or the one that
     runs copies."""
 
@@ -43,7 +43,7 @@ class Job(NamedTuple):
     features: how many of these cycles the job uses the port of the memory that holds tensors.
     constants: how many of these cycles the job uses the port of the memory that holds constants."""
 
-    queue: Queue
+    queue: CommandQueue
     cycles: float
     features: float
     constants: float
@@ -52,7 +52,7 @@ class Job(NamedTuple):
 class QueueWait(NamedTuple):
     """A wait command: issue stalls until at most `outstanding` jobs of a queue are incomplete."""
 
-    queue: Queue
+    queue: CommandQueue
     outstanding: int
 
 
@@ -67,7 +67,7 @@ def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
     (total,), (features,), (constants,) = cycles.total, cycles.features, cycles.constants
     if chip.constants is chip.features:
         constants = 0.0
-    return Job(Queue.OPERATIONS, float(total), float(features), float(constants))
+    return Job(CommandQueue.OPERATIONS, float(total), float(features), float(constants))
 
 
 def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
@@ -76,15 +76,15 @@ def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
     moved = size_bytes / chip.constants.bytes_per_cycle
     taken = chip.constants.read_latency + moved
     if chip.constants is chip.features:
-        return Job(Queue.COPIES, taken, moved, 0.0)
-    return Job(Queue.COPIES, taken, size_bytes / chip.features.bytes_per_cycle, moved)
+        return Job(CommandQueue.COPIES, taken, moved, 0.0)
+    return Job(CommandQueue.COPIES, taken, size_bytes / chip.features.bytes_per_cycle, moved)
 
 
 def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
     """Return the cycles from the first issue until all jobs are complete.
 
     steps: jobs and wait commands, in order of issue."""
-    most = {Queue.OPERATIONS: MOST_OPERATIONS, Queue.COPIES: chip.most_copies}
+    most = {CommandQueue.OPERATIONS: MOST_OPERATIONS, CommandQueue.COPIES: chip.most_copies}
     clock = _Clock()
     for step in steps:
         if isinstance(step, QueueWait):
@@ -92,7 +92,7 @@ def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
         else:
             clock.advance_until(step.queue, most[step.queue] - 1)
             clock.queues[step.queue].append(_IssuedJob(step, step.cycles))
-    for queue in Queue:
+    for queue in CommandQueue:
         clock.advance_until(queue, 0)
     return clock.now
 
@@ -113,9 +113,9 @@ class _Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.queues: dict[Queue, list[_IssuedJob]] = {queue: [] for queue in Queue}
+        self.queues: dict[CommandQueue, list[_IssuedJob]] = {queue: [] for queue in CommandQueue}
 
-    def advance_until(self, queue: Queue, outstanding: int) -> None:
+    def advance_until(self, queue: CommandQueue, outstanding: int) -> None:
         """Advance the time until at most `outstanding` jobs of a queue are incomplete."""
         while len(self.queues[queue]) > outstanding:
             self._advance()

@@ -17,7 +17,7 @@ from penstock.accelerators.ethos_u.configurations import BLOCK_CHANNELS, EthosUC
 from penstock.accelerators.ethos_u.operation import NpuFunction
 from penstock.accelerators.ethos_u.timeline import (
     MOST_OPERATIONS,
-    Queue,
+    CommandQueue,
     QueueWait,
     Step,
     copy_job,
@@ -61,10 +61,10 @@ def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iter
     if all(isinstance(action, Compute) for action in actions):  # operations run in order
         yield from (_job(action, chip) for action in actions)
         return
-    most = {Queue.OPERATIONS: MOST_OPERATIONS, Queue.COPIES: chip.most_copies}
-    under_way: dict[Queue, list[Accesses]] = {queue: [] for queue in Queue}
+    most = {CommandQueue.OPERATIONS: MOST_OPERATIONS, CommandQueue.COPIES: chip.most_copies}
+    under_way: dict[CommandQueue, list[Accesses]] = {queue: [] for queue in CommandQueue}
     for action in actions:
-        mine, other = Queue.COPIES, Queue.OPERATIONS
+        mine, other = CommandQueue.COPIES, CommandQueue.OPERATIONS
         if isinstance(action, Compute):
             mine, other = other, mine
         used = accesses_of(action)

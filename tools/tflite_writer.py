@@ -122,7 +122,9 @@ TensorFlow 2.19 writes for int8."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSpec:
-    """A tensor; with `data`, a constant.  Raises ValueError if `data` has another shape or type."""
+    """A tensor; with `data`, a constant.  Raises ValueError if `data` has another shape or type.
+
+    is_variable: whether it keeps its elements from one invocation to the next."""
 
     name: str
     shape: tuple[int, ...]
@@ -131,6 +133,7 @@ class TensorSpec:
     zero_points: tuple[int, ...] = ()
     quantized_dimension: int = 0
     data: NDArray[Any] | None = None
+    is_variable: bool = False
 
     def __post_init__(self) -> None:
         data = self.data
@@ -274,6 +277,7 @@ def _tensor(builder: Builder, spec: TensorSpec, buffer: int) -> Offset:
         "type": TENSOR_TYPES[spec.dtype],
         "buffer": buffer,
         "name": builder.CreateString(spec.name),
+        "is_variable": spec.is_variable,
     }
     if spec.scales:
         quantization = {

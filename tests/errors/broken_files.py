@@ -117,6 +117,13 @@ def exchanged_states() -> bytes:
     return net.tflite(x, net.apply("ADD", (x, one), net.alike(x, 1)))
 
 
+def shared_state() -> bytes:
+    """Two operators that read one variable tensor."""
+    tensors = (X, replace(X, name="state", is_variable=True), replace(Y, name="sum"), Y)
+    operators = (OperatorSpec("ADD", (0, 1), (2,)), OperatorSpec("ADD", (2, 1), (3,)))
+    return write_tflite(tensors, operators, (0,), (3,))
+
+
 def onnx_elsewhere() -> bytes:
     """A convolution whose weights lie in a file that is not there."""
     model = Model()
@@ -174,6 +181,7 @@ MODEL_FILES = {
     "sparse.tflite": sparse(),
     "computed_state.tflite": computed_state(),
     "exchanged_states.tflite": exchanged_states(),
+    "shared_state.tflite": shared_state(),
     "two_streams.tflite": two_streams(),
     "truths.tflite": binary("LESS", X, X, replace(Y, dtype="bool", scales=(), zero_points=())),
 }  # fmt: skip

@@ -15,6 +15,7 @@ from penstock.frontends.causes import ImportProblem, explained, most_severe_firs
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import AS_IT_IS, Reading
+from penstock.frontends.variable_tensors import assigned, updated_variables, with_values_before
 from penstock.frontends.variables import Variable, without_variables
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, State, Value, free_name
@@ -118,19 +119,21 @@ def import_tflite(model: ForeignModel) -> Graph:
 
     Raises ModelError or UnsupportedError that lists the problems of all nodes."""
     nodes: list[Node] = []
-    stateless = without_variables(model)
-    model = stateless.model
+    stateless = without_variables(with_values_before(model))
+    model, variables = stateless.model, list(stateless.variables)
     taken = frozenset(v.name for v in _file_values(model) if v.origin is not None)
     problems: list[ImportProblem] = []
     for foreign in model.nodes:
         try:
-            nodes += _import_node(foreign, taken)
+            found, updated = _import_node(foreign, taken)
+            nodes += found
+            variables += updated
         except ModelError as error:
             placed = error if error.where else error.at(foreign.where)
             problems.append(explained(placed, foreign, model))
     if problems:
         raise most_severe_first(problems)
-    states = tuple(_state(variable, nodes, taken) for variable in stateless.variables)
+    states = tuple(_state(variable, nodes, taken) for variable in variables)
     graph = Graph(model.name, model.inputs, model.outputs, tuple(nodes), states)
     verify(graph)
     check_rows(graph)
@@ -154,8 +157,11 @@ def _file_values(model: ForeignModel) -> Iterator[Value]:
         yield from (value for value in (*node.inputs, *node.outputs) if value is not None)
 
 
-def _import_node(foreign: ForeignNode, taken: frozenset[str]) -> list[Node]:
-    """Imports one node; values that the file lacks get names outside `taken`."""
+def _import_node(
+    foreign: ForeignNode, taken: frozenset[str]
+) -> tuple[list[Node], tuple[Variable, ...]]:
+    """The nodes that replace one of the file, and its variable tensors.  Values that the file lacks
+    get names outside `taken`."""
     decode_node = foreign_names().get(foreign.name)
     if decode_node is None:
         raise foreign.unsupported("operator is not supported")
@@ -166,10 +172,11 @@ def _import_node(foreign: ForeignNode, taken: frozenset[str]) -> list[Node]:
             return value
         return replace(value, name=free_name(value.name, taken))
 
-    made = [
-        Node(m.op, tuple(map(own, m.inputs)), own(m.output), foreign.where)
-        for m in decode_node(foreign)
+    made = tuple(decode_node(foreign))
+    nodes = [
+        Node(m.op, tuple(map(own, m.inputs)), assigned(own(m.output), foreign, m), foreign.where)
+        for m in made
     ]
-    for node in made:
+    for node in nodes:
         check_node(node)
-    return made
+    return nodes, updated_variables(foreign, made, nodes)

@@ -119,6 +119,7 @@ class _Reader:
             raise _Malformed(f"its root table is at byte {root}, the file has {len(raw)} bytes")
         self._model: Any = schema_class("Model").GetRootAsModel(raw, 0)
         self._names: set[str] = set()
+        self._variables: set[str] = set()
 
     def model(self) -> ForeignModel:
         version = self._model.Version()
@@ -189,6 +190,8 @@ class _Reader:
 
     def _import_tensor(self, tensor: Any, index: int, subgraph: int) -> Value | Handle:
         name = self._unique(printable(tensor.Name()) or f"tensor{index}", index)
+        if tensor.IsVariable():
+            self._variables.add(name)
         if enumeration("TensorType").get(tensor.Type()) == "RESOURCE":
             return Handle(name, index)
         shape = tuple(self._indices(tensor, "Shape"))
@@ -322,7 +325,8 @@ class _Reader:
         label = f' "{outputs[0].name.split(";")[0]}"' if outputs else ""
         where = f"{self._name}: node {index} {name}{label}"
         attributes = self._attributes(operator, name)
-        return ForeignNode(name, where, inputs, outputs, attributes, handles)
+        variables = {k: x for k, x in enumerate(inputs) if x and x.name in self._variables}
+        return ForeignNode(name, where, inputs, outputs, attributes, handles, variables)
 
     def _operator_name(self, index: int) -> str:
         if not 0 <= index < self._count(self._model, "OperatorCodes"):

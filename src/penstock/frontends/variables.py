@@ -1,4 +1,4 @@
-"""State variables of TFLite models, as pure dataflow.
+"""State variables of TFLite models (resources), as pure dataflow.
 
 READ_VARIABLE and ASSIGN_VARIABLE, which refer to a variable by a handle, become references to
 values: a read yields the state if no assignment precedes it, else the assigned value.  Only the
@@ -18,7 +18,7 @@ import numpy as np
 from penstock.errors import UnsupportedError
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Value
-from penstock.ir.tensor import Data
+from penstock.ir.tensor import Data, TensorType
 
 Key = tuple[str, str]
 """A variable: its container and its shared name."""
@@ -171,7 +171,13 @@ class _Resolver:
     def _data(self, key: Key) -> Data:
         """The elements of a variable before the first run: without an initialisation, those that
         represent 0."""
-        type = self.read[key].type
-        zero = 0 if type.quantisation is None else type.quantisation.zero_points[0]
-        zeros = Data.of(np.full(type.shape, zero, type.dtype.value))
-        return self.initial.get(key, zeros)
+        return self.initial.get(key, zeros(self.read[key].type))
+
+
+def zeros(type: TensorType) -> Data:
+    """The elements that represent 0.
+
+    Source: `ResetTensorData` (`micro_interpreter_graph.cc`) for int8; other types of variable
+    tensors have zero point 0."""
+    zero = 0 if type.quantisation is None else type.quantisation.zero_points[0]
+    return Data.of(np.full(type.shape, zero, type.dtype.value))

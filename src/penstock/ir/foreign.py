@@ -23,7 +23,8 @@ class ForeignNode:
 
     `attributes`: the format's attributes in snake case, such as "stride_h".  `handles`: indices, in
     the file, of the operands that are handles of state variables; they are in neither `inputs` nor
-    `outputs`.
+    `outputs`.  `variables`: by position in `inputs`, the file's variable tensors, which
+    keep their elements from one inference to the next, and which the node may overwrite.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ForeignNode:
     outputs: tuple[Value, ...]
     attributes: Mapping[str, Attribute]
     handles: tuple[int, ...] = ()
+    variables: Mapping[int, Value] = field(default_factory=dict[int, Value])
 
     def integer(self, attribute: str, default: int = 0) -> int:
         """An integer or boolean attribute."""
@@ -108,6 +110,20 @@ class ForeignNode:
             )
         return self.outputs[k]
 
+    def state(self, k: int) -> Value:
+        """Input k, a variable tensor, as it is before the node.  The importer yields a node that
+        computes the elements after it (`Made.assigns`).  Raises ModelError for other inputs."""
+        value = self.input(k)
+        if k not in self.variables:
+            raise ModelError(
+                "model-014",
+                f'input {k} "{value.name}" is not a variable tensor',
+                where=self.where,
+                why=f"{self.name} keeps its state there",
+                help=MALFORMED,
+            )
+        return value
+
     def constant(self, k: int) -> Array:
         """Elements of input k.  Raises UnsupportedError if it is computed."""
         value = self.input(k)
@@ -134,11 +150,16 @@ class ForeignNode:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A graph node that an operator file has created from a foreign node."""
+    """A graph node that an operator file has created from a foreign node.
+
+    `assigns`: position of the variable tensor among the inputs of the foreign node whose new
+    elements are the output; the output has its shape and element type.
+    """
 
     op: Op
     inputs: tuple[Value, ...]
     output: Value
+    assigns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """Random networks with state against TensorFlow Lite Micro, run by run.
 
-    python -m benchmarks.random_states [--count 200] [--seed 0] [--first 0] [--steps 8] [--core]
+    python -m benchmarks.random_states [--count 200] [--seed 0] [--first 0] [--steps 8] [--core] \
+        [--explicit]
 
 Each network (`tools/stateful_network.py`) runs two sequences of `--steps` runs, each after a reset.
 The reference is compared with TensorFlow Lite Micro; the machine, every point of the frontier, and
 the generated C under sanitizers (with `--core`, also on a simulated Cortex-M4) are compared with
-the reference.  Exits with 1 if an element differs or a network is refused.
+the reference.  With `--explicit`, states are inputs and outputs (`--state`).  Exits with 1 if an
+element differs or a network is refused.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from benchmarks.entry import entry
 from penstock import api, ladder
 from penstock.api.arrays import input_types
 from penstock.errors import PenstockError
+from penstock.frontends.explicit_states import feedbacks
 from penstock.ground_truth import golden_inputs
 from penstock.pipeline.graphs import read
 from penstock.simulators.goldens import make_goldens, unrolled
-from tools.stateful_network import draw_stateful
+from tools.stateful_network import draw_explicit, draw_stateful
 
 TARGET = "cortex-m4"
 SEQUENCES = 2
@@ -36,10 +39,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0, metavar="NUMBER")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--core", action="store_true", help="run on the simulated core, too")
+    parser.add_argument("--explicit", action="store_true", help="states are inputs and outputs")
     wanted = parser.parse_args(arguments)
     findings, elements = 0, 0
     for number in range(wanted.first, wanted.first + wanted.count):
-        compared, finding = judged(number, wanted.seed, wanted.steps, core=wanted.core)
+        compared, finding = judged(
+            number, wanted.seed, wanted.steps, core=wanted.core, explicit=wanted.explicit
+        )
         elements += compared
         if finding:
             findings += 1
@@ -48,17 +54,19 @@ def main(arguments: Sequence[str]) -> int:
     return int(findings > 0)
 
 
-def judged(number: int, seed: int, steps: int, *, core: bool) -> tuple[int, str]:
+def judged(
+    number: int, seed: int, steps: int, *, core: bool, explicit: bool = False
+) -> tuple[int, str]:
     """The number of elements compared for a network, and what is wrong, if anything is."""
-    raw = draw_stateful(seed, number)
+    raw, states = draw_explicit(seed, number) if explicit else (draw_stateful(seed, number), {})
     with tempfile.TemporaryDirectory(prefix="penstock-states-") as folder:
         path = Path(folder) / "network.tflite"
         path.write_bytes(raw)
         try:
-            graph = read(str(path))
-            types = input_types(graph.inputs)
-            truth = unrolled(make_goldens(raw, types, "network", SEQUENCES, steps))
-            done = api.compile(path, TARGET if core else "host").compilation
+            done = api.compile(path, TARGET if core else "host", states=states).compilation
+            types = input_types(done.model.inputs)
+            fed_back = feedbacks(read(str(path)), done.request.reading)
+            truth = unrolled(make_goldens(raw, types, "network", SEQUENCES, steps, fed_back))
             sets = golden_inputs(done.model, truth)
             rungs = list(ladder.climb(done, truth, sets, every_point=True, steps=steps))
         except PenstockError as error:

@@ -7,7 +7,8 @@ A network processes a few frames at a time.  Each of its layers keeps state of o
     delay       its previous input, which is its output
     two delays  the input before the previous one
 
-`draw_stateful` draws a network; equal seeds draw equal networks.
+`draw_stateful` draws a network with variables, `draw_explicit` one whose states are inputs and
+outputs; equal seeds draw equal networks.
 """
 
 from __future__ import annotations
@@ -175,9 +176,47 @@ class StatefulNetwork:
         )
 
 
+@dataclass(slots=True)
+class ExplicitNetwork(StatefulNetwork):
+    """A network whose states are inputs and outputs; handles are positions in both lists."""
+
+    before: list[int] = field(default_factory=list[int])
+    after: list[int] = field(default_factory=list[int])
+
+    def variable(self, like: int, rows: int) -> tuple[int, int]:
+        """A new input, and its place among the states."""
+        self.before.append(self.alike(like, rows))
+        self.after.append(self.before[-1])
+        return len(self.before) - 1, self.before[-1]
+
+    def assign(self, handle: int, value: int) -> None:
+        """Makes a value the output that belongs to a state."""
+        self.after[handle] = value
+
+    def tflite(self, x: int, y: int, *others: int) -> bytes:
+        """The file of the network; the states follow the other inputs, and the output."""
+        inputs, outputs = (x, *others, *self.before), (*self.after, y)
+        return write_tflite(self.tensors, self.operators, inputs, outputs, "explicit state")
+
+    def states(self) -> dict[str, str]:
+        """The output of each state by its input."""
+        pairs = zip(self.before, self.after, strict=True)
+        return {self.tensors[x].name: self.tensors[y].name for x, y in pairs}
+
+
 def draw_stateful(seed: int, number: int) -> bytes:
     """A random network of one to four layers with state."""
-    net = StatefulNetwork(np.random.default_rng([seed, number]))
+    return _drawn(StatefulNetwork(np.random.default_rng([seed, number])))
+
+
+def draw_explicit(seed: int, number: int) -> tuple[bytes, dict[str, str]]:
+    """A random network of one to four layers whose states are inputs and outputs: the file, and the
+    output of each state by its input."""
+    net = ExplicitNetwork(np.random.default_rng([seed, number]))
+    return _drawn(net), net.states()
+
+
+def _drawn(net: StatefulNetwork) -> bytes:
     frames, channels = net.rng.integers(1, 4), net.rng.integers(1, 5)
     first = net.tensor((1, int(frames), 1, int(channels)), 0.05, -3, "input")
     x = first

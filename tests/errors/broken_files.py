@@ -16,7 +16,7 @@ from benchmarks.file_fields import file_fields
 from minimal_tflite import ints, model_bytes, table
 from penstock.hardware.load import target_text
 from tools.onnx_writer import Model
-from tools.stateful_network import StatefulNetwork
+from tools.stateful_network import ExplicitNetwork, StatefulNetwork
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 X = TensorSpec("pixels", (1, 4), scales=(0.5,), zero_points=(3,))
@@ -106,6 +106,14 @@ def two_streams() -> bytes:
     return net.tflite(x, net.apply("ADD", (net.residual(x), other), net.alike(x, 1)), other)
 
 
+def explicit_state() -> bytes:
+    """A network with a state as input "x2" and output "x1"."""
+    net = ExplicitNetwork(np.random.default_rng(0))
+    x = net.tensor((1, 1, 1, 4), 0.5, 0)
+    y = net.residual(x)
+    return net.tflite(x, net.apply("RELU", (y,), net.tensor((1, 1, 1, 4), 0.25, 0)))
+
+
 def exchanged_states() -> bytes:
     """Two variables, each of which receives the other one's elements, reshaped."""
     net = StatefulNetwork(np.random.default_rng(0))
@@ -180,6 +188,7 @@ MODEL_FILES = {
     "bias_too_large.tflite": conv(bias=2**31 - 1),
     "sparse.tflite": sparse(),
     "computed_state.tflite": computed_state(),
+    "explicit_state.tflite": explicit_state(),
     "exchanged_states.tflite": exchanged_states(),
     "shared_state.tflite": shared_state(),
     "two_streams.tflite": two_streams(),

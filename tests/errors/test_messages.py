@@ -130,6 +130,10 @@ COMMANDS: dict[str, str] = {
     "usage-112": "compile zoo:lenet5:depth=3",
     "usage-113": "compile zoo:lenet5:seed=many",
     "usage-114": "compile any_batch.onnx --dimension bacth=1",
+    "usage-115": "compile explicit_state.tflite --state x1",
+    "usage-116": "compile explicit_state.tflite --state state=x2",
+    "usage-117": "compile explicit_state.tflite --state x2=x3",
+    "usage-118": "compile good.tflite --state pixels=clamped",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
 }

@@ -56,6 +56,17 @@ def test_every_rung_equals_tensorflow_lite_micro(number: int) -> None:
     assert elements > 0
 
 
+@pytest.mark.parametrize(
+    "number", [*NUMBERS, *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 60))]
+)
+def test_explicit_states_equal_tensorflow_lite_micro(number: int) -> None:
+    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    elements, finding = judged(number, seed=6, steps=4, core=number % 3 == 0, explicit=True)
+    assert finding == ""
+    assert elements > 0
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_the_texts_of_a_graph_and_of_its_program_read_back(number: int, tmp_path: Path) -> None:
     graph = parse(draw_stateful(2, number), "m.tflite")

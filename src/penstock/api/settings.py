@@ -40,6 +40,7 @@ class Settings(TypedDict, total=False):
     accelerators: accelerators beside the processor, each "NAME[:attr=value,...]".
     strict: reject networks that accelerators run only in part.
     io: element types of the generated interface: "quantized", or those of the "model".
+    states: by the name of an input that is a state, the output with its new elements.
     assume_int8, dimensions: see `frontends.reading`."""
 
     sram: Size | None
@@ -55,6 +56,7 @@ class Settings(TypedDict, total=False):
     io: Literal["quantized", "model"]
     assume_int8: bool
     dimensions: Mapping[str, int]
+    states: Mapping[str, str]
 
 
 def request(
@@ -86,7 +88,11 @@ def request(
         settings.get("options", Options()),
         accelerators,
         settings.get("strict", False),
-        Reading(settings.get("assume_int8", False), tuple(settings.get("dimensions", {}).items())),
+        Reading(
+            settings.get("assume_int8", False),
+            tuple(settings.get("dimensions", {}).items()),
+            tuple(settings.get("states", {}).items()),
+        ),
         goal,
         _interface_types(settings.get("io", "quantized")),
     )

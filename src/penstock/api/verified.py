@@ -15,8 +15,10 @@ from penstock.api.progress import ignore_stage
 from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, UsageError
+from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes, unpacked
+from penstock.frontends.reading import Reading
 from penstock.ground_truth import golden_inputs
 from penstock.hardware.load import DEFAULT_TARGET
 from penstock.ir.graph import Graph
@@ -29,6 +31,7 @@ from penstock.reports.engine_work import is_offloaded
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
 from penstock.reports.report import Report, RungReport
+from penstock.simulators.drawn_inputs import KINDS
 from penstock.simulators.golden_archive import read_goldens, write_goldens
 from penstock.simulators.goldens import Goldens, make_goldens, sequence_length, unrolled
 from penstock.simulators.judgement import Judgement
@@ -197,14 +200,15 @@ def _until(last: str, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:
             return
 
 
-def golden(model: str | Path, output: str | Path) -> Goldens:
+def golden(
+    model: str | Path, output: str | Path, *, states: Mapping[str, str] | None = None
+) -> Goldens:
     """Write ground truth from TensorFlow Lite Micro to an archive; sequences for a model with
-    state.
+    state.  `states` as in `Settings`.
 
     Raises ModelError, UsageError, ToolError, OutputError."""
-    graph = read(str(model))
-    inputs, steps = input_types(graph.inputs), sequence_steps(graph)
-    found = make_goldens(_file_bytes(str(model)), inputs, Path(model).name, steps=steps)
+    reading = Reading(states=tuple((states or {}).items()))
+    found = _made_goldens(read(str(model), reading), str(model), reading)
     write_goldens(found, Path(output))
     return found
 
@@ -261,9 +265,24 @@ def _truth(
     if reference != "tflite":
         return None
     on_stage("tflite")
-    raw = _file_bytes(done.request.model)
-    types, name = input_types(done.model.inputs), done.model.name
-    return make_goldens(raw, types, name, DRAWN_SETS, sequence_steps(done.model))
+    return _made_goldens(done.model, done.request.model, done.request.reading, DRAWN_SETS)
+
+
+def _made_goldens(
+    graph: Graph, model: str, reading: Reading, set_count: int = len(KINDS)
+) -> Goldens:
+    """Ground truth from TensorFlow Lite Micro for a model file and its graph."""
+    raw, types = _file_bytes(model), input_types(graph.inputs)
+    return make_goldens(
+        raw, types, graph.name, set_count, sequence_steps(graph), _feedbacks(model, reading)
+    )
+
+
+def _feedbacks(model: str, reading: Reading) -> tuple[Feedback, ...]:
+    """The explicit states of a model file; reads the file again if there are any."""
+    if not reading.states:
+        return ()
+    return feedbacks(read(model, dataclasses.replace(reading, states=())), reading)
 
 
 def _file_bytes(model: str) -> bytes:

@@ -97,6 +97,7 @@ def golden(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE.npz", help="Archive to write.")
     ],
+    state: p.State = None,
     as_json: p.Json = False,
 ) -> None:
     """Run a model in TensorFlow Lite Micro and record the results.  The archive, ground truth for
@@ -104,7 +105,7 @@ def golden(
     the first set.  The random seed is the model's CRC-32."""
     with progress(1) as on_stage:
         on_stage("TensorFlow Lite Micro")
-        found = api.golden(model, output)
+        found = api.golden(model, output, states=values.states(state))
     tensors = len(found.tensor_crc32)
     if as_json:
         print_json({"model": found.model, "sets": len(found.sets), "tensors": tensors})

@@ -103,6 +103,14 @@ Dimension = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=N", help="Value of a dynamic dimension of the model; repeatable."),
 ]
+State = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="INPUT=OUTPUT",
+        help="The input is a state that keeps the elements of the output for the next run, and "
+        "represents 0 in the first run; repeatable.",
+    ),
+]
 StreamInput = Annotated[bool, typer.Option(help="Read the input row by row through a callback.")]
 CompilerName = Annotated[
     str,
@@ -147,6 +155,7 @@ class Limits:
     strict: Strict = False
     assume_int8: AssumeInt8 = False
     dimension: Dimension = None
+    state: State = None
 
 
 @dataclass(frozen=True, slots=True)

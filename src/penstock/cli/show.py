@@ -38,6 +38,7 @@ def show(
     strict: p.Strict = False,
     assume_int8: p.AssumeInt8 = False,
     dimension: p.Dimension = None,
+    state: p.State = None,
     workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
@@ -53,6 +54,7 @@ def show(
         strict=strict,
         assume_int8=assume_int8,
         dimensions=values.dimensions(dimension),
+        states=values.states(state),
     )
     if nodes:
         _print_nodes(api.nodes(wanted), as_json)

@@ -38,6 +38,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
         strict=limits.strict,
         assume_int8=limits.assume_int8,
         dimensions=dimensions(limits.dimension),
+        states=states(limits.state),
     )
 
 
@@ -71,6 +72,22 @@ def dimensions(items: Sequence[str] | None) -> dict[str, int]:
                 help="write NAME=N, as in batch=1",
             )
         found[name] = _unique(int(extent), name in found, item, "--dimension")
+    return found
+
+
+def states(items: Sequence[str] | None) -> dict[str, str]:
+    """Names of outputs by names of inputs, from INPUT=OUTPUT.  Raises UsageError."""
+    found: dict[str, str] = {}
+    for item in items or ():
+        before, _, after = item.partition("=")
+        if not before or not after:
+            raise UsageError(
+                "usage-115",
+                f"{item!r} does not name an input and an output",
+                where="--state",
+                help="write INPUT=OUTPUT, as in state_in=state_out",
+            )
+        found[before] = _unique(after, before in found, item, "--state")
     return found
 
 

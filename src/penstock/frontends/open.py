@@ -16,11 +16,11 @@ from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.frontends.variable_tensors import assigned, updated_variables, with_values_before
-from penstock.frontends.variables import Variable, without_variables
+from penstock.frontends.variables import Variable, as_state, without_variables
 from penstock.ir.foreign import ForeignModel, ForeignNode
-from penstock.ir.graph import Graph, Node, State, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.verify import verify
-from penstock.ops.registry import COPY, foreign_names
+from penstock.ops.registry import foreign_names
 
 SUFFIXES = (".tflite", ".onnx")
 GZIP_MARK = b"\x1f\x8b"
@@ -133,21 +133,11 @@ def import_tflite(model: ForeignModel) -> Graph:
             problems.append(explained(placed, foreign, model))
     if problems:
         raise most_severe_first(problems)
-    states = tuple(_state(variable, nodes, taken) for variable in variables)
+    states = tuple(as_state(variable, nodes, taken) for variable in variables)
     graph = Graph(model.name, model.inputs, model.outputs, tuple(nodes), states)
     verify(graph)
     check_rows(graph)
     return graph
-
-
-def _state(variable: Variable, nodes: list[Node], taken: frozenset[str]) -> State:
-    """The state of a variable.  Appends a copy to `nodes` if no node computes its new value."""
-    after = variable.after
-    if after.name not in {node.name for node in nodes}:
-        copy = Value(free_name(f"{variable.before.name}/next", taken), variable.before.type)
-        nodes.append(Node(COPY, (after,), copy, variable.where))
-        after = copy
-    return State(variable.initial, Node(COPY, (after,), variable.before, variable.where))
 
 
 def _file_values(model: ForeignModel) -> Iterator[Value]:

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 class Reading:
     """`assume_int8`: import a floating-point model as if it were quantised, with arbitrary scales.
         Shapes and costs are right; results are meaningless.
-    `dimensions`: (name, extent) of symbolic dimensions."""
+    `dimensions`: (name, extent) of symbolic dimensions.
+    `states`: (input, output) pairs by name: the input is a state, whose new elements are the
+        output, see `frontends.explicit_states`."""
 
     assume_int8: bool = False
     dimensions: tuple[tuple[str, int], ...] = ()
+    states: tuple[tuple[str, str], ...] = ()
 
 
 AS_IT_IS = Reading()

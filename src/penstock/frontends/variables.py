@@ -10,15 +10,16 @@ Source: TFLite VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE (`resour
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from penstock.errors import UnsupportedError
 from penstock.ir.foreign import ForeignModel, ForeignNode
-from penstock.ir.graph import Value
+from penstock.ir.graph import Node, State, Value, free_name
 from penstock.ir.tensor import Data, TensorType
+from penstock.ops.registry import COPY
 
 Key = tuple[str, str]
 """A variable: its container and its shared name."""
@@ -181,3 +182,14 @@ def zeros(type: TensorType) -> Data:
     tensors have zero point 0."""
     zero = 0 if type.quantisation is None else type.quantisation.zero_points[0]
     return Data.of(np.full(type.shape, zero, type.dtype.value))
+
+
+def as_state(variable: Variable, nodes: list[Node], taken: Collection[str]) -> State:
+    """The state of a variable.  Appends a copy to `nodes` if no node computes its new value; the
+    copy gets a name outside `taken`."""
+    after = variable.after
+    if after.name not in {node.name for node in nodes}:
+        copy = Value(free_name(f"{variable.before.name}/next", taken), variable.before.type)
+        nodes.append(Node(COPY, (after,), copy, variable.where))
+        after = copy
+    return State(variable.initial, Node(COPY, (after,), variable.before, variable.where))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.fixedpoint import Rounding
+from penstock.frontends.explicit_states import with_states
 from penstock.frontends.open import check_dimensions, parse, read_bytes
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph
@@ -24,9 +25,9 @@ def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
     """
     if model.startswith("zoo:"):
         check_dimensions((), reading, model)
-        return open_zoo(model)
+        return with_states(open_zoo(model), reading)
     path = Path(model)
-    return parse(read_bytes(path), path.name, reading, path.parent)
+    return with_states(parse(read_bytes(path), path.name, reading, path.parent), reading)
 
 
 def simplify(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.brief import Brief
+from penstock.frontends.explicit_states import Feedback
 from penstock.simulators.drawn_inputs import KINDS, InputType, draw_inputs
 from penstock.simulators.tflite_micro import (
     GoldenSet,
@@ -93,19 +94,21 @@ def make_goldens(
     model: str,
     set_count: int = len(KINDS),
     steps: int | None = None,
+    feedbacks: Sequence[Feedback] = (),
 ) -> Goldens:
     """Outputs of TensorFlow Lite Micro for `set_count` random sets, and all tensors of the first
     run.
 
-    `types` are the types of the model's inputs; the seed is the CRC-32 of the model.  `steps`: for
-    a model with state, the number of runs of each set, which follow a reset; None for others.
+    `types` are the types of the model's inputs, except those of `feedbacks`, which receive outputs
+    of the previous run; the seed is the CRC-32 of the model.  `steps`: for a model with state, the
+    number of runs of each set, which follow a reset; None for others.
     Raises ToolError if the runtime is missing or rejects the model."""
     seed = zlib.crc32(model_bytes)
     if steps is None:
         drawn = [draw_inputs(types, number, seed) for number in range(set_count)]
     else:
         drawn = [_drawn_sequence(types, number, seed, steps) for number in range(set_count)]
-    answers = run_tflite_micro_sets(model_bytes, drawn, stateful=steps is not None)
+    answers = run_tflite_micro_sets(model_bytes, drawn, feedbacks, stateful=steps is not None)
     first, *others = answers
     return Goldens(
         model=model,

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import ToolError
+from penstock.frontends.explicit_states import Feedback
+from penstock.frontends.variables import zeros
 
 Array = NDArray[Any]
 
@@ -95,16 +97,21 @@ def run_tflite_micro(model_bytes: bytes, inputs: tuple[Array, ...]) -> GoldenSet
 
 
 def run_tflite_micro_sets(
-    model_bytes: bytes, input_sets: Sequence[tuple[Array, ...]], *, stateful: bool = False
+    model_bytes: bytes,
+    input_sets: Sequence[tuple[Array, ...]],
+    feedbacks: Sequence[Feedback] = (),
+    *,
+    stateful: bool = False,
 ) -> tuple[GoldenSet, ...]:
     """`run_tflite_micro` for several sets in one process; each starts from the initial state.
 
     If `stateful`, each set is a sequence of invocations: the first axis of its inputs and outputs
-    is the step; tensors are those of the first invocation."""
+    is the step; tensors are those of the first invocation.  After each of them, the outputs that
+    `feedbacks` name are copied to inputs; the sets contain neither."""
     require_tflite_micro()
     refusal = Refusal(0, "")
     for arena_bytes in ARENA_BYTES:
-        reply = _ask(model_bytes, input_sets, arena_bytes, stateful=stateful)
+        reply = _ask(model_bytes, input_sets, arena_bytes, feedbacks, stateful=stateful)
         if not isinstance(reply, Refusal):
             return tuple(_golden_set(reply, s, inputs) for s, inputs in enumerate(input_sets))
         refusal = reply
@@ -117,8 +124,9 @@ def _ask(
     model_bytes: bytes,
     input_sets: Sequence[tuple[Array, ...]],
     arena_bytes: int,
+    feedbacks: Sequence[Feedback],
     *,
-    stateful: bool = False,
+    stateful: bool,
 ) -> dict[str, Array] | Refusal:
     """The archive that the child process wrote, or how it failed."""
     request: dict[str, Array] = {
@@ -126,7 +134,9 @@ def _ask(
         "arena_bytes": np.array(arena_bytes),
         "set_count": np.array(len(input_sets)),
         "stateful": np.array(stateful),
+        "feedbacks": np.array([(f.input, f.output) for f in feedbacks], np.int64).reshape(-1, 2),
     }
+    request |= {f"initial{f.input}": zeros(f.type).array(f.type) for f in feedbacks}
     for number, inputs in enumerate(input_sets):
         for position, values in enumerate(inputs):
             request[f"in{position}_set{number}"] = values

@@ -4,6 +4,8 @@ Started by path, not as a module, and imports nothing of penstock: it needs only
 package `tflite_micro`. Both pipes carry an npz archive.
 
     stdin   model (n,) uint8   arena_bytes, set_count () int64   in<k>_set<s> of any type
+            feedbacks (n, 2) int64: position of an input, and of the output that it receives in the
+            next invocation; initial<position>: that input in the first one
     stdout  out<k>_set<s>      t<tensor index>_set<s> for every tensor without constant data
     stderr  messages of TensorFlow Lite Micro; exit code 1 if it rejects the request
 """
@@ -14,7 +16,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,29 +73,50 @@ def fresh_interpreter(model_bytes: bytes, arena_bytes: int) -> Interpreter:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class FedBackInput:
+    """The positions of an input and of the output that it receives in the next invocation.
+
+    initial: the input of the first invocation."""
+
+    input: int
+    output: int
+    initial: Array
+
+
 def run_set(
-    model_bytes: bytes, inputs: list[Array], arena_bytes: int, *, stateful: bool = False
+    model_bytes: bytes,
+    inputs: list[Array],
+    arena_bytes: int,
+    feedbacks: Sequence[FedBackInput] = (),
+    *,
+    stateful: bool = False,
 ) -> Iterator[tuple[str, Array]]:
     """One invocation on a new interpreter in its initial state: results by key.
 
     If `stateful`, one invocation for each index of the first axis of the inputs; outputs have this
     axis too, and tensors are those of the first invocation.
+    `inputs` and the results contain neither inputs nor outputs of `feedbacks`.
     Results are copied, since the interpreter's arrays are in its arena.
     """
     interface = subgraph_interface(model_bytes)
-    if len(inputs) != interface.input_count:
-        raise ValueError(f"{len(inputs)} inputs given, the model takes {interface.input_count}")
+    fed, kept = {f.input for f in feedbacks}, {f.output for f in feedbacks}
+    taken = [k for k in range(interface.input_count) if k not in fed]
+    made = [k for k in range(interface.output_count) if k not in kept]
+    if len(inputs) != len(taken):
+        raise ValueError(f"{len(inputs)} inputs given, the model takes {len(taken)}")
     interpreter = fresh_interpreter(model_bytes, arena_bytes)
     runs = list(zip(*inputs, strict=True)) if stateful else [tuple(inputs)]
     outputs: list[list[Array]] = []
+    states = {f.input: f.initial for f in feedbacks}
     for step, arrays in enumerate(runs):
-        for position, values in enumerate(arrays):
+        for position, values in (*zip(taken, arrays, strict=True), *states.items()):
             interpreter.set_input(values, position)
         interpreter.invoke()
         for index in interface.tensors if step == 0 else ():
             yield f"t{index}", np.array(interpreter.GetTensor(index, 0)["tensor_data"])
-        positions = range(interface.output_count)
-        outputs.append([np.array(interpreter.get_output(position)) for position in positions])
+        outputs.append([np.array(interpreter.get_output(position)) for position in made])
+        states = {f.input: np.array(interpreter.get_output(f.output)) for f in feedbacks}
     for position, results in enumerate(zip(*outputs, strict=True)):
         yield f"out{position}", np.stack(results) if stateful else results[0]
 
@@ -103,12 +126,14 @@ def answer(request: dict[str, Array]) -> dict[str, Array]:
     model_bytes = request["model"].tobytes()
     arena_bytes = int(request["arena_bytes"])
     replies: dict[str, Array] = {}
+    pairs = [(int(x), int(y)) for x, y in request["feedbacks"]]
+    feedbacks = [FedBackInput(x, y, request[f"initial{x}"]) for x, y in pairs]
     for number in range(int(request["set_count"])):
         inputs: list[Array] = []
         while (key := f"in{len(inputs)}_set{number}") in request:
             inputs.append(request[key])
         stateful = bool(request["stateful"])
-        for key, values in run_set(model_bytes, inputs, arena_bytes, stateful=stateful):
+        for key, values in run_set(model_bytes, inputs, arena_bytes, feedbacks, stateful=stateful):
             replies[f"{key}_set{number}"] = values
     return replies
 

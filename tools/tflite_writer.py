@@ -109,6 +109,7 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "STRIDED_SLICE": ("StridedSliceOptions", 2),
     "SUB": ("SubOptions", 2),
     "SUM": ("ReducerOptions", 2),
+    "SVDF": ("SVDFOptions", 3),
     "TANH": ("", 2),
     "TILE": ("", 2),
     "TRANSPOSE": ("", 2),

@@ -192,6 +192,12 @@ class Drawing:
         self.inputs.append(index)
         return index
 
+    def wide(self, shape: Shape) -> int:
+        """A variable int16 operand."""
+        zero = self.choose(0, 0, self.integer(-(2**15), 2**15 - 1))
+        self.inputs.append(self.tensor(TensorSpec("x0", shape, "int16", (self.scale(),), (zero,))))
+        return self.inputs[-1]
+
     def byte(self, shape: Shape) -> int:
         """A variable uint8 operand."""
         spec = TensorSpec("x0", shape, "uint8", (self.scale(),), (self.zero_point() + 128,))

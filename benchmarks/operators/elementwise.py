@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.operators.drawing import Drawing, Shape
+from benchmarks.operators.drawing import LEGAL_SCALES, Drawing, Shape
 from penstock.opkit.lookup import Lookup
 from penstock.ops.registry import operators
 from tools.tflite_writer import OptionValue, TensorSpec
@@ -23,8 +23,11 @@ def unary(name: str, d: Drawing) -> None:
 
 
 def quantise(d: Drawing) -> None:
-    """From int8, uint8 or real numbers to int8, or from int8 to uint8."""
+    """From int8, uint8 or real numbers to int8, from int8 to uint8, or to or from wide integers."""
     shape = d.every_element()
+    if d.chance(0.3):
+        quantise_wide(d, shape)
+        return
     source, target = d.choose(("int8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("real", ""))
     if source == "real":
         step = d.scale()
@@ -36,6 +39,18 @@ def quantise(d: Drawing) -> None:
             spec = d.tensors[y]
             d.tensors[y] = replace(spec, dtype=target, zero_points=(spec.zero_points[0] + 128,))
     d.operator("QUANTIZE", (x,), y)
+
+
+def quantise_wide(d: Drawing, shape: Shape) -> None:
+    """From int16, or from int8 to int16 or int32."""
+    x = d.wide(shape) if d.chance(0.6) else d.input(shape)
+    source = d.tensors[x].dtype
+    target = d.choose("int16", "int32", *(("int8", "int8") if source == "int16" else ()))
+    finer = {"int8": 1.0, "int16": 2.0**8, "int32": 2.0 ** d.integer(8, 14)}
+    scale = d.scale_near(d.scale_of(x) * finer[source] / finer[target])
+    zero = d.zero_point() if target == "int8" else d.choose(0, 0, d.integer(-300, 300))
+    spec = TensorSpec("y", shape, target, (float(np.clip(scale, *LEGAL_SCALES)),), (zero,))
+    d.operator("QUANTIZE", (x,), d.tensor(spec))
 
 
 def dequantise(d: Drawing) -> None:
@@ -89,7 +104,12 @@ def vectors(name: str, scale: float, zero_point: int, d: Drawing) -> None:
     options: dict[str, OptionValue] = {}
     if name == "SOFTMAX":
         options["beta"] = d.choose(1.0, 1.0, float(2.0 ** d.rng.uniform(-6, 6)))
-    d.operator(name, (x,), d.output(shape, scale, zero_point), **options)
+    if name == "SOFTMAX" and d.chance(0.25):
+        wide = float(np.float32(1 / d.choose(65535, 65536)))
+        y = d.tensor(TensorSpec("y", shape, "int16", (wide,), (-(2**15),)))
+    else:
+        y = d.output(shape, scale, zero_point)
+    d.operator(name, (x,), y, **options)
 
 
 def broadcast(d: Drawing, shape: Shape) -> Shape:

@@ -21,15 +21,15 @@ OPERATOR, ELEMENT_TYPE = "model-020", "model-021"
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 STATEFUL = frozenset(
     (
-        "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN", "SVDF",
+        "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN",
         "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
     )
 )  # fmt: skip
 """Unsupported operators with state that persists between inferences.  Source: TFLite schema."""
 
 STATE = (
-    "it keeps state from one inference to the next, which this version supports only in variables "
-    "(READ_VARIABLE, ASSIGN_VARIABLE)"
+    "it keeps state from one inference to the next, which this version supports in variables "
+    "(READ_VARIABLE, ASSIGN_VARIABLE) and in the operators that `penstock ops` lists"
 )
 STATELESS = (
     "export the network without state, so that each inference receives its whole input (a "
@@ -126,7 +126,8 @@ def _conversion(error: PenstockError, node: ForeignNode, model: ForeignModel) ->
         ("output", node.outputs, model.outputs),
     ):
         if any(value in border for value in values):
-            why = f"the network's {side} is {kind.value}; int8, uint8 and float32 are supported"
+            why = f"the network's {side} is {kind.value}; int8, uint8, int16 and float32 are "
+            why += "supported"
             help = f"convert the model with an int8 {side}"
             return _element_type(what, error, why, help)
     why, help = _TYPES.get(kind, (f"{kind.value} is not supported here by this version", ""))
@@ -149,8 +150,12 @@ def _element_type(what: str, error: PenstockError, why: str, help: str) -> Penst
 
 
 def _types(node: ForeignNode) -> set[DType]:
-    """Element types of the node's computed tensors."""
-    computed = (v for v in node.inputs if v is not None and v.data is None)
+    """Element types of the node's computed tensors, except its state."""
+    computed = (
+        v
+        for k, v in enumerate(node.inputs)
+        if v is not None and v.data is None and k not in node.variables
+    )
     return {value.type.dtype for value in (*computed, *node.outputs)}
 
 

@@ -1,9 +1,10 @@
-"""Quantize, QuantizeReal: conversion of 8-bit elements, or of real numbers, to a quantisation.
+"""Quantize, QuantizeReal: conversion of integers, or of real numbers, to a quantisation.
 
-    x  any shape  int8 or uint8 (Quantize), float32 (QuantizeReal)
-    y  as x       int8, or uint8 (Quantize)
+    x  any shape  int8 or uint8 (Quantize), int8 or int16 (QuantizeWide), float32 (QuantizeReal)
+    y  as x       int8; or uint8 (Quantize), int16 or int32 (QuantizeWide)
 
-    Quantize      y = clamp(zero_y + M * (x - zero_x))
+    Quantize, QuantizeWide
+                  y = clamp(zero_y + M * (x - zero_x))
     QuantizeReal  y = clamp(zero_y + round(x / scale_y)), half away from zero, in single precision
 
 Source: TFLite QUANTIZE; `reference/requantize.h`, `reference/quantize.h`.
@@ -11,6 +12,7 @@ Source: TFLite QUANTIZE; `reference/requantize.h`, `reference/quantize.h`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,9 +28,19 @@ from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.checks import require, require_dtype, require_quantised
 from penstock.opkit.elementwise import Elementwise, elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
+from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample
 
 EIGHT_BITS = (DType.INT8, DType.UINT8)
+WIDE = (
+    (DType.INT8, DType.INT16),
+    (DType.INT8, DType.INT32),
+    (DType.INT16, DType.INT8),
+    (DType.INT16, DType.INT16),
+    (DType.INT16, DType.INT32),
+)
+"""Element types of input and output of QuantizeWide, as in TensorFlow Lite Micro
+(`micro/kernels/quantize_common.cc`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +98,61 @@ class QuantizeReal(Elementwise):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class QuantizeWide(Elementwise):
+    """Requantisation to elements of type `dtype`, where input or output are wider than a byte."""
+
+    dtype: DType = DType.INT8
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"QuantizeWide has {len(inputs)} inputs, must have 1")
+        require_dtype(inputs[0], (DType.INT8, DType.INT16), "input")
+        require_quantised(inputs[0], "input")
+        return TensorType(inputs[0].shape, self.dtype)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, y = site.inputs[0], site.output
+        centred = inputs[0][out.slices].astype(np.int64) - x.zero_point
+        found = multiply(centred, *_wide_multiplier(x, y)) + y.zero_point
+        return np.clip(found, y.dtype.lower, y.dtype.upper - 1).astype(y.dtype.value)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return (0,) if site.inputs[0].dtype is self.dtype else ()
+
+    def kernel(self, site: Site) -> Kernel:
+        x, y = site.inputs[0], site.output
+        multiplier, shift = _wide_multiplier(x, y)
+        return Kernel(
+            "quantize_wide",
+            params=(
+                ("width", y.elements // row_count(y.shape)),
+                ("in_bytes", x.dtype.size_bytes),
+                ("out_bytes", y.dtype.size_bytes),
+                ("in_zero", x.zero_point),
+                ("out_zero", y.zero_point),
+                ("multiplier", multiplier),
+                ("shift", shift),
+            ),
+            by_rows=True,
+        )
+
+
+def _wide_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
+    """Raises UnsupportedError if a product may exceed 32 bits, also with the zero point."""
+    largest = max(x.dtype.upper - x.zero_point, x.zero_point - x.dtype.lower)
+    real = x.scale / y.scale
+    spare = abs(y.zero_point) / real if y.zero_point and real else 0.0
+    return fitting_multiplier(real, largest + math.ceil(min(spare, 2.0**31)))
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite QUANTIZE."""
     source, target = node.input(0).type.dtype, node.output().type.dtype
     if source is DType.FLOAT32:
         yield from elementwise_nodes(QuantizeReal(), node, 1)
+    elif (source, target) in WIDE:
+        require_quantised(node.output().type, "output")
+        yield from elementwise_nodes(QuantizeWide(target), node, 1, target)
     else:
         require_dtype(node.output().type, EIGHT_BITS, "output")
         require_quantised(node.output().type, "output")
@@ -104,4 +166,7 @@ SAMPLES = (
     sample(Quantize(), int8(2, 3, 1, 4, 5), scale=0.011, zero=-128),
     sample(Quantize(DType.UINT8), int8(1, 4, 3, 5), zero=125),
     sample(Quantize(), TensorType((2, 9), DType.UINT8, Quantisation((0.1,), (128,))), scale=0.07),
+    sample(QuantizeWide(), TensorType((2, 9), DType.INT16, Quantisation((0.001,), (0,)))),
+    sample(QuantizeWide(DType.INT16), int8(1, 4, 3, 5), scale=0.002, zero=0),
+    sample(QuantizeWide(DType.INT32), TensorType((1, 7), DType.INT16, Quantisation((0.1,), (-9,)))),
 )

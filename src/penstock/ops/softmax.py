@@ -1,7 +1,7 @@
 """Softmax over the last axis, in fixed point.
 
     x  (..., C)  int8
-    y  (..., C)  int8    scale 1/256, zero point -128
+    y  (..., C)  int8    scale 1/256, zero point -128; or int16, scale 1/65536, zero point -32768
 
     PlainSoftmax  float32, both
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,8 +29,9 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Quantisation
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit import row_vectors
+from penstock.opkit.checks import require_dtype
 from penstock.opkit.exponentials import MOST_ELEMENTS, SUM_BITS, exp_table
 from penstock.opkit.float_functions import exp
 from penstock.opkit.requantised import requantised
@@ -38,14 +39,18 @@ from penstock.opkit.row_vectors import RowVectors
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import one_over_one_plus
 
+LARGEST_DEVIATION = 0.001
+"""Largest relative deviation of the scale of int16 outputs, which has no effect (`PrepareSoftmax`,
+`micro/kernels/softmax_common.cc`)."""
 PROBABILITIES = Quantisation((1 / 256,), (-128,))
 
 
 @dataclass(frozen=True, slots=True)
 class Softmax(RowVectors):
-    """exp(beta * x) over its sum along the last axis."""
+    """exp(beta * x) over its sum along the last axis; elements of type `dtype`."""
 
     beta: float = 1.0
+    dtype: DType = DType.INT8
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
@@ -53,21 +58,25 @@ class Softmax(RowVectors):
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.softmax", "qnn.softmax")
 
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return replace(RowVectors.result_type(self, inputs), dtype=self.dtype)
+
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         rows = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)
         exponentials = exp_table(site.inputs[0].scale * self.beta)[
             rows.max(axis=-1, keepdims=True) - rows
         ]
         total = rounding_shift(exponentials, SUM_BITS).sum(axis=-1, keepdims=True)
-        reciprocal, exponent = reciprocals(total)
+        reciprocal, exponent = reciprocals(total, 8 * self.dtype.size_bytes)
         scaled = rounding_shift(doubling_high_multiply(reciprocal, exponentials), exponent)
-        y = np.clip(scaled - 128, -128, 127).astype(np.int8)
+        lower, upper = self.dtype.lower, self.dtype.upper
+        y = np.clip(scaled + lower, lower, upper - 1).astype(self.dtype.value)
         return y[..., out.slices[-1]]
 
     def kernel(self, site: Site) -> Kernel:
         table = exp_table(site.inputs[0].scale * self.beta).astype(np.int32)
         return Kernel(
-            "softmax_s8",
+            "softmax_s8" if self.dtype is DType.INT8 else "softmax_s8_s16",
             row_vectors.params(site),
             tables=(("exp", Table.of(table)),),
             by_rows=True,
@@ -93,29 +102,40 @@ class PlainSoftmax(RowVectors):
         return Kernel("softmax_f32", row_vectors.params(site), (("beta", beta),), by_rows=True)
 
 
-def reciprocals(total: Int64s) -> tuple[Int64s, Int64s]:
-    """1 / total, total in Q12.19, as (reciprocal in Q0.31, right shift to units of 1/256)."""
+def reciprocals(total: Int64s, bits: int) -> tuple[Int64s, Int64s]:
+    """1 / total, total in Q12.19, as (reciprocal in Q0.31, right shift to units of 2**-bits)."""
     headroom = 32 - np.array([int(t).bit_length() for t in total.ravel()], np.int64)
     headroom = headroom.reshape(total.shape)
-    exponent = SUM_BITS - headroom + 31 - 8
+    exponent = SUM_BITS - headroom + 31 - bits
     return one_over_one_plus((total << headroom) - (1 << 31)), exponent
+
+
+def _require_probabilities(node: ForeignNode, out: TensorType) -> None:
+    """Raises UnsupportedError unless the output covers [0, 1)."""
+    steps, zero = 1 << 8 * out.dtype.size_bytes, out.dtype.lower
+    slack = 0.0 if out.dtype is DType.INT8 else LARGEST_DEVIATION
+    if abs(out.scale * steps - 1) > slack or out.zero_point != zero:
+        raise node.unsupported(
+            f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/{steps} and "
+            f"{zero}"
+        )
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SOFTMAX."""
     out = node.output().type
     real = out.dtype is DType.FLOAT32
-    if not real and (out.scale != 1 / 256 or out.zero_point != -128):
-        raise node.unsupported(
-            f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/256 and -128"
-        )
+    require_dtype(out, (DType.INT8, DType.INT16, DType.FLOAT32), "output")
+    if not real:
+        _require_probabilities(node, out)
     depth = node.input(0).type.shape[-1:]
     if not real and depth > (MOST_ELEMENTS,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
     beta = node.real("beta")
     if not 0.0 < beta < math.inf:
         raise node.unsupported(f"beta is {beta}, must be a positive number")
-    yield Made(PlainSoftmax(beta) if real else Softmax(beta), (node.input(0),), node.output())
+    op = PlainSoftmax(beta) if real else Softmax(beta, out.dtype)
+    yield Made(op, (node.input(0),), node.output())
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -135,4 +155,5 @@ SAMPLES = (
     sample(Softmax(2.0), int8(2, 3, 4, 7, scale=0.02), scale=1 / 256, zero=-128),
     sample(PlainSoftmax(), reals(2, 3, 4, 7)),
     sample(PlainSoftmax(0.5), reals(13)),
+    sample(Softmax(1.0, DType.INT16), int8(3, 2, 5, scale=0.1), scale=1 / 65536, zero=-32768),
 )

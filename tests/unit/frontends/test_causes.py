@@ -56,7 +56,7 @@ def stateful(operator: str, kind: int = tflite.TensorType.INT8) -> bytes:
 @pytest.mark.parametrize(
     "raw",
     [
-        *(stateful(name) for name in ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")),
+        *(stateful(name) for name in ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM")),
         stateful("RELU", tflite.TensorType.RESOURCE),
         stateful("READ_VARIABLE", tflite.TensorType.VARIANT),
     ],
@@ -76,14 +76,22 @@ def test_real_and_uint8_inputs_and_outputs_are_read(kind: str) -> None:
     assert [v.type.dtype.value for v in (*graph.inputs, *graph.outputs)] == [kind, kind]
 
 
-def test_int16_at_the_border_is_named() -> None:
-    other = replace(X, dtype="int16")
+def test_int16_inputs_and_wide_outputs_are_read() -> None:
+    wide = {kind: replace(X, dtype=kind) for kind in ("int16", "int32")}
+    raw = chain(("QUANTIZE", X), ("RELU", X), ("QUANTIZE", wide["int32"]), first=wide["int16"])
+    graph = parse(raw, "m.tflite")
+    kinds = [v.type.dtype.value for v in (*graph.inputs, *graph.outputs)]
+    assert kinds == ["int16", "int32"]
+
+
+def test_other_integers_at_the_border_are_named() -> None:
+    other = replace(X, dtype="int64")
     for side, raw in (
         ("input", chain(("QUANTIZE", X), ("RELU", X), first=other)),
         ("output", chain(("RELU", X), ("QUANTIZE", other))),
     ):
         error = refusal(raw)
-        assert f"the network's {side} is int16" in error.why
+        assert f"the network's {side} is int64" in error.why
         assert f"an int8 {side}" in error.help
         assert INTEGER_QUANTISATION not in str(error)
 
@@ -110,20 +118,19 @@ def test_a_network_of_real_numbers_is_to_be_quantised() -> None:
 
 
 def test_problems_without_a_remedy_come_first() -> None:
-    written = chain(("QUANTIZE", X), ("RELU", X), ("TANH", X), first=replace(X, dtype="int16"))
+    written = chain(("QUANTIZE", X), ("RELU", X), ("TANH", X), first=replace(X, dtype="int64"))
     codes = [
         tflite.BuiltinOperator.RFFT2D if code == tflite.BuiltinOperator.TANH else code
         for code in codes_of(written)
     ]
     error = refusal(with_codes(written, codes, builtin=True, deprecated=False))
     assert error.what == "RFFT2D: operator is not supported"
-    assert "QUANTIZE converts int16 to int8" in error.why
+    assert "QUANTIZE converts int64 to int8" in error.why
 
 
 @pytest.mark.parametrize(
     ("model", "cause"),
     [
-        ("keyword_scrambled", "keeps state"),
         ("trained_lstm_int8", "keeps state"),
         ("mobilenet_v1_0.25_128_quant_uint8", "uint8 quantisation"),
         ("kws_ref_model_float32", "real numbers"),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from benchmarks.operators import elementwise, movement, plain, weighted, windows
+from benchmarks.operators import elementwise, movement, plain, recurrent, weighted, windows
 from benchmarks.operators.drawing import Drawing, Drawn
 
 FAMILIES: Mapping[str, elementwise.Family] = dict(
@@ -17,6 +17,7 @@ FAMILIES: Mapping[str, elementwise.Family] = dict(
             **elementwise.FAMILIES,
             **movement.FAMILIES,
             **plain.FAMILIES,
+            **recurrent.FAMILIES,
             **weighted.FAMILIES,
             **windows.FAMILIES,
         }.items()

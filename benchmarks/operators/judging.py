@@ -14,7 +14,7 @@ from benchmarks.operators.reference import Reference, Refusal
 from penstock.errors import PenstockError
 from penstock.frontends.open import parse
 from penstock.simulators.compare import is_near
-from penstock.simulators.graph import run_graph
+from penstock.simulators.graph import initial_states, run_graph
 from tools.tflite_writer import OperatorSpec
 
 
@@ -72,7 +72,7 @@ def evaluated(drawn: Drawn) -> tuple[Array, ...]:
     """Outputs by the operators' own arithmetic.  Raises PenstockError where it is not taken."""
     graph = parse(drawn.tflite(), drawn.operator.name)
     inputs = {v.name: x for v, x in zip(graph.inputs, drawn.values, strict=True)}
-    values = run_graph(graph, inputs)
+    values = run_graph(graph, {**inputs, **initial_states(graph)})
     return tuple(
         v.data.array(v.type) if v.data is not None else values[v.name] for v in graph.outputs
     )

@@ -38,7 +38,7 @@ def _with_values_before(node: ForeignNode, readers: Counter[str]) -> ForeignNode
 def assigned(output: Value, foreign: ForeignNode, made: Made) -> Value:
     """The output of a node; with the origin of the variable tensor that has its elements after an
     inference, if there is one."""
-    if made.assigns is None:
+    if made.assigns is None or made.before is not None:
         return output
     return replace(output, origin=foreign.variables[made.assigns].origin)
 
@@ -48,14 +48,15 @@ def updated_variables(
 ) -> tuple[Variable, ...]:
     """The variable tensors of a foreign node, given the nodes that replace it; `made` is parallel
     to `nodes`.  Raises UnsupportedError unless the foreign node assigns to each."""
-    after = {m.assigns: node.output for m, node in zip(made, nodes, strict=True)}
+    after = {m.assigns: (m, node) for m, node in zip(made, nodes, strict=True)}
+    found: list[Variable] = []
     for k in foreign.variables:
         if k not in after:
             raise _unsupported(foreign, foreign.state(k), "is not updated by its node")
-    return tuple(
-        Variable(foreign.state(k), after[k], zeros(foreign.state(k).type), foreign.where)
-        for k in foreign.variables
-    )
+        by, node = after[k]
+        before = by.before or foreign.state(k)
+        found.append(Variable(before, node.output, zeros(before.type), foreign.where))
+    return tuple(found)
 
 
 def _unsupported(node: ForeignNode, value: Value, problem: str) -> UnsupportedError:

@@ -154,12 +154,15 @@ class Made:
 
     `assigns`: position of the variable tensor among the inputs of the foreign node whose new
     elements are the output; the output has its shape and element type.
+    `before`: that tensor as the nodes read it, if its elements are in another order or shape than
+        in the file.
     """
 
     op: Op
     inputs: tuple[Value, ...]
     output: Value
     assigns: int | None = None
+    before: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

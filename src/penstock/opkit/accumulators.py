@@ -55,6 +55,14 @@ def _constant(node: ForeignNode, value: Value, role: str) -> Array:
     return value.data.array(value.type)
 
 
+def require_fitting_sums(
+    x: TensorType, weights: Array, bias: Array, axis: int, multipliers: Multipliers
+) -> None:
+    """Raises UnsupportedError if a sum of products of x and weights, whose output channels are
+    along `axis`, may overflow int32, before or after scaling."""
+    _require_fit(_reach(x, weights, axis).with_bias(bias), multipliers)
+
+
 @dataclass(frozen=True, slots=True)
 class _Reach:
     """The least and greatest accumulator of each output channel."""

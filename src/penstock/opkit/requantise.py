@@ -74,6 +74,11 @@ class Multipliers:
         return requantise(accumulators, multiplier, shift, zero_point, bounds, rounding)
 
 
+def product_multiplier(x: TensorType, w: TensorType, y: TensorType) -> tuple[int, int]:
+    """(multiplier, shift) of products of tensors with one scale each."""
+    return quantise_multiplier(x.scale * w.scale / y.scale)
+
+
 @lru_cache(maxsize=1024)
 def channel_multipliers(x: TensorType, w: TensorType, y: TensorType, channels: int) -> Multipliers:
     """Multipliers scale_x * scale_w[c] / scale_y of `channels` output channels."""

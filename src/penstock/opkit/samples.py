@@ -32,6 +32,13 @@ def weights(*shape: int, axis: int | None = None, scale: float = 0.02) -> tuple[
     return type, Data.of(rng.integers(-127, 128, shape).astype(np.int8))
 
 
+def wide_weights(*shape: int, scale: float = 0.003) -> tuple[TensorType, Data]:
+    """Random int16 weights with one scale."""
+    rng = np.random.default_rng(shape)
+    type = TensorType(shape, DType.INT16, Quantisation((float(np.float32(scale)),), (0,)))
+    return type, Data.of(rng.integers(-300, 301, shape).astype(np.int16))
+
+
 def bias(channels: int) -> tuple[TensorType, Data]:
     """Random int32 biases."""
     rng = np.random.default_rng([channels, 1])

@@ -1,0 +1,232 @@
+"""SvdfTime: SVDF layer; weighted sums over its state, the last outputs of SvdfFeature.
+
+    x  (1, T, 1, F)  int8 or int16   the last T outputs of SvdfFeature, in order; zero point 0
+    w  (F, T)        of x's type     zero point 0, one scale
+    b  (U)           int32           U = F / rank
+    y  (1, U)        int8            clamp(zero_y + M * (b[u] + sum w * x))
+
+Unit u adds the sums of filters [u * rank, (u + 1) * rank).  Accumulators wrap around in 32 bits.
+
+TFLite's SVDF becomes SvdfFeature, a queue of its outputs (a state), and SvdfTime.  As in TFLite
+Micro, a fused activation has no effect beyond the clamp to int8.
+
+Source: TFLite Micro SVDF, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, wrap_int32
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.opkit.accumulators import require_fitting_sums
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.checks import require, require_dtype, require_quantised, require_rank
+from penstock.opkit.requantise import (
+    channel_multipliers,
+    fitting_multiplier,
+    product_multiplier,
+)
+from penstock.opkit.samples import bias, int8, sample, weights, wide_weights
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
+from penstock.ops.svdf_feature import SvdfFeature
+from penstock.ops.transpose import Transpose
+
+STATE = 4
+"""Position of the state among the inputs of SVDF."""
+STATES = (DType.INT8, DType.INT16)
+
+
+@dataclass(frozen=True, slots=True)
+class SvdfTime(OperatorDefaults):
+    """Weighted sums over time, of `rank` filters per unit, with bias and requantisation."""
+
+    rank: int = 1
+
+    TFLITE: ClassVar[tuple[str, ...]] = ("SVDF",)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 3, f"SvdfTime has {len(inputs)} inputs, must have 3")
+        x, w, b = inputs
+        require_rank(x, (4,), "state")
+        require_rank(w, (2,), "time weights")
+        require_dtype(x, STATES, "state")
+        require_dtype(w, (x.dtype,), "time weights")
+        require_dtype(b, (DType.INT32,), "bias")
+        filters, steps = w.shape
+        expected = (1, steps, 1, filters)
+        require(x.shape == expected, f"state is {list(x.shape)}, must be {list(expected)}")
+        require(
+            self.rank > 0 and filters % self.rank == 0,
+            f"rank is {self.rank}, must divide the number of filters, {filters}",
+        )
+        units = filters // self.rank
+        require(b.shape == (units,), f"bias has shape {list(b.shape)}, must be [{units}]")
+        return TensorType((1, units), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, w, b = inputs
+        units, filters = out.slices[1], slice(*self._filters(out))
+        products = (
+            (x[0, :, 0, filters].astype(np.int64).T * w[filters]).sum(axis=1).reshape(-1, self.rank)
+        )
+        sums = wrap_int32(products.sum(axis=1) + b[units])
+        scaled = multiply(sums, *product_multiplier(site.inputs[0], site.inputs[1], site.output))
+        found = np.clip(scaled + site.output.zero_point, -128, 127)
+        return found.astype(np.int8).reshape(out.shape)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        filters, steps = self._filters(out), (0, site.inputs[1].shape[1])
+        read = Region.of(out.intervals[0], steps, (0, 1), filters)
+        return read, Region.of(filters, steps), Region.of(out.intervals[1])
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        filters, steps = (0, self.rank, 0), (0, 0, site.inputs[1].shape[1])
+        return (
+            Affine(((1, 0, 0), steps, (0, 0, 1), filters), (0, 0, 0, 0)),
+            Affine((filters, steps), (0, 0)),
+            Affine(((0, 1, 0),), (0,)),
+        )
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(out.elements * self.rank * site.inputs[1].shape[1], out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        x, w, _ = site.inputs
+        multiplier, shift = product_multiplier(x, w, site.output)
+        return Kernel(
+            "svdf_time_s8" if x.dtype is DType.INT8 else "svdf_time_s16",
+            params=(
+                ("steps", w.shape[1]),
+                ("filters", w.shape[0]),
+                ("rank", self.rank),
+                ("out_zero", site.output.zero_point),
+                ("multiplier", multiplier),
+                ("shift", shift),
+            ),
+            constants=((1, "weights"), (2, "bias")),
+            by_rows=True,
+        )
+
+    def _filters(self, out: Region) -> tuple[int, int]:
+        """The filters of the units in a region of the output."""
+        lower, upper = out.intervals[1]
+        return lower * self.rank, upper * self.rank
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SVDF, with one sequence at a time."""
+    x, w, v, b = node.input(0), node.input(1), node.input(2), _bias(node)
+    op = SvdfTime(node.integer("rank"))
+    before = _state_before(node, x, v)
+    _check(node, before)
+    _check_sums(node, before)
+    window = Value(f"{before.name}/steps", before.type)
+    yield from _queue(x, w, before, window)
+    yield from _as_in_file(node.variables[STATE], window)
+    yield Made(op, (window, v, b), node.output())
+
+
+def _bias(node: ForeignNode) -> Value:
+    """The bias, zeros if it is absent."""
+    type = TensorType((node.output().type.elements,), DType.INT32)
+    zeros = Data.of(np.zeros(type.shape, np.int32))
+    return node.optional(3) or Value(f"{node.output().name}/no_bias", type, zeros)
+
+
+def _state_before(node: ForeignNode, x: Value, v: Value) -> Value:
+    """The state, which the file stores filter by filter (1, F * T), as (1, T, 1, F): one row for
+    each time step."""
+    require_rank(x.type, (2,), "input")
+    require_rank(v.type, (2,), "time weights")
+    if x.type.shape[0] != 1:
+        raise node.unsupported(
+            f"the batch is {x.type.shape[0]}, must be 1",
+            help="convert the model with a batch of 1, for one sequence at a time",
+        )
+    state = node.state(STATE)
+    filters, steps = v.type.shape
+    require(
+        state.type.shape == (1, filters * steps),
+        f"the state has shape {list(state.type.shape)}, must be {[1, filters * steps]}",
+    )
+    return replace(state, type=state.type.with_shape((1, steps, 1, filters)))
+
+
+def _check(node: ForeignNode, state: Value) -> None:
+    """Raises ModelError or UnsupportedError if the activation, weights or zero points are not
+    supported."""
+    activation = fused_activation(node)
+    if activation not in (Activation.NONE, Activation.RELU):
+        raise node.unsupported(f"fused activation {activation.name}, must be NONE or RELU")
+    for k, role in ((1, "feature weights"), (2, "time weights")):
+        node.constant(k)
+        require_rank(node.input(k).type, (2,), role)
+        require_quantised(node.input(k).type, role)
+        require(node.input(k).type.zero_point == 0, f"{role} have a zero point, must have none")
+    require_quantised(state.type, "the state")
+    if state.type.zero_point:
+        raise node.unsupported(f"the state has zero point {state.type.zero_point}, must be 0")
+
+
+def _check_sums(node: ForeignNode, state: Value) -> None:
+    """Raises UnsupportedError if sums of the inputs may overflow int32, or if a scaled sum may."""
+    x, w, v = (node.input(k).type for k in range(3))
+    scales = channel_multipliers(x, w, state.type, 1)
+    require_fitting_sums(x, node.constant(1), np.zeros(w.shape[0], np.int32), 0, scales)
+    real = state.type.scale * v.scale / node.output().type.scale
+    most = np.abs(node.constant(2).astype(np.int64)).sum(axis=1).max() * state.type.dtype.upper
+    bias = 0 if node.optional(3) is None else np.abs(node.constant(3).astype(np.int64)).max()
+    largest = int(most) * node.integer("rank") + int(bias)
+    fitting_multiplier(real, min(largest, 2**31 - 1))
+
+
+def _queue(x: Value, w: Value, before: Value, window: Value) -> Iterable[Made]:
+    """The nodes that compute the state after a run: `window`, the last steps and a new one."""
+    feature = SvdfFeature(before.type.dtype)
+    _, steps, _, filters = before.type.shape
+    if steps == 1:
+        yield Made(feature, (x, w), window, assigns=STATE, before=before)
+        return
+    new = Value(f"{before.name}/feature", before.type.with_shape((1, 1, 1, filters)))
+    kept = Value(f"{before.name}/kept", before.type.with_shape((1, steps - 1, 1, filters)))
+    yield Made(feature, (x, w), new)
+    yield Made(Slice((0, 1, 0, 0), kept.type.shape, (1, 1, 1, 1)), (before,), kept)
+    yield Made(Concatenation(1), (kept, new), window, assigns=STATE, before=before)
+
+
+def _as_in_file(stored: Value, window: Value) -> Iterable[Made]:
+    """The state after a run as the file stores it, for comparison with ground truth.  Nothing reads
+    it, so it is not part of the compiled network."""
+    _, steps, _, filters = window.type.shape
+    by_filter = Value(f"{stored.name}/by_filter", window.type.with_shape((1, filters, 1, steps)))
+    yield Made(Transpose((0, 3, 2, 1)), (window,), by_filter)
+    after = replace(stored, name=f"{stored.name}/after")
+    yield Made(Reshape(stored.type.shape), (by_filter,), after)
+
+
+def _int16(*shape: int) -> TensorType:
+    """A state of `shape`."""
+    return TensorType(shape, DType.INT16, Quantisation((0.0004,), (0,)))
+
+
+SAMPLES = (
+    sample(SvdfTime(), _int16(1, 5, 1, 6), wide_weights(6, 5), bias(6), scale=0.2),
+    sample(SvdfTime(2), _int16(1, 3, 1, 6), wide_weights(6, 3), bias(3), scale=0.3),
+    sample(SvdfTime(3), int8(1, 4, 1, 9, zero=0), weights(9, 4), bias(3), scale=0.1),
+)

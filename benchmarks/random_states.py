@@ -1,12 +1,13 @@
 """Random networks with state against TensorFlow Lite Micro, run by run.
 
     python -m benchmarks.random_states [--count 200] [--seed 0] [--first 0] [--steps 8] [--core] \
-        [--explicit]
+        [--kind variables]
 
-Each network (`tools/stateful_network.py`) runs two sequences of `--steps` runs, each after a reset.
+Each network runs two sequences of `--steps` runs, each after a reset.
 The reference is compared with TensorFlow Lite Micro; the machine, every point of the frontier, and
 the generated C under sanitizers (with `--core`, also on a simulated Cortex-M4) are compared with
-the reference.  With `--explicit`, states are inputs and outputs (`--state`).  Exits with 1 if an
+the reference.  Kinds of networks: `variables` and `explicit` (`tools/stateful_network.py`; in
+`explicit`, states are inputs and outputs), `svdf` (`tools/svdf_network.py`).  Exits with 1 if an
 element differs or a network is refused.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.entry import entry
@@ -26,9 +27,17 @@ from penstock.ground_truth import golden_inputs
 from penstock.pipeline.graphs import read
 from penstock.simulators.goldens import make_goldens, unrolled
 from tools.stateful_network import draw_explicit, draw_stateful
+from tools.svdf_network import draw_svdf
 
 TARGET = "cortex-m4"
 SEQUENCES = 2
+Drawn = tuple[bytes, dict[str, str]]
+"""A model file, and the output of each explicit state by its input."""
+KINDS: dict[str, Callable[[int, int], Drawn]] = {
+    "variables": lambda seed, number: (draw_stateful(seed, number), {}),
+    "explicit": draw_explicit,
+    "svdf": lambda seed, number: (draw_svdf(seed, number), {}),
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,12 +48,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0, metavar="NUMBER")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--core", action="store_true", help="run on the simulated core, too")
-    parser.add_argument("--explicit", action="store_true", help="states are inputs and outputs")
+    parser.add_argument("--kind", choices=list(KINDS), default="variables")
     wanted = parser.parse_args(arguments)
     findings, elements = 0, 0
     for number in range(wanted.first, wanted.first + wanted.count):
         compared, finding = judged(
-            number, wanted.seed, wanted.steps, core=wanted.core, explicit=wanted.explicit
+            number, wanted.seed, wanted.steps, core=wanted.core, kind=wanted.kind
         )
         elements += compared
         if finding:
@@ -55,10 +64,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def judged(
-    number: int, seed: int, steps: int, *, core: bool, explicit: bool = False
+    number: int, seed: int, steps: int, *, core: bool, kind: str = "variables"
 ) -> tuple[int, str]:
     """The number of elements compared for a network, and what is wrong, if anything is."""
-    raw, states = draw_explicit(seed, number) if explicit else (draw_stateful(seed, number), {})
+    raw, states = KINDS[kind](seed, number)
     with tempfile.TemporaryDirectory(prefix="penstock-states-") as folder:
         path = Path(folder) / "network.tflite"
         path.write_bytes(raw)

@@ -21,6 +21,7 @@ from tools.calibration import calibrated_ranges
 from tools.keypoints import keypoints
 from tools.network import Network
 from tools.quantised_tensor import Reals, quantised_activation
+from tools.svdf_network import SvdfNetwork, SvdfSpec
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 ROOT = Path(__file__).parents[1]
@@ -178,6 +179,21 @@ OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (
 """Models that are written without calibration."""
 
 
+def svdf() -> tuple[bytes, tuple[InputType, ...]]:
+    """Two SVDF layers with states of 16 and 8 bits, and a layer between them."""
+    net = SvdfNetwork(np.random.default_rng(6))
+    x = net.activation(16, 0.05, -12)
+    y = net.svdf(x, SvdfSpec(20, 5, rank=2, activation="RELU"))
+    y = net.svdf(net.fully_connected(y, 12), SvdfSpec(24, 4, state="int8"))
+    return net.tflite(x, y), ((net.tensors[x].shape, np.int8, -12),)
+
+
+SEQUENCES: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (svdf,)
+"""Models with state, whose sets are sequences."""
+STEPS = 8
+"""Runs of each sequence."""
+
+
 def calibrated_model(network: Network) -> tuple[bytes, tuple[InputType, ...]]:
     """The calibrated model and its input types; each input has twice the range of the previous
     one."""
@@ -195,10 +211,13 @@ def calibrated_model(network: Network) -> tuple[bytes, tuple[InputType, ...]]:
 def main() -> None:
     """Writes every model with its goldens, and the goldens of the demo model."""
     models = {build.__name__: calibrated_model(build()) for build in NETWORKS}
-    models |= {build.__name__: build() for build in OPERATORS}
+    models |= {build.__name__: build() for build in (*OPERATORS, *SEQUENCES)}
+    sequences = {build.__name__ for build in SEQUENCES}
     for name, (model_bytes, types) in models.items():
         (MODELS / f"{name}.tflite").write_bytes(model_bytes)
-        write_goldens(make_goldens(model_bytes, types, f"{name}.tflite"), MODELS / f"{name}.npz")
+        steps = STEPS if name in sequences else None
+        goldens = make_goldens(model_bytes, types, f"{name}.tflite", steps=steps)
+        write_goldens(goldens, MODELS / f"{name}.npz")
         print(f"{name}: {len(model_bytes)} bytes")
     if DIGITS.exists():
         goldens = make_goldens(DIGITS.read_bytes(), (DIGITS_INPUT,), DIGITS.name)

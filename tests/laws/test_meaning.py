@@ -28,7 +28,7 @@ from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
 from penstock.passes.order import ACCUMULATION, PASSES, Pass
 from penstock.pipeline.graphs import simplify
-from penstock.simulators.graph import run_graph
+from penstock.simulators.graph import run_graph, run_sequences
 from penstock.simulators.machine import Machine
 from strategies import graphs, seeds
 
@@ -135,10 +135,17 @@ NEAR_MISSES: dict[str, Pass] = {
 
 
 def outputs_of(graph: Graph, seed: int) -> list[np.ndarray]:
+    """The outputs of one run; for a graph with state, those of each run of a sequence."""
     rng = np.random.default_rng(seed)
-    inputs = {v.name: rng.integers(-128, 128, v.type.shape).astype(np.int8) for v in graph.inputs}
-    values = run_graph(graph, inputs)
-    return [v.data.array(v.type) if v.data else values[v.name] for v in graph.outputs]
+    runs = [
+        {v.name: rng.integers(-128, 128, v.type.shape).astype(np.int8) for v in graph.inputs}
+        for _ in range(3 if graph.states else 1)
+    ]
+    return [
+        v.data.array(v.type) if v.data else values[v.name]
+        for values in run_sequences(graph, runs, len(runs))
+        for v in graph.outputs
+    ]
 
 
 @pytest.mark.parametrize("rewrite", EVERY_PASS, ids=lambda p: p.__name__)

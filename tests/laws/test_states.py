@@ -59,10 +59,11 @@ def test_every_rung_equals_tensorflow_lite_micro(number: int) -> None:
 @pytest.mark.parametrize(
     "number", [*NUMBERS, *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 60))]
 )
-def test_explicit_states_equal_tensorflow_lite_micro(number: int) -> None:
+@pytest.mark.parametrize("kind", ["explicit", "svdf"])
+def test_other_kinds_of_states_equal_tensorflow_lite_micro(kind: str, number: int) -> None:
     pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
-    elements, finding = judged(number, seed=6, steps=4, core=number % 3 == 0, explicit=True)
+    elements, finding = judged(number, seed=6, steps=4, core=number % 3 == 0, kind=kind)
     assert finding == ""
     assert elements > 0
 

@@ -14,7 +14,7 @@ from penstock.simulators.golden_archive import read_goldens
 from penstock.simulators.golden_members import goldens_to_members
 from penstock.simulators.goldens import array_crc32, make_goldens
 from penstock.simulators.tflite_micro import run_tflite_micro, run_tflite_micro_sets
-from tools.make_test_models import NETWORKS, OPERATORS
+from tools.make_test_models import NETWORKS, OPERATORS, SEQUENCES
 
 ROOT = Path(__file__).parents[3]
 MODELS = ROOT / "tests" / "models"
@@ -28,14 +28,16 @@ def model_bytes_of(name: str) -> bytes:
 
 
 def test_every_test_model_has_committed_goldens() -> None:
-    assert sorted(["digits", *(build.__name__ for build in (*NETWORKS, *OPERATORS))]) == NAMES
+    every = (build.__name__ for build in (*NETWORKS, *OPERATORS, *SEQUENCES))
+    assert sorted(["digits", *every]) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_runtime_answers_as_the_committed_goldens_say(runtime: None, name: str) -> None:
     goldens = read_goldens(MODELS / f"{name}.npz")
     assert goldens.model_crc32 == zlib.crc32(model_bytes_of(name))
-    answers = run_tflite_micro_sets(model_bytes_of(name), [s.inputs for s in goldens.sets])
+    inputs = [s.inputs for s in goldens.sets]
+    answers = run_tflite_micro_sets(model_bytes_of(name), inputs, stateful=goldens.stateful)
     for expected, answer in zip(goldens.sets, answers, strict=True):
         for values, others in zip(expected.outputs, answer.outputs, strict=True):
             assert values.dtype == others.dtype

@@ -137,10 +137,10 @@ DEVIATIONS_TAIL = """
 In all other cases where TensorFlow and TensorFlow Lite Micro differ, penstock follows the latter
 (unless `--rounding single` is given):
 
-- **Multipliers.** RELU, LEAKY_RELU, ABS, SUB, and FULLY_CONNECTED with one scale for all weights
-  multiply and divide scales in double precision. TensorFlow, and TensorFlow Lite Micro before 2026,
-  use single precision (tensorflow/tflite-micro, issue 3271). Elements next to a tie differ by one
-  step.
+- **Multipliers.** RELU, LEAKY_RELU, ABS, SUB, SVDF, and FULLY_CONNECTED with one scale for all
+  weights multiply and divide scales in double precision. TensorFlow, and TensorFlow Lite Micro
+  before 2026, use single precision (tensorflow/tflite-micro, issue 3271). Elements next to a tie
+  differ by one step.
 - **LOGISTIC and TANH** use fixed-point arithmetic and saturate early if the input scale is above 4.
   For scales of 8 and above, they are step functions, with the lower value at the zero point
   (`kernels/internal/reference/integer_ops/logistic.h`, `tanh.h`). TensorFlow uses a table.
@@ -148,6 +148,8 @@ In all other cases where TensorFlow and TensorFlow Lite Micro differ, penstock f
   (`fixedpoint/fixedpoint.h` of gemmlowp, `RoundingDivideByPOT`).
 - **SUM** follows `micro/kernels/reduce_common.cc`. The reference kernel of TensorFlow 2.19
   returns a constant.
+- **SVDF** adds in 32 bits, and ignores the fused activation. penstock lets sums of int16 states
+  wrap around, which is undefined in C++ (`micro/kernels/svdf_common.cc`).
 
 penstock rejects scales outside [2^-40, 2^40), and scales for which the reference overflows int32
 before it clamps an output.

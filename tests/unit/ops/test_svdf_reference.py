@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from available import SHARED, TARGET, path_of
+from penstock import api
 from penstock.errors import ModelError
 from penstock.frontends.open import parse
 from penstock.simulators.graph import run_sequences
@@ -49,6 +51,21 @@ def test_elements_of_a_layer_use_the_range_of_int8(state: str, rank: int) -> Non
     net = SvdfNetwork(np.random.default_rng(1))
     x = net.activation(12, 0.05, 7)
     assert compare(net.tflite(x, net.svdf(x, SvdfSpec(16, 5, rank, state))), 2) > 40
+
+
+def test_the_keyword_network_equals_its_goldens_on_every_rung() -> None:
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    model = path_of("keyword_scrambled")
+    goldens = SHARED / "goldens" / "keyword_scrambled.npz"
+    verified = api.verify(model, TARGET, goldens, every_point=True)
+    assert [rung.step for rung in verified.rungs] == [
+        "reference",
+        "machine",
+        "points",
+        "host",
+        "core",
+    ]
+    assert verified.passed
 
 
 def test_a_queue_of_one_step_is_the_step_itself() -> None:

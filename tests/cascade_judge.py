@@ -182,6 +182,12 @@ class Judge:
         return frozenset(names - self.contiguous)
 
     @cached_property
+    def recurrent(self) -> frozenset[str]:
+        """Storages of which each row is computed from the previous one."""
+        nodes = [step.node for step in self.steps if step.node is not None]
+        return frozenset(n.name for n in nodes if n.op.kernel(n.site).recurrent)
+
+    @cached_property
     def joins(self) -> frozenset[tuple[int, str]]:
         """(step, storage) where rows of the output may overwrite rows of the storage."""
         every = range(len(self.steps))
@@ -293,7 +299,7 @@ class Play:
         if storage in self.behind:
             return 0
         found = [self.judge.rows[storage]]
-        if storage in self.judge.in_one_place and storage in self.maker:
+        if storage in self.judge.recurrent and storage in self.maker:
             made = self.produced[storage]
             found += [made - 1] if made < self.judge.rows[storage] else []
         for b in self._readers(storage):

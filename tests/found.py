@@ -46,14 +46,16 @@ def elements(type: TensorType, seed: int) -> Array:
 def with_before(
     sample: Sample, inputs: tuple[Array, ...], out: Region, output: Array
 ) -> tuple[Array, ...]:
-    """The inputs for region `out`, and the previous output if the operator accumulates.
+    """The inputs for region `out`, and the previous output if the operator is recurrent.
 
     The previous output has the row before `out`, and poison elsewhere.
     """
-    if sample.op.ALIAS or not sample.op.kernel(sample.site).accumulates:
+    if sample.op.ALIAS or not (kernel := sample.op.kernel(sample.site)).recurrent:
         return inputs
     there = np.frombuffer(b"\xa5" * output.nbytes, output.dtype).reshape(output.shape).copy()
     before = row_before(out)
+    if not kernel.accumulates:
+        before = before.replace(len(output.shape) - 1, (0, output.shape[-1]))
     there[before.slices] = output[before.slices]
     return (*inputs, there)
 

@@ -6,10 +6,12 @@ dilations, upscaling and dense layers at the end.
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import strategies as st
 
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.window import Window
@@ -18,6 +20,8 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.lstm import Lstm
+from penstock.ops.lstm_hidden import LstmHidden
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
@@ -132,6 +136,21 @@ def _totalled(draw: st.DrawFn, name: str, x: Value) -> list[Node]:
     return [sums, _requantised(name, sums.output, x)]
 
 
+def _recurrent(draw: st.DrawFn, name: str, x: Value) -> list[Node]:
+    """An LSTM layer whose steps are the rows of an image, and its hidden state."""
+    _, _, batch, depth = x.type.shape
+    units = draw(st.integers(1, 3))
+    zeros = np.zeros((batch, units), np.int16)
+    cell = TensorType(zeros.shape, DType.INT16, Quantisation((2.0**-11,), (0,)))
+    hidden = int8(batch, units, scale=1 / 128, zero=0)
+    steps = node_of(
+        f"{name}/steps", Lstm(), (x,), (hidden, Data.of(zeros.astype(np.int8))),
+        (cell, Data.of(zeros)), weights(4 * units, depth), weights(4 * units, units),
+        bias(4 * units),
+    )  # fmt: skip
+    return [steps, node_of(name, LstmHidden(), (steps.output,), like=x.type)]
+
+
 def _requantised(name: str, sums: Value, x: Value) -> Node:
     op = RequantiseLast(Multipliers.of([0.01] * sums.type.shape[3]))
     return node_of(name, op, (sums,), like=x.type)
@@ -165,8 +184,9 @@ def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
     known = [Value("x", int8(1, rows, columns, draw(st.integers(1, 3))))]
     made: list[Node] = []
     for k in range(draw(st.integers(2, most_parts))):
-        if len(made) + 2 <= most_parts and draw(st.integers(0, 9)) == 0:
-            made += _totalled(draw, f"n{k}", draw(st.sampled_from(known)))
+        if len(made) + 2 <= most_parts and draw(st.integers(0, 6)) == 0:
+            pair = draw(st.sampled_from((_totalled, _recurrent)))
+            made += pair(draw, f"n{k}", draw(st.sampled_from(known)))
         elif len(made) < most_parts:
             made.append(_node(draw, f"n{k}", known))
         known.append(made[-1].output)

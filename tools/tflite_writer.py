@@ -114,6 +114,7 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "TILE": ("", 2),
     "TRANSPOSE": ("", 2),
     "TRANSPOSE_CONV": ("TransposeConvOptions", 3),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": ("UnidirectionalSequenceLSTMOptions", 3),
     "UNPACK": ("UnpackOptions", 2),
     "VAR_HANDLE": ("VarHandleOptions", 1),
 }

@@ -32,9 +32,9 @@ from small_patterns import patternable, patterns
 from strategies import graphs, node_of, partitions, regions, seeds
 
 
-def accumulates(node: Node) -> bool:
+def recurrent(node: Node) -> bool:
     """Whether an operator goes on from its own output; such are made when all has been claimed."""
-    return not node.op.ALIAS and node.op.kernel(node.site).accumulates
+    return not node.op.ALIAS and node.op.kernel(node.site).recurrent
 
 
 @st.composite
@@ -44,7 +44,7 @@ def matched(draw: st.DrawFn) -> Node:
     assume(patternable(graph))
     found, _ = partition(graph, (named(draw(patterns(graph))),), (), "toy")
     composites = [n for n in found.nodes if isinstance(n.op, Composite)]
-    assume(composites and not any(accumulates(m) for n in composites for m in n.op.nodes))
+    assume(composites and not any(recurrent(m) for n in composites for m in n.op.nodes))
     return max(composites, key=lambda n: len(n.op.nodes))
 
 
@@ -60,7 +60,7 @@ def grown(draw: st.DrawFn) -> Node:
         if read and draw(st.integers(0, 3)):
             inside.add(node.name)
     nodes = tuple(n for n in graph.nodes if n.name in inside)
-    assume(not any(map(accumulates, nodes)))
+    assume(not any(map(recurrent, nodes)))
     return composite_of(nodes, last)
 
 

@@ -96,7 +96,7 @@ def test_a_kernel_computes_rows_through_views(
         views.append(View(site.inputs[k], layout(data.draw(styles), site.inputs[k], needed, rng)))
         views[-1].write(inputs[k], needed)
     expected = expected_rows(sample, inputs)
-    goes_on = sample.op.kernel(site).accumulates and rows.start > 0
+    goes_on = sample.op.kernel(site).recurrent and rows.start > 0
     there = set(rows) | ({rows.start - 1} if goes_on else set())
     output = View(site.output, layout(data.draw(styles), site.output, there, rng))
     untouched = output.memory.bytes[0] if output.memory.bytes.size else 0

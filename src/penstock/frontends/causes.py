@@ -22,7 +22,7 @@ CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 STATEFUL = frozenset(
     (
         "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN",
-        "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
+        "UNIDIRECTIONAL_SEQUENCE_RNN",
     )
 )  # fmt: skip
 """Unsupported operators with state that persists between inferences.  Source: TFLite schema."""

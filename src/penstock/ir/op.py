@@ -96,8 +96,10 @@ class Kernel:
     `by_rows`: the kernel computes any interval of rows (`row_axis`) and accesses tensors through
         views, so that these may be ring buffers or have a row table; otherwise it needs whole,
         contiguous tensors.
-    `accumulates`: each output row is the previous one plus a contribution of the inputs; the kernel
-        reads the row before its first one through the view of its output.
+    `recurrent`: each output row depends on the previous one; the kernel reads the row before its
+        first one through the view of its output.
+    `accumulates`: the kernel is recurrent, each output row is the previous one plus a contribution
+        of the inputs, and may overwrite it; only the last row is a result.
     `body`: returns the commands of a call on an accelerator (`program.Body`); without it, the call
         is a call of the C kernel.
     `cycles`: cycles of a call on an accelerator, given the number of output rows and the memories
@@ -125,6 +127,7 @@ class Kernel:
     scratch_bytes: int = 0
     stack_bytes: int = 0
     by_rows: bool = False
+    recurrent: bool = False
     accumulates: bool = False
     body: Callable[..., Any] | None = None
     cycles: Callable[[int, tuple[str, ...]], float | Breakdown] | None = None
@@ -139,6 +142,9 @@ class Kernel:
     filled: FilledCost | None = None
     constant_channels: tuple[int, ...] = ()
     skips_constant: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.recurrent or not self.accumulates, f"{self.name} accumulates, is not recurrent"
 
     def executed_macs(self, nominal: int, channels: int) -> int:
         """How many of `nominal` multiply-accumulates of `channels` channels it executes."""
@@ -161,8 +167,9 @@ class Op(Protocol):
     Laws: `needs` is exact.  The box of `affine` contains `needs`; both are equal on unclipped
     regions.  `evaluate` reads nothing outside `needs`.
 
-    If the kernel of an operator accumulates, `evaluate` receives its own output as an additional
-    last input and reads the row before `out` (`row_before`), unless `out` begins with row 0.
+    If the kernel of an operator is recurrent, `evaluate` receives its own output as an additional
+    last input and reads the row before `out`, unless `out` begins with row 0.  Of this row it reads
+    the columns of `out`; if the kernel accumulates, the elements of `out` (`row_before`).
     """
 
     TFLITE: ClassVar[tuple[str, ...]]

@@ -48,6 +48,12 @@ class Multipliers:
         pairs = [quantise_multiplier(real) for real in reals]
         return Multipliers(tuple(m for m, _ in pairs), tuple(s for _, s in pairs))
 
+    def repeated(self, count: int) -> Multipliers:
+        """Each multiplier `count` times."""
+        twice = (np.repeat(part, count).tolist() for part in (self.multipliers, self.shifts))
+        multipliers, shifts = map(tuple, twice)
+        return Multipliers(multipliers, shifts)
+
     def reals(self) -> NDArray[np.float64]:
         """The multipliers as real numbers."""
         shifts = np.array(self.shifts, np.float64)

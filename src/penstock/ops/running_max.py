@@ -45,7 +45,7 @@ class RunningMax(running.UnderColumns):
     def kernel(self, site: Site) -> Kernel:
         least, most = self.activation.bounds(site.output)
         params = (*running.column_params(self.columns, site), ("least", least), ("most", most))
-        return Kernel("running_max_s8", params, by_rows=True, accumulates=True)
+        return Kernel("running_max_s8", params, by_rows=True, recurrent=True, accumulates=True)
 
 
 SAMPLES = (

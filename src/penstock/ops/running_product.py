@@ -89,6 +89,7 @@ class RunningProduct(OperatorDefaults):
             ),
             constants=((1, "weights"), (2, "bias")),
             by_rows=True,
+            recurrent=True,
             accumulates=True,
         )
 

@@ -41,7 +41,7 @@ class RunningSum(running.UnderColumns):
 
     def kernel(self, site: Site) -> Kernel:
         params = (*running.column_params(self.columns, site), ("zero", self.zero))
-        return Kernel("running_sum_s8", params, by_rows=True, accumulates=True)
+        return Kernel("running_sum_s8", params, by_rows=True, recurrent=True, accumulates=True)
 
 
 SAMPLES = (

@@ -131,7 +131,7 @@ class Machine:
         output = self._operand(call.output, out, variables)
         _check_kernel(call, inputs, output)
         self._check_apart(call, inputs, output)
-        if call.kernel.accumulates:
+        if call.kernel.recurrent:
             inputs = (*inputs, self._operand(call.output, row_before(out), variables))
         windows = tuple(self._window(x) for x in inputs)
         if call.scratch is not None:

@@ -56,7 +56,7 @@ def stateful(operator: str, kind: int = tflite.TensorType.INT8) -> bytes:
 @pytest.mark.parametrize(
     "raw",
     [
-        *(stateful(name) for name in ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM")),
+        *(stateful(name) for name in ("LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN")),
         stateful("RELU", tflite.TensorType.RESOURCE),
         stateful("READ_VARIABLE", tflite.TensorType.VARIANT),
     ],
@@ -131,7 +131,6 @@ def test_problems_without_a_remedy_come_first() -> None:
 @pytest.mark.parametrize(
     ("model", "cause"),
     [
-        ("trained_lstm_int8", "keeps state"),
         ("mobilenet_v1_0.25_128_quant_uint8", "uint8 quantisation"),
         ("kws_ref_model_float32", "real numbers"),
         ("pretrainedResnet_float", "real numbers"),

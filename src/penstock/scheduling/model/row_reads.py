@@ -175,7 +175,7 @@ class _RowAnalysis:
         reads = tuple(self._read(part, name, rows, steps) for name in read)
         written = self.number[self.owner[part.output.name]]
         scratch = part.least_scratch_bytes
-        return RowPart(written, reads, steps == 1, part.kernel.accumulates, scratch)
+        return RowPart(written, reads, steps == 1, part.kernel.recurrent, scratch)
 
     def _read(self, part: Part, name: str, rows: int, steps: int) -> RowRead:
         storage = self.values[name]

@@ -87,14 +87,14 @@ class RowPart:
     written: index of the storage that the part writes.
     reads: one entry per input storage.
     whole: whether the part computes all output rows in one call.
-    accumulates: whether the part computes each output row by adding to the previous one.
+    recurrent: whether each output row depends on the previous one.
     scratch_bytes: scratch memory of the part's kernel that needs the least.
     """
 
     written: int
     reads: tuple[RowRead, ...]
     whole: bool
-    accumulates: bool
+    recurrent: bool
     scratch_bytes: int
 
 

@@ -343,5 +343,5 @@ def _traffic_of_call(part: Part, first: int, end: int) -> CallTraffic:
     pairs = zip(part.needs(out), part.inputs, strict=True)
     read = tuple(need.elements * value.type.dtype.size_bytes for need, value in pairs)
     element = part.output.type.dtype.size_bytes
-    before = row_before(out).elements * element if part.kernel.accumulates else 0
+    before = row_before(out).elements * element if part.kernel.recurrent else 0
     return CallTraffic(part.macs(out), read, before, out.elements * element)

@@ -77,13 +77,13 @@ def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
 def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -> int:
     """Return how many of the first rows of storage `s` are computed and not read again.
 
-    0 if parts after the cascade read the storage.
+    0 if parts after the cascade read the storage.  A recurrent part reads its last row again.
     lower, upper: positions [lower, upper) of the cascade that runs.
     produced[s]: number of rows of storage s that have been computed.
     """
     if t.last[s] >= upper:
         return 0
-    gone = produced[s]
+    gone = max(0, produced[s] - (t.behind[s] if produced[s] < t.rows[s] else 0))
     for u in range(t.users[s], t.users[s + 1]):
         e = t.read[u]
         if t.reader[e] >= lower:
@@ -331,7 +331,7 @@ def read_time(
         rows = t.needed[t.table[e] + end] - t.done[t.table[e] + first]
         if rows > 0:
             time += int(access_times[m, 0] + rows * t.row_bytes[t.storage[e]] * access_times[m, 1])
-    if t.accumulates[a] and first > 0:
+    if t.recurrent[a] and first > 0:
         m = region[t.written[a]]
         time += int(access_times[m, 0] + t.row_bytes[t.written[a]] * access_times[m, 1])
     return time

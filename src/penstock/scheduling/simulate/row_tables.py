@@ -23,6 +23,8 @@ class RowTables(NamedTuple):
     By storage:
     rows[s], row_bytes[s]: number of rows, and bytes of a row.
     slots[s]: number of rows that memory holds: all, or 1 if each row overwrites the previous one.
+    behind[s]: number of rows before the next one that must be live to compute it: 1 if the part
+        that writes the storage is recurrent, else 0.
     maker[s]: position of the part that writes the storage, or -1 for a network input.
     last[s]: last position that reads the storage, or -1 if none does; the number of parts if the
         storage must survive the run.
@@ -31,7 +33,7 @@ class RowTables(NamedTuple):
     By position:
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
-    accumulates[p]: 1 if the part computes each output row from the previous one, else 0.
+    recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their
@@ -49,11 +51,12 @@ class RowTables(NamedTuple):
     rows: Numbers
     row_bytes: Numbers
     slots: Numbers
+    behind: Numbers
     maker: Numbers
     last: Numbers
     written: Numbers
     whole: Numbers
-    accumulates: Numbers
+    recurrent: Numbers
     scratch: Numbers
     call_cycles: Numbers
     reads: Numbers
@@ -99,7 +102,11 @@ def row_tables(
     storage = np.array([read.storage for read, _ in reads], np.int64)
     reader = np.array([p for _, p in reads], np.int64)
     maker = np.full(len(storages), -1, np.int64)
-    maker[[part.written for part in parts]] = np.arange(count)
+    written = np.array([part.written for part in parts], np.int64)
+    maker[written] = np.arange(count)
+    recurrent = np.array([part.recurrent for part in parts], np.int64)
+    behind = np.zeros(len(storages), np.int64)
+    behind[written] = recurrent
     last = np.full(len(storages), -1, np.int64)
     np.maximum.at(last, storage, reader)
     last[list((*row_parts.outputs, *(row_parts.inputs if keep_inputs else ())))] = count
@@ -110,11 +117,12 @@ def row_tables(
         rows=np.array([s.rows for s in storages], np.int64),
         row_bytes=np.array([s.row_bytes for s in storages], np.int64),
         slots=np.array([s.slots for s in storages], np.int64),
+        behind=behind,
         maker=maker,
         last=last,
-        written=np.array([part.written for part in parts], np.int64),
+        written=written,
         whole=np.array([part.whole for part in parts], np.int64),
-        accumulates=np.array([part.accumulates for part in parts], np.int64),
+        recurrent=recurrent,
         scratch=np.array([part.scratch_bytes for part in parts], np.int64),
         call_cycles=np.array(cycles, np.int64),
         reads=starts([len(some) for some in sorted_reads]),

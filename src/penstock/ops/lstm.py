@@ -1,0 +1,229 @@
+"""Lstm: long short-term memory; each output row is the state after a time step.
+
+    x       (1, T, B, I)      int8     row t: the inputs of step t, for each sequence of the batch
+    hidden  (B, U)            int8     the states before step 0
+    cell    (B, U)            int16    its scale is a power of two
+    w       (4 * U, I)        int8     weights of the gates, in the order of `opkit/lstm.py`
+    r       (4 * U, U)        int8     weights of the hidden state
+    b       (4 * U)           int32
+    y       (1, T, B, 2 * U)  int16    row t: cell state, then hidden state after step t, computed
+                                       from row t of x and row t - 1 of y
+
+`LstmHidden` takes the int8 output of the layer from y.  The last row becomes the state.
+
+Source: TFLite UNIDIRECTIONAL_SEQUENCE_LSTM, `micro/kernels/unidirectional_sequence_lstm.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
+from penstock.ir.op import Kernel, Site, Table, Work
+from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.opkit import lstm, lstm_operands
+from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.intermediate import intermediate, reshaped
+from penstock.opkit.interpolated import logistic_table
+from penstock.opkit.lstm import GATES, StepScales
+from penstock.opkit.lstm_operands import CELL, HIDDEN, LstmOperands
+from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.ops.lstm_hidden import LstmHidden
+from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
+from penstock.ops.transpose import Transpose
+
+UNCLIPPED = 2**15
+SWAP = Transpose((0, 2, 1, 3))
+"""Exchanges the axes of steps and sequences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lstm(OperatorDefaults):
+    """LSTM layer; after each step, cell states are clamped to magnitude `clip`."""
+
+    clip: int = UNCLIPPED
+
+    TFLITE: ClassVar[tuple[str, ...]] = ("UNIDIRECTIONAL_SEQUENCE_LSTM",)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 6, f"LSTM has {len(inputs)} inputs, must have 6")
+        x, hidden, cell, w, r, b = inputs
+        require_rank(x, (4,), "input")
+        require_int8(x, "input")
+        require_int8(hidden, "hidden state")
+        require_dtype(cell, (DType.INT16,), "cell state")
+        require_dtype(w, (DType.INT8,), "input weights")
+        require_dtype(r, (DType.INT8,), "recurrent weights")
+        require_dtype(b, (DType.INT32,), "bias")
+        one, steps, batch, depth = x.shape
+        units = r.shape[-1]
+        found = tuple(type.shape for type in (hidden, cell, w, r, b))
+        gates = GATES * units
+        wanted = ((batch, units), (batch, units), (gates, depth), (gates, units), (gates,))
+        require(
+            one == 1 and found == wanted,
+            f"inputs of an LSTM have shapes {[list(type.shape) for type in inputs]}, which "
+            "contradict each other",
+        )
+        return TensorType((1, steps, batch, 2 * units), DType.INT16)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, hidden, cell, w, r, b = inputs[:6]
+        _, (first, end), columns, channels = out.slices, *out.intervals[1:]
+        batch, units = slice(*columns), r.shape[-1]
+        h, c = (state[batch].astype(np.int64) for state in (hidden, cell))
+        if first > 0:
+            before = inputs[-1][0, first - 1, batch].astype(np.int64)
+            c, h = before[:, :units], before[:, units:]
+        scales = self.scales(site)
+        products = _sums(x[0, first:end, batch], scales.input_zero, w) + b.astype(np.int64)
+        found = np.empty((1, end - first, len(h), 2 * units), np.int16)
+        for row, sums in enumerate(products):
+            recurrents = _sums(h, scales.hidden_zero, r)
+            c, h = lstm.step(scales, _by_gate(sums), _by_gate(recurrents), c)
+            found[0, row] = np.concatenate((c, h), axis=-1)
+        return found[..., slice(*channels)]
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        x, hidden, _, *constants = site.inputs
+        rows, columns = out.intervals[1:3]
+        read = Region.of((0, 1), rows, columns, (0, x.shape[3]))
+        state = Region.of(columns if rows[0] == 0 else (0, 0), (0, hidden.shape[1]))
+        return read, state, state, *(Region.whole(type.shape) for type in constants)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        x, *others = site.inputs
+        rows = Affine.diagonal((1, 1, 1, 0), extra=(0, 0, 0, x.shape[3]))
+        return rows, *(Affine.constant(type.shape, 4) for type in others)
+
+    def work(self, site: Site, out: Region) -> Work:
+        depth = site.inputs[3].shape[1] + site.inputs[4].shape[1]
+        return Work(out.elements * GATES // 2 * depth, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        _, _, batch, depth = site.inputs[0].shape
+        scales = self.scales(site)
+        return Kernel(
+            "lstm_s8",
+            params=(
+                ("batch", batch),
+                ("in_c", depth),
+                ("units", site.inputs[1].shape[1]),
+                ("in_zero", scales.input_zero),
+                ("hidden_zero", scales.hidden_zero),
+                ("integer_bits", scales.integer_bits),
+                ("clip", scales.clip),
+            ),
+            tables=(*scales.tables(), ("logistic", Table.of(logistic_table()))),
+            constants=((3, "weights"), (4, "recurrent"), (5, "bias")),
+            by_rows=True,
+            recurrent=True,
+        )
+
+    def scales(self, site: Site) -> StepScales:
+        """The constants of a step."""
+        x, hidden, cell, w, r, _ = site.inputs
+        return lstm.step_scales(x, hidden, cell, w, r, self.clip)
+
+
+def _sums(x: Array, zero: int, weights: Array) -> Array:
+    """Weighted sums of elements less their zero point, exact."""
+    return ((x.astype(np.float64) - zero) @ weights.astype(np.float64).T).astype(np.int64)
+
+
+def _by_gate(sums: Array) -> Array:
+    """Sums of all gates (batch, gates * units) as (gates, batch, units)."""
+    return np.moveaxis(sums.reshape(len(sums), GATES, -1), 1, 0)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    layer = lstm_operands.read(node)
+    op = Lstm(_quantised_clip(node.real("cell_clip"), layer.cell.type))
+    prefix = node.output().name
+    x, arranged = _rows_of_steps(node.input(0), layer, f"{prefix}/inputs")
+    yield from arranged
+    states: list[Value] = []
+    for state, label in ((layer.hidden, "hidden"), (layer.cell, "cell")):
+        value, reshape = reshaped(state, (layer.batch, layer.units), f"{prefix}/{label}_before")
+        yield from reshape
+        states.append(value)
+    inputs = (x, *states, layer.weights, layer.recurrent, layer.bias)
+    types = tuple(value.type for value in inputs)
+    y = Value(f"{prefix}/steps", op.result_type(types))
+    site = Site(types, y.type, tuple(value.data for value in inputs))
+    lstm.require_fit(op.scales(site), site)
+    yield Made(op, inputs, y)
+    yield from _last_step(y, layer.cell, layer, CELL)
+    shape = (1, layer.steps, layer.batch, layer.units)
+    hidden = Value(f"{prefix}/hidden", node.output().type.with_shape(shape))
+    yield Made(LstmHidden(), (y,), hidden)
+    yield from _last_step(hidden, layer.hidden, layer, HIDDEN)
+    yield from _sequences(hidden, layer, node.output())
+
+
+def _rows_of_steps(x: Value, layer: LstmOperands, name: str) -> tuple[Value, tuple[Made, ...]]:
+    """The inputs (1, T, B, I), and the nodes that arrange them, which are free for one sequence."""
+    depth = x.type.shape[2]
+    if layer.steps_first:
+        return reshaped(x, (1, layer.steps, layer.batch, depth), name)
+    image, reshape = reshaped(x, (1, layer.batch, layer.steps, depth), f"{name}_by_sequence")
+    y = Value(name, x.type.with_shape((1, layer.steps, layer.batch, depth)))
+    return y, (*reshape, Made(SWAP, (image,), y))
+
+
+def _sequences(hidden: Value, layer: LstmOperands, output: Value) -> Iterable[Made]:
+    """The output of the layer: the hidden state (1, T, B, U), in the order of the file's axes."""
+    if not layer.steps_first:
+        shape = (1, layer.batch, layer.steps, layer.units)
+        swapped = intermediate(output, shape, "by_sequence")
+        yield Made(SWAP, (hidden,), swapped)
+        hidden = swapped
+    yield Made(Reshape(output.type.shape), (hidden,), output)
+
+
+def _last_step(rows: Value, state: Value, layer: LstmOperands, k: int) -> Iterable[Made]:
+    """The new elements of a state, input k: the first channels of the last row."""
+    shape = (1, 1, layer.batch, layer.units)
+    last = Value(f"{state.name}/last_step", state.type.with_shape(shape))
+    yield Made(Slice((0, layer.steps - 1, 0, 0), shape, (1, 1, 1, 1)), (rows,), last)
+    after = Value(f"{state.name}/after", state.type)
+    yield Made(Reshape(state.type.shape), (last,), after, assigns=k)
+
+
+def _quantised_clip(clip: float, cell: TensorType) -> int:
+    """The largest magnitude of cell states.
+
+    Source: `CreateLstmCellStateInfo` (`micro/kernels/lstm_eval_common.cc`)."""
+    return int(min(clip / cell.scale, UNCLIPPED - 1)) if clip > 0 else UNCLIPPED
+
+
+def _cell(batch: int, units: int, integer_bits: int = 4) -> TensorType:
+    """A cell state."""
+    return TensorType(
+        (batch, units), DType.INT16, Quantisation((2.0 ** (integer_bits - 15),), (0,))
+    )
+
+
+SAMPLES = (
+    sample(
+        Lstm(), int8(1, 5, 1, 3), int8(1, 4, scale=1 / 128, zero=3), _cell(1, 4),
+        weights(16, 3, axis=0, scale=0.004), weights(16, 4, axis=0, scale=0.004), bias(16),
+    ),
+    sample(
+        Lstm(4000), int8(1, 3, 2, 5, zero=9), int8(2, 3, scale=0.006, zero=-20), _cell(2, 3, 2),
+        weights(12, 5, scale=0.01), weights(12, 3, scale=0.01), bias(12),
+    ),
+)  # fmt: skip

@@ -166,12 +166,12 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     site = Site(types, y.type, tuple(value.data for value in inputs))
     lstm.require_fit(op.scales(site), site)
     yield Made(op, inputs, y)
-    yield from _last_step(y, layer.cell, layer, CELL)
     shape = (1, layer.steps, layer.batch, layer.units)
     hidden = Value(f"{prefix}/hidden", node.output().type.with_shape(shape))
     yield Made(LstmHidden(), (y,), hidden)
-    yield from _last_step(hidden, layer.hidden, layer, HIDDEN)
     yield from _sequences(hidden, layer, node.output())
+    yield from _last_step(hidden, layer.hidden, layer, HIDDEN)
+    yield from _last_step(y, layer.cell, layer, CELL)
 
 
 def _rows_of_steps(x: Value, layer: LstmOperands, name: str) -> tuple[Value, tuple[Made, ...]]:

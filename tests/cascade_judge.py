@@ -162,6 +162,15 @@ class Judge:
                     found[k, row + 1, s] = max(found[k, row, s], end)
         return found
 
+    def is_late(self, k: int) -> bool:
+        """Whether a step reads no row of the first half of one of its inputs."""
+        steps = range(self.rows[self.steps[k].name])
+        return any(
+            rows > 1 and 2 * min(min(self.reads[k, row, s], default=rows) for row in steps) >= rows
+            for s in self.sources[k]
+            for rows in (self.rows[s],)
+        )
+
     @cached_property
     def contiguous(self) -> frozenset[str]:
         """Storages that must be arrays: the caller or a kernel reads them whole, or another value
@@ -251,10 +260,13 @@ class Play:
         self.called: list[int] = []
 
     def run(self) -> Play:
-        """Computes the rows that later cascades or outputs read, then the rows without readers."""
+        """Computes the rows that later cascades or outputs read, then the rows without readers.
+
+        Steps that begin with late rows of an input run after the others, the last one first."""
         names = {k: self.judge.steps[k].name for k in self.steps}
         last = [k for k, s in names.items() if s in self.behind or not self._readers(s)]
-        for k in (*last, *self.steps):
+        early = [k for k in last if not self.judge.is_late(k)]
+        for k in (*early, *reversed(last), *self.steps):
             self._produce(k, self.judge.rows[names[k]])
         return self
 

@@ -13,6 +13,7 @@ from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
 from penstock.passes.queues import queues
+from penstock.passes.slice_rows import slice_rows
 from penstock.passes.tabulate import tabulate
 
 Pass = Callable[[Graph], Graph]
@@ -20,6 +21,7 @@ Pass = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     free_identities,
+    slice_rows,  # after free_identities, which leaves views
     fold_padding,
     fuse_activation,
     tabulate,  # after `fuse_activation`: a table is no operator that takes a clamp

@@ -173,9 +173,10 @@ def run_cascade(
     live = t.resident[lower] + shared_scratch(t, lower, upper)
     peak, count, cycles = live, 0, 0
     consumers = np.full((2, upper - lower), -1, np.int64)
-    for turn in range(2 * (upper - lower)):
-        p = lower + turn % (upper - lower)
-        if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
+    for turn in range(3 * (upper - lower)):
+        phase, p = turn // (upper - lower), lower + turn % (upper - lower)
+        p = upper - 1 - (p - lower) if phase == 1 else p
+        if (phase < 2 and lower <= t.last[t.written[p]] < upper) or (phase < 1 and t.late[p]):
             continue  # its consumers in the cascade request its rows, perhaps not all of them
         stack[0], targets[0] = p, t.rows[t.written[p]]
         depth = 1
@@ -216,8 +217,7 @@ def run_cascade(
                 gone = dead_rows(t, lower, upper, s, produced)
                 live -= slots_released(t.rows[s] - t.slots[s], dead[s], gone) * t.row_bytes[s]
                 dead[s] = gone
-    shared = (consumers[1] >= 0).sum()
-    return int(peak) if shared <= MOST_SHARED else UNBOUNDED, count, int(cycles)
+    return int(peak) if (consumers[1] >= 0).sum() <= MOST_SHARED else UNBOUNDED, count, int(cycles)
 
 
 @compiled

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.scheduling.model.rows import RowParts
+from penstock.scheduling.model.rows import RowPart, RowParts, Storage
 
 Numbers = npt.NDArray[np.int64]
 _ZERO = np.zeros(1, np.int32)
@@ -34,6 +35,9 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
+    late[p]: 1 if the part reads no row of the first half of an input, else 0.  In a cascade, the
+        late ones among the parts without consumers run after the others, and the last one first:
+        they would request rows before other readers need them.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their
@@ -57,6 +61,7 @@ class RowTables(NamedTuple):
     written: Numbers
     whole: Numbers
     recurrent: Numbers
+    late: Numbers
     scratch: Numbers
     call_cycles: Numbers
     reads: Numbers
@@ -123,6 +128,7 @@ def row_tables(
         written=written,
         whole=np.array([part.whole for part in parts], np.int64),
         recurrent=recurrent,
+        late=np.array([_is_late(part, storages) for part in parts], np.int64),
         scratch=np.array([part.scratch_bytes for part in parts], np.int64),
         call_cycles=np.array(cycles, np.int64),
         reads=starts([len(some) for some in sorted_reads]),
@@ -136,6 +142,11 @@ def row_tables(
         read=by_storage.astype(np.int64),
         resident=_resident_bytes(sizes, maker, last, count),
     )
+
+
+def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
+    """Return whether a part reads no row of the first half of an input of several rows."""
+    return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 
 
 def starts(counts: list[int]) -> Numbers:

@@ -1,12 +1,13 @@
 """Kernel figures: fits the cycles of every part of every kernel to random layers.
 
-    python -m benchmarks.kernel_figures [--target NAME ...] [--seeds COUNT] [--write]
+    python -m benchmarks.kernel_figures [--target NAME ...] [--kernel NAME ...] [--seeds COUNT]
+                                        [--write]
 
 Random layers of every kind run on the simulated core, each whole: by the kernels that are chosen
 for them, by those that need no scratch, and by portable ones.  What a layer takes is linear in how
 often the parts of its kernel run (`backends/cores/common/cycle_model.py`); the figures are the
 non-negative ones of least relative squares.  Prints the error of the fit; `--write` writes
-`figures.toml` of the core family.
+`figures.toml` of the core family, with `--kernel` only the figures of these kernels.
 `benchmarks.estimate` judges the figures on layers of other seeds.
 """
 
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m benchmarks.kernel_figures", description=__doc__
     )
     parser.add_argument("--target", action="append", help="only this target; repeatable")
+    parser.add_argument("--kernel", action="append", help="only this kernel; repeatable")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many of each kind")
     parser.add_argument("--write", action="store_true", help="write figures.toml")
     wanted = parser.parse_args(arguments)
@@ -67,10 +69,14 @@ def main(arguments: Sequence[str]) -> int:
         engine = load_target(target).engines[0]
         model = core_family(engine.kernels).cycle_model
         assert model is not None, f"{target} has no cycle model"
-        fits = fitted(drawn(target, wanted.seeds), engine.cycles_per_call, model)
+        measured = drawn(target, wanted.seeds)
+        if wanted.kernel:
+            measured = (one for one in measured if one.kernel.name in wanted.kernel)
+        fits = fitted(measured, engine.cycles_per_call, model)
         console().print(_table(target, fits))
         if wanted.write:
-            found = {kernel: figures for kernel, (figures, _) in fits.items()}
+            kept = model.figures if wanted.kernel else {}
+            found = {**kept, **{kernel: figures for kernel, (figures, _) in fits.items()}}
             path = CORES / engine.kernels / "figures.toml"
             path.write_text(HEADER + "".join(_lines(found)), "utf-8")
     return 0

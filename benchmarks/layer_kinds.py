@@ -17,6 +17,8 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.depth_to_space import SpaceToDepth
 from penstock.ops.l2_normalization import L2Normalization
 from penstock.ops.log_softmax import LogSoftmax
+from penstock.ops.lstm import Lstm
+from penstock.ops.lstm_hidden import LstmHidden
 from penstock.ops.maximum import Maximum
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
@@ -37,6 +39,7 @@ from penstock.ops.transpose_conv import Spread, TransposeConv
 
 NARROW = Quantisation((1 / 512,), (0,))
 UNIT = Quantisation((1 / 128,), (0,))
+CELL = Quantisation((2.0**-11,), (0,))
 SQUARES = Quantisation((4 / 255,), (-128,))
 SIXTEENTH = Quantisation((1 / 16,), (127,))
 Layer = Callable[[Drawing, Value], Value]
@@ -332,6 +335,26 @@ def tiling(d: Drawing, x: Value) -> Value:
     return d.net.apply(Tile(d.one_of((1, 2, 1, 1), (1, 1, 2, 1), (1, 1, 1, 2))), x)
 
 
+def remembered(d: Drawing, x: Value) -> Value:
+    """An LSTM layer whose steps are the rows of the image."""
+    _, steps, batch, depth = x.type.shape
+    most = MOST_MACS // (4 * steps * batch)
+    units = next(n for n in (d.channels(), 8, 2, 1) if n * (n + depth) <= most)
+    rng = np.random.default_rng(d.random.randint(0, 2**32))
+
+    def weights(columns: int) -> Value:
+        elements = rng.integers(-127, 128, (4 * units, columns)).astype(np.int8)
+        return d.net.constant(elements, Quantisation((0.01,), (0,)))
+
+    bias = d.net.constant(rng.integers(-999, 999, 4 * units).astype(np.int32))
+    hidden = d.net.constant(np.zeros((batch, units), np.int8), UNIT)
+    cell = d.net.constant(np.zeros((batch, units), np.int16), CELL)
+    inputs = (x, hidden, cell, weights(depth), weights(units), bias)
+    return d.net.apply(
+        LstmHidden(), d.net.apply(Lstm(), *inputs, quantisation=CELL), quantisation=UNIT
+    )
+
+
 LAYERS: Mapping[str, Layer] = {
     layer.__name__: layer
     for layer in (
@@ -376,5 +399,6 @@ LAYERS: Mapping[str, Layer] = {
         tiling,
         uneven,
         spectral,
+        remembered,
     )
 }

@@ -7,6 +7,7 @@ A kernel is a loop nest.  Its cycles are a linear function of these counts:
     read     a lookup of an input row's address   step     an iteration of an innermost loop
     copy     a run of bytes that is copied        byte     a byte of such a run
     fill     a run of bytes that is filled        filled   a byte of such a run
+    wide step     an iteration of an innermost loop over int16 elements
 
 `cycle_model.py` multiplies the counts by the cycles per run of each section.
 """
@@ -17,6 +18,7 @@ from collections.abc import Callable, Mapping
 
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
+from penstock.opkit.lstm import GATES
 
 MOST_SMALL_BYTES = 16
 """Largest constant number of bytes that compilers copy inline instead of calling memcpy."""
@@ -149,6 +151,19 @@ def _running_product(p: Params, site: Site) -> Counts:
     return {"output": outputs, "step": outputs * p["row"]}
 
 
+def _lstm(p: Params, site: Site) -> Counts:
+    """Return how often each section of `lstm_s8` runs.
+
+    An output is a unit's state after a step; the weighted sums of its four gates are innermost
+    loops over the int8 inputs and over the int16 hidden state."""
+    outputs = row_count(site.output.shape) * p["batch"] * p["units"]
+    return {
+        "output": outputs,
+        "step": outputs * GATES * p["in_c"],
+        "wide step": outputs * GATES * p["units"],
+    }
+
+
 def _fully_connected(p: Params, site: Site) -> Counts:
     return {"output": site.output.elements, "step": site.output.elements * p["in_c"]}
 
@@ -244,6 +259,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "fully_connected_s8": _fully_connected,
     "listed": _listed,
     "lookup_s8": _lookup,
+    "lstm_s8": _lstm,
     "max_pool2d_s8": _pool,
     "quantize_f32_s8": _lookup,
     "rearrange": _rearranged,

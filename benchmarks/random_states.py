@@ -7,8 +7,8 @@ Each network runs two sequences of `--steps` runs, each after a reset.
 The reference is compared with TensorFlow Lite Micro; the machine, every point of the frontier, and
 the generated C under sanitizers (with `--core`, also on a simulated Cortex-M4) are compared with
 the reference.  Kinds of networks: `variables` and `explicit` (`tools/stateful_network.py`; in
-`explicit`, states are inputs and outputs), `svdf` (`tools/svdf_network.py`).  Exits with 1 if an
-element differs or a network is refused.
+`explicit`, states are inputs and outputs), `svdf` (`tools/svdf_network.py`), `lstm`
+(`tools/lstm_network.py`).  Exits with 1 if an element differs or a network is refused.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from penstock.frontends.explicit_states import feedbacks
 from penstock.ground_truth import golden_inputs
 from penstock.pipeline.graphs import read
 from penstock.simulators.goldens import make_goldens, unrolled
+from tools.lstm_network import draw_lstm
 from tools.stateful_network import draw_explicit, draw_stateful
 from tools.svdf_network import draw_svdf
 
@@ -37,6 +38,7 @@ KINDS: dict[str, Callable[[int, int], Drawn]] = {
     "variables": lambda seed, number: (draw_stateful(seed, number), {}),
     "explicit": draw_explicit,
     "svdf": lambda seed, number: (draw_svdf(seed, number), {}),
+    "lstm": lambda seed, number: (draw_lstm(seed, number), {}),
 }
 
 

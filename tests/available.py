@@ -31,6 +31,7 @@ TAKEN = (
     "pretrainedResnet_quant",
     "rand_mobilenet_v1_0.25_128_int8",
     "ssd_slim_120x160x1",
+    "trained_lstm_int8",
     "vww_96_int8",
 )
 """Shared networks that penstock supports."""

@@ -19,6 +19,7 @@ from penstock.simulators.golden_archive import write_goldens
 from penstock.simulators.goldens import make_goldens
 from tools.calibration import calibrated_ranges
 from tools.keypoints import keypoints
+from tools.lstm_network import LayerSpec, LstmNetwork
 from tools.network import Network
 from tools.quantised_tensor import Reals, quantised_activation
 from tools.svdf_network import SvdfNetwork, SvdfSpec
@@ -171,9 +172,20 @@ def real_tails() -> tuple[bytes, tuple[InputType, ...]]:
     return write_tflite(tensors, nodes, (0, 1), outputs), types
 
 
+def lstm() -> tuple[bytes, tuple[InputType, ...]]:
+    """Two LSTM layers, of which the first has a clipped cell state; the last step is the output."""
+    net = LstmNetwork(np.random.default_rng(6))
+    shape, zero = (1, 7, 5), -9
+    x = net.input(shape, 1 / 64, zero)
+    first = LayerSpec(6, hidden_zero=-4, cell_exponent=-11, cell_clip=1.5, input_gain=2.0)
+    y = net.lstm(net.lstm(x, first), LayerSpec(4, cell_exponent=-12, recurrent_gain=2.0))
+    return net.tflite(x, net.last_step(y)), ((shape, np.int8, zero),)
+
+
 OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (
     elu,
     keypoints,
+    lstm,
     real_tails,
 )
 """Models that are written without calibration."""
@@ -189,9 +201,9 @@ def svdf() -> tuple[bytes, tuple[InputType, ...]]:
 
 
 SEQUENCES: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (svdf,)
-"""Models with state, whose sets are sequences."""
-STEPS = 8
-"""Runs of each sequence."""
+"""Further models with state."""
+STEPS = {"lstm": 4, "svdf": 8}
+"""By model with state, the number of runs of each set."""
 
 
 def calibrated_model(network: Network) -> tuple[bytes, tuple[InputType, ...]]:
@@ -212,11 +224,9 @@ def main() -> None:
     """Writes every model with its goldens, and the goldens of the demo model."""
     models = {build.__name__: calibrated_model(build()) for build in NETWORKS}
     models |= {build.__name__: build() for build in (*OPERATORS, *SEQUENCES)}
-    sequences = {build.__name__ for build in SEQUENCES}
     for name, (model_bytes, types) in models.items():
         (MODELS / f"{name}.tflite").write_bytes(model_bytes)
-        steps = STEPS if name in sequences else None
-        goldens = make_goldens(model_bytes, types, f"{name}.tflite", steps=steps)
+        goldens = make_goldens(model_bytes, types, f"{name}.tflite", steps=STEPS.get(name))
         write_goldens(goldens, MODELS / f"{name}.npz")
         print(f"{name}: {len(model_bytes)} bytes")
     if DIGITS.exists():

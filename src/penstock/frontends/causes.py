@@ -150,12 +150,9 @@ def _element_type(what: str, error: PenstockError, why: str, help: str) -> Penst
 
 
 def _types(node: ForeignNode) -> set[DType]:
-    """Element types of the node's computed tensors, except its state."""
-    computed = (
-        v
-        for k, v in enumerate(node.inputs)
-        if v is not None and v.data is None and k not in node.variables
-    )
+    """Element types of the node's computed tensors other than its state."""
+    inputs = (v for k, v in enumerate(node.inputs) if k not in node.variables)
+    computed = (v for v in inputs if v is not None and v.data is None)
     return {value.type.dtype for value in (*computed, *node.outputs)}
 
 

@@ -1,4 +1,4 @@
-"""Lstm: long short-term memory; each output row is the state after a time step.
+"""Lstm: a layer of long short-term memory (LSTM), one output row for each time step.
 
     x       (1, T, B, I)      int8     row t: the inputs of step t, for each sequence of the batch
     hidden  (B, U)            int8     the states before step 0

@@ -1,0 +1,41 @@
+"""Recurrent layers cascade over time: neither their inputs nor their outputs exist as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from penstock import api
+from penstock.pipeline.compilation import Compilation
+from tools.lstm_network import LayerSpec, LstmNetwork
+
+DEPTH, UNITS = 16, (24, 20)
+STATE_BYTES = sum(units * 3 for units in UNITS)
+
+
+def compiled(steps: int, folder: Path) -> Compilation:
+    """Two LSTM layers, of which the second yields its last step."""
+    net = LstmNetwork(np.random.default_rng(1))
+    x = net.input((1, steps, DEPTH), 0.02, 3)
+    y = x
+    for units in UNITS:
+        y = net.lstm(y, LayerSpec(units))
+    path = folder / f"lstm_{steps}.tflite"
+    path.write_bytes(net.tflite(x, net.last_step(y)))
+    return api.compile(path, "cortex-m4").compilation
+
+
+def least_bytes(done: Compilation) -> int:
+    """RAM of the smallest schedule, less inputs and states."""
+    inputs = sum(value.type.size_bytes for value in done.graph.inputs)
+    return min(point.schedule.peak_bytes for point in done.points) - inputs - STATE_BYTES
+
+
+def test_the_memory_of_sequences_does_not_grow_with_their_length(tmp_path: Path) -> None:
+    short, long = (compiled(steps, tmp_path) for steps in (12, 48))
+    rows = {layer: 2 * 2 * 2 * layer for layer in UNITS}  # two steps of two int16 per unit
+    assert least_bytes(short) == least_bytes(long)
+    assert least_bytes(long) <= sum(rows.values()) + sum(UNITS)
+    whole = max(point.schedule.peak_bytes for point in long.points)
+    assert whole > 48 * 2 * 2 * UNITS[0]

@@ -8,6 +8,7 @@ from penstock.backends.offload import offload, require_no_cpu_fallback
 from penstock.backends.portable import assign
 from penstock.ir.graph import Graph
 from penstock.passes.order import ACCUMULATION, QUEUES, run_passes
+from penstock.passes.streamed_rows import streamed_rows
 from penstock.pipeline.request import Request
 from penstock.scheduling.model.parts import Parts
 
@@ -26,6 +27,8 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     if request.strict:
         require_no_cpu_fallback(found.cpu_fallbacks)
     passes = (*QUEUES, *(ACCUMULATION if request.options.accumulate else ()))
+    if request.stream_input:
+        passes = (*passes, streamed_rows)
     graph = run_passes(found.graph, passes)
     names = tuple(accelerator.name for accelerator in request.accelerators)
     return replace(

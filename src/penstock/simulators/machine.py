@@ -235,7 +235,8 @@ class Machine:
         if region.empty:
             return
         target = self._operand(pull.target, region, variables)
-        self._write(target, self._streams[pull.target.tensor][region.slices])
+        elements = self._streams[pull.target.tensor].reshape(pull.target.type.shape)
+        self._write(target, elements[region.slices])
         self._count_moved((), target)
 
     def _fill(self, fill: FillTensor) -> None:

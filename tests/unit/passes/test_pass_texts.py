@@ -33,10 +33,11 @@ from penstock.passes.order import PASSES
 from penstock.passes.quantised_interface import quantised_interface
 from penstock.passes.queues import queues
 from penstock.passes.single_rounding import with_single_rounding
+from penstock.passes.streamed_rows import streamed_rows
 from penstock.simulators.graph import run_graph, run_sequences
 
 FOLDER = Path(__file__).parent
-OTHERS = (accumulate, quantised_interface, queues, with_single_rounding)
+OTHERS = (accumulate, quantised_interface, queues, streamed_rows, with_single_rounding)
 REWRITES: Mapping[str, Callable[[Graph], Graph]] = {
     rewrite.__name__: rewrite for rewrite in (*PASSES, *OTHERS)
 }

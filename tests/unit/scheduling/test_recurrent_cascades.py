@@ -8,13 +8,15 @@ import numpy as np
 
 from penstock import api
 from penstock.pipeline.compilation import Compilation
+from penstock.simulators.graph import run_sequences
+from penstock.simulators.machine import Machine
 from tools.lstm_network import LayerSpec, LstmNetwork
 
 DEPTH, UNITS = 16, (24, 20)
 STATE_BYTES = sum(units * 3 for units in UNITS)
 
 
-def compiled(steps: int, folder: Path) -> Compilation:
+def compiled(steps: int, folder: Path, *, stream_input: bool = False) -> Compilation:
     """Two LSTM layers, of which the second yields its last step."""
     net = LstmNetwork(np.random.default_rng(1))
     x = net.input((1, steps, DEPTH), 0.02, 3)
@@ -23,7 +25,7 @@ def compiled(steps: int, folder: Path) -> Compilation:
         y = net.lstm(y, LayerSpec(units))
     path = folder / f"lstm_{steps}.tflite"
     path.write_bytes(net.tflite(x, net.last_step(y)))
-    return api.compile(path, "cortex-m4").compilation
+    return api.compile(path, "cortex-m4", stream_input=stream_input).compilation
 
 
 def least_bytes(done: Compilation) -> int:
@@ -37,5 +39,18 @@ def test_the_memory_of_sequences_does_not_grow_with_their_length(tmp_path: Path)
     rows = {layer: 2 * 2 * 2 * layer for layer in UNITS}  # two steps of two int16 per unit
     assert least_bytes(short) == least_bytes(long)
     assert least_bytes(long) <= sum(rows.values()) + sum(UNITS)
-    whole = max(point.schedule.peak_bytes for point in long.points)
-    assert whole > 48 * 2 * 2 * UNITS[0]
+    assert least_bytes(long) < 48 * UNITS[0]
+
+
+def test_the_caller_supplies_a_streamed_sequence_step_by_step(tmp_path: Path) -> None:
+    done = compiled(48, tmp_path, stream_input=True)
+    (x,) = done.parts.graph.inputs
+    assert x.type.shape == (1, 48, 1, DEPTH)
+    least = min(point.schedule.peak_bytes for point in done.points)
+    assert least < 48 * DEPTH
+    runs = [{x.name: np.full((1, 48, DEPTH), k, np.int8)} for k in range(2)]
+    (y,) = done.model.outputs
+    expected = run_sequences(done.model, runs, 2)
+    machine = Machine(done.program)
+    for run, values in zip(runs, expected, strict=True):
+        np.testing.assert_array_equal(machine.run(run)[y.name], values[y.name])

@@ -1,0 +1,54 @@
+"""streamed_rows: an input that nodes read row by row through a view takes the view's shape.
+
+The caller supplies a streamed input row by row.  A sequence (1, T, C) is a single row; a recurrent
+layer views it as the rows (1, T, 1, C).  Condition: the shapes differ in axes of extent 1 only, so
+that the bytes of the input are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.op import row_count
+from penstock.ops.reshape import Reshape
+
+
+def streamed_rows(graph: Graph) -> Graph:
+    """Returns the graph with inputs of as many rows as possible."""
+    results = {value.name for value in graph.results}
+    for x in graph.inputs:
+        shape = _most_rows(graph, x)
+        if shape != x.type.shape and x.name not in results:
+            graph = _with_shape(graph, x, shape)
+    return graph
+
+
+def _most_rows(graph: Graph, x: Value) -> tuple[int, ...]:
+    """The shape with the most rows among those of an input and its views."""
+    views = {x.name: x.type.shape}
+    for node in graph.nodes:
+        viewed = views.get(node.inputs[0].name) if isinstance(node.op, Reshape) else None
+        if viewed is not None and _extents(node.output.type.shape) == _extents(viewed):
+            views[node.name] = node.output.type.shape
+    return max(views.values(), key=row_count)
+
+
+def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The extents that are not 1."""
+    return tuple(extent for extent in shape if extent != 1)
+
+
+def _with_shape(graph: Graph, x: Value, shape: tuple[int, ...]) -> Graph:
+    """The graph with another shape of input x, which nodes read through a view."""
+    streamed = replace(x, type=x.type.with_shape(shape))
+    whole = Value(free_name(f"{x.name}/whole", graph.names()), x.type)
+    view = Node(Reshape(x.type.shape), (streamed,), whole, f'input "{x.name}"')
+    renamed: Mapping[str, Value] = {x.name: whole}
+    nodes = (
+        replace(node, inputs=tuple(renamed.get(v.name, v) for v in node.inputs))
+        for node in graph.nodes
+    )
+    inputs = tuple(streamed if v.name == x.name else v for v in graph.inputs)
+    return replace(graph, inputs=inputs, nodes=(view, *nodes))

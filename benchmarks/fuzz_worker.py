@@ -27,7 +27,7 @@ from penstock.frontends import tflite
 from penstock.frontends.open import unpacked
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
-from penstock.simulators.graph import run_graph
+from penstock.simulators.graph import initial_states, run_graph
 
 READY = "ready"
 """Said once, when everything is imported: no mutant pays for that."""
@@ -124,7 +124,7 @@ def _as_reference(done: Compilation, inputs: Mapping[str, Array]) -> Outcome:
     answer = _reference().run(raw, tuple(inputs.values()))
     if isinstance(answer, Refusal):
         return Outcome("verified", note=f"the reference refuses it: {answer.reason}")
-    values = run_graph(done.model, inputs)
+    values = run_graph(done.model, {**inputs, **initial_states(done.model)})
     found = tuple(
         values[v.name] if v.data is None else v.data.array(v.type) for v in done.model.outputs
     )

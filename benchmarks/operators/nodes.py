@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import tflite
 
@@ -26,9 +27,14 @@ def _alone(node: ForeignNode, values: Mapping[str, Array]) -> Drawn:
     index = {name: k for k, name in enumerate(named)}
     inputs = tuple(-1 if v is None else index[v.name] for v in node.inputs)
     outputs = tuple(index[v.name] for v in node.outputs)
-    computed = tuple(dict.fromkeys(v for v in node.inputs if v is not None and v.data is None))
+    states = {v.name for v in node.variables.values()}
+    computed = tuple(
+        dict.fromkeys(
+            v for v in node.inputs if v is not None and v.data is None and v.name not in states
+        )
+    )
     return Drawn(
-        tuple(map(_tensor, named.values())),
+        tuple(replace(_tensor(v), is_variable=v.name in states) for v in named.values()),
         (OperatorSpec(node.name, inputs, outputs, _options(node)),),
         tuple(index[v.name] for v in computed),
         outputs,

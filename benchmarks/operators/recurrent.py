@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.operators.drawing import Drawing
 from benchmarks.operators.elementwise import Family
 from benchmarks.operators.weighted import bias_of, random_weights
+from tools.lstm_network import OPERATOR, LstmNetwork, draw_layer
 from tools.tflite_writer import TensorSpec
 
 
@@ -39,4 +40,14 @@ def svdf(d: Drawing) -> None:
     d.operator("SVDF", operands, y, rank=rank, fused_activation_function=activation)
 
 
-FAMILIES: Mapping[str, Family] = {"SVDF": svdf}
+def lstm(d: Drawing) -> None:
+    """An LSTM layer, of one or several sequences."""
+    net = LstmNetwork(d.rng, d.tensors, d.operators)
+    time_major = d.chance(0.5)
+    first, second, depth = d.integer(1, 6), d.integer(1, 6), d.integer(1, 8)
+    x = net.input((first, second, depth), d.scale(), d.zero_point())
+    d.inputs.append(x)
+    net.lstm(x, draw_layer(d.rng, time_major))
+
+
+FAMILIES: Mapping[str, Family] = {"SVDF": svdf, OPERATOR: lstm}

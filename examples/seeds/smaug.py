@@ -11,7 +11,6 @@ from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.tensor import DType
-from penstock.ops.registry import operators
 from penstock.pipeline.compilation import compile_graph
 from penstock.pipeline.request import Request
 from penstock.tiling.least_traffic import LeastTraffic
@@ -50,15 +49,9 @@ def one_engine() -> bool:
     return not any("engine" in name or "count" in name for name in Smv().attributes)
 
 
-def no_recurrent_layers() -> bool:
-    """Whether no operator is a recurrent layer."""
-    return not any("LSTM" in name.upper() for name in operators())
-
-
 ABSENT = (
     Absence("fp16: the accelerator smv computes in int8, as TensorFlow Lite does.", no_half_floats),
     Absence("Several engines that share a layer's tiles (SMAUG: up to 8).", one_engine),
-    Absence("Recurrent layers, which SMAUG's Python front end supports.", no_recurrent_layers),
 )
 
 

@@ -97,8 +97,8 @@ class StatefulNetwork:
         last = self._last_rows(window, kept)
         if self.rng.integers(2):
             self.assign(handle, last)
-            return self._convolved(window, kept + 1)
-        y = self._convolved(window, kept + 1)
+            return self._convolved(*self._section(window, kept + 1))
+        y = self._convolved(*self._section(window, kept + 1))
         self.assign(handle, last)
         return y
 
@@ -110,6 +110,22 @@ class StatefulNetwork:
         self.apply("CONCATENATION", (self._last_rows(old, kept), x), window, axis=1)
         self.assign(handle, window)
         return self._convolved(window, kept + 1)
+
+    def _section(self, window: int, taps: int) -> tuple[int, int]:
+        """The window or, at times, its last rows of some channels; and the taps of a convolution
+        that yields as many frames as one with `taps` on the window."""
+        spec = self.tensors[window]
+        _, rows, _, channels = spec.shape
+        if self.rng.integers(2):
+            return window, taps
+        row, first = int(self.rng.integers(taps)), int(self.rng.integers(channels))
+        end = int(self.rng.integers(first, channels)) + 1
+        begins, ends = self.integers(0, row, 0, first), self.integers(0, rows, 0, end)
+        shape = (1, rows - row, 1, end - first)
+        y = self.tensor(shape, spec.scales[0], spec.zero_points[0])
+        masks = {**UNMASKED, "begin_mask": 0b0101, "end_mask": 0b0101}
+        step = self.integers(1, 1, 1, 1)
+        return self.apply("STRIDED_SLICE", (window, begins, ends, step), y, **masks), taps - row
 
     def _last_rows(self, x: int, count: int) -> int:
         """The last rows of a tensor."""

@@ -254,9 +254,9 @@ def completed(
     windows of queues: kept rows, then new ones."""
     found = {**inputs, **tensors}
     graph, storages = compilation.parts.graph, compilation.parts.owners
-    windows = {queue.window.name for queue in graph.queues}
+    views = {value.name for queue in graph.queues for value in queue.views}
     for node in graph.nodes:
-        if node.name in windows:
+        if node.name in views:
             found[node.name] = evaluate_node(node, found)
         elif node.name not in found:
             found[node.name] = found[storages[node.name]].reshape(node.output.type.shape)

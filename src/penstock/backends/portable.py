@@ -78,8 +78,8 @@ class Processor:
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
     """Return the parts of a graph: each node that computes something, with its engine and kernels.
 
-    A composite runs on its accelerator, every other node on the target's first engine.  The node
-    that computes the window of a queue is no part: the new rows are written into the ring.
+    A composite runs on its accelerator, every other node on the target's first engine.  The nodes
+    that compute the window of a queue and its sections are no parts: these are read from a ring.
 
     stream_input: whether a part for each graph input precedes the others; such a part stands for
         the caller, which supplies the input row by row.
@@ -89,8 +89,8 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)
     graph = with_queue_access(graph, lambda node: single_node_part(node, engine), streamed)
-    windows = {queue.window.name for queue in graph.queues}
-    computed = (n for n in graph.nodes if not n.op.ALIAS and n.name not in windows)
+    views = {value.name for queue in graph.queues for value in queue.views}
+    computed = (n for n in graph.nodes if not n.op.ALIAS and n.name not in views)
     parts = [single_node_part(node, engine) for node in computed]
     return Parts(
         graph,

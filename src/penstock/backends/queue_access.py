@@ -27,7 +27,7 @@ def with_queue_access(
     for queue in graph.queues:
         access = _Access(graph, queue, part, streamed)
         graph = access.with_new_rows_in_ring()
-        graph = replace(access, graph=graph).with_copy_of_window()
+        graph = replace(access, graph=graph).with_copies_for_others()
     return graph
 
 
@@ -55,18 +55,25 @@ class _Access:
         )
         return self.graph.with_nodes(tuple(nodes))
 
-    def with_copy_of_window(self) -> Graph:
-        """Return the graph with a contiguous copy of the window, if a node needs one."""
-        window = self.queue.window
-        readers = self.graph.consumers().get(window.name, ())
+    def with_copies_for_others(self) -> Graph:
+        """Return the graph with contiguous copies of the window and its sections for the nodes that
+        need them."""
+        graph = self.graph
+        for value in self.queue.views:
+            graph = replace(self, graph=graph)._with_copy(value)
+        return graph
+
+    def _with_copy(self, value: Value) -> Graph:
+        """Return the graph with a contiguous copy of a value in the ring, if a node needs one."""
+        readers = self.graph.consumers().get(value.name, ())
         unable = {node.name for node in readers if not self._accesses_rings(node)}
         if not unable:
             return self.graph
-        copy = self._copy(window, self.graph.producers()[window.name].origin)
+        copy = self._copy(value, self.graph.producers()[value.name].origin)
         nodes: list[Node] = []
         for node in self.graph.nodes:
-            nodes.append(_reading(node, window, copy.output) if node.name in unable else node)
-            if node.name == window.name:
+            nodes.append(_reading(node, value, copy.output) if node.name in unable else node)
+            if node.name == value.name:
                 nodes.append(copy)
         return self.graph.with_nodes(tuple(nodes))
 
@@ -76,24 +83,33 @@ class _Access:
         All nodes that read them must be able to read the ring, and no other queue receives them.
         """
         windows = {queue.window.name for queue in self.graph.queues}
+        views = {value.name for queue in self.graph.queues for value in queue.views}
         readers = self.graph.consumers()[new.name]
         others = [node for node in readers if node.name not in windows]
         maker = self.graph.producers().get(new.name)
         if maker is None:
             written = new.name in self.streamed
         else:
-            written = maker.name not in windows and self._accesses_rings(maker)
+            written = maker.name not in views and self._accesses_rings(maker)
         return (
             written and len(readers) == len(others) + 1 and all(map(self._accesses_rings, others))
         )
 
     def _accesses_rings(self, node: Node) -> bool:
-        """Return whether all kernels of a node access rings; False for aliases."""
+        """Return whether all kernels of a node access rings; False for aliases.
+
+        Also True for sections of the queue, which no kernel computes.
+        """
         if node.op.ALIAS:
             return False
+        if node.name in (value.name for value in self.queue.views):
+            return True
         part = self.part(node)
         kernels = (part.kernel, *((part.fallback,) if part.fallback is not None else ()))
-        return all(kernel.by_rows and kernel.body is None for kernel in kernels)
+        return all(
+            kernel.by_rows and kernel.body is None and kernel.alignment_bytes == 1
+            for kernel in kernels
+        )
 
     def _copy(self, value: Value, origin: str) -> Node:
         """Return a node that copies a value."""

@@ -88,6 +88,19 @@ class State(Brief):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class QueueSection(Brief):
+    """A tensor whose elements are part of the window of a queue, where they stay.
+
+    first_row: row of the window that contains row 0 of the tensor.
+    first_byte: byte of such a row at which the row of the tensor begins.
+    """
+
+    value: Value
+    first_row: int
+    first_byte: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Queue(Brief):
     """The last rows of a sequence, to which each run appends new ones.
 
@@ -96,11 +109,18 @@ class Queue(Brief):
     window: these rows, followed by the new ones.  Its node has both as inputs, in this order, and
         concatenates them along the row axis.  The last rows of the window are kept for the next
         run: as many as `before` has.
+    sections: tensors that are read from the window directly, without a copy.
     """
 
     initial: Data
     before: Value
     window: Value
+    sections: tuple[QueueSection, ...] = ()
+
+    @property
+    def views(self) -> tuple[Value, ...]:
+        """The tensors that are read from the window directly: the window itself, and sections."""
+        return (self.window, *(section.value for section in self.sections))
 
     @property
     def kept_rows(self) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from math import prod
 
 from penstock.errors import ModelError
-from penstock.ir.graph import Graph, Value
-from penstock.ir.op import row_axis
+from penstock.ir.graph import Graph, Queue, QueueSection, Value
+from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import TensorType
 
 
@@ -98,7 +98,23 @@ def windows_continue_their_queues(graph: Graph) -> str | None:
             return f'the window of queue "{queue.before.name}" has {window.shape[axis]} rows'
         if len(queue.initial.raw) != before.size_bytes:
             return f'queue "{queue.before.name}" has {len(queue.initial.raw)} initial bytes'
+        outside = next((s for s in queue.sections if not _is_inside(s, queue)), None)
+        if outside is not None:
+            return f'"{outside.value.name}" is no section of the window of "{queue.before.name}"'
     return None
+
+
+def _is_inside(section: QueueSection, queue: Queue) -> bool:
+    """Whether the rows of a section are parts of rows of the window."""
+    type, rows = section.value.type, row_count(section.value.type.shape)
+    row_bytes = queue.window.type.size_bytes // queue.rows
+    end_row, end_byte = section.first_row + rows, section.first_byte + type.size_bytes // rows
+    return (
+        min(section.first_row, section.first_byte) >= 0
+        and end_row <= queue.rows
+        and end_byte <= row_bytes
+        and prod(type.shape[: row_axis(type.rank)]) == 1
+    )
 
 
 def _same_rows(types: tuple[TensorType, ...], axis: int) -> bool:

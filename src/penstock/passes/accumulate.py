@@ -7,9 +7,9 @@ added.  Conditions:
 2. The image is computed row by row, and this operator is its only reader.
 3. A row of totals takes at most half the bytes of the image; otherwise nothing is saved.
 
-The window of a queue need not meet conditions 2 and 3: its rows are in a ring, which only kernels
-that work by rows can read.  A fully connected layer may read the image through aliases of other
-shapes.
+The window of a queue, or a section of it, need not meet conditions 2 and 3: its rows are in a ring,
+which only kernels that work by rows can read.  A fully connected layer may read the image through
+aliases of other shapes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Seen:
     @staticmethod
     def of(graph: Graph) -> _Seen:
         outputs = frozenset(value.name for value in graph.results)
-        windows = frozenset(queue.window.name for queue in graph.queues)
+        windows = frozenset(value.name for queue in graph.queues for value in queue.views)
         return _Seen(graph.producers(), graph.consumers(), outputs, graph.names(), windows)
 
     def maker_for_one(self, value: Value) -> Node | None:

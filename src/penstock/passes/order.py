@@ -12,6 +12,7 @@ from penstock.passes.fold_constants import fold_constants
 from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
+from penstock.passes.queue_sections import queue_sections
 from penstock.passes.queues import queues
 from penstock.passes.slice_rows import slice_rows
 from penstock.passes.tabulate import tabulate
@@ -31,6 +32,7 @@ PASSES: tuple[Pass, ...] = (
 
 QUEUES: tuple[Pass, ...] = (
     queues,  # after offload: accelerators may claim concatenations and slices of a state
+    queue_sections,
     drop_dead,  # last: a queue leaves the shift of its state without readers
 )
 """The first passes of the stage `assign`, after offload."""

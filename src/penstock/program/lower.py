@@ -294,10 +294,11 @@ class _Writer:
         rows = Rows.whole(value.type)
         queue = self.queues.get(owner.name)
         if queue is not None:
-            rotation = Rotation(queue.counter, queue.first_row(value.name))
+            first_row, first_byte = queue.place(value.name)
+            rotation = Rotation(queue.counter, first_row)
             rows = Rows(queue.row_bytes, queue.queue.rows, rotation=rotation)
             count = row_count(value.type.shape)
-            return View(value.name, value.type, queue.ring, rows, 0, count)
+            return View(value.name, value.type, queue.ring, rows, 0, count, first_byte)
         if rows_coincide(value, owner):
             rows = self.laid[owner.name].rows
         return View(value.name, value.type, owner.name, rows, 0, row_count(value.type.shape))

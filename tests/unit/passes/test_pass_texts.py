@@ -31,13 +31,21 @@ from penstock.ir.verify import verify
 from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.quantised_interface import quantised_interface
+from penstock.passes.queue_sections import queue_sections
 from penstock.passes.queues import queues
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.passes.streamed_rows import streamed_rows
 from penstock.simulators.graph import run_graph, run_sequences
 
 FOLDER = Path(__file__).parent
-OTHERS = (accumulate, quantised_interface, queues, streamed_rows, with_single_rounding)
+OTHERS = (
+    queue_sections,
+    accumulate,
+    quantised_interface,
+    queues,
+    streamed_rows,
+    with_single_rounding,
+)
 REWRITES: Mapping[str, Callable[[Graph], Graph]] = {
     rewrite.__name__: rewrite for rewrite in (*PASSES, *OTHERS)
 }

@@ -17,6 +17,9 @@ A queue, too, has a line with its initial rows, and one that names its window:
 
     queue q: int8[1,2,1,40] scale 0.1 zero -128 = -128
     keep q from window
+    section q: a from row 2 byte 40
+
+A section names a tensor that is read from the window, and where its rows begin.
 
 The nodes of a composite are in braces:
 
@@ -67,7 +70,7 @@ def graph_lines(graph: Graph, labels: Labels, table: ConstantTable) -> Iterator[
     yield from (scope.kept("queue", queue) for queue in graph.queues)
     yield from scope.nodes(graph.nodes)
     yield from map(scope.update, graph.states)
-    yield from map(scope.keep, graph.queues)
+    yield from (line for queue in graph.queues for line in scope.keep(queue))
     yield from scope.constants(graph.outputs)
     yield f"output {', '.join(map(scope.use, graph.outputs))}".rstrip()
 
@@ -131,9 +134,13 @@ class _Scope:
         text = print_node(state.update, self._labels, self._table)
         return f"{self._indent}update {text}"
 
-    def keep(self, queue: Queue) -> str:
-        """The line that names the window of a queue."""
-        return f"{self._indent}keep {self.use(queue.before)} from {self.use(queue.window)}"
+    def keep(self, queue: Queue) -> Iterator[str]:
+        """The lines that name the window of a queue, and its sections."""
+        before = self.use(queue.before)
+        yield f"{self._indent}keep {before} from {self.use(queue.window)}"
+        for section in queue.sections:
+            start = f"row {section.first_row} byte {section.first_byte}"
+            yield f"{self._indent}section {before}: {self.use(section.value)} from {start}"
 
     def nodes(self, nodes: tuple[Node, ...]) -> Iterator[str]:
         """Yields the lines of nodes; constants precede the first node that reads them."""

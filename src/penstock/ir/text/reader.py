@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from penstock.ir.composite import Attribute, Composite
-from penstock.ir.graph import Graph, Node, Queue, State, Value
+from penstock.ir.graph import Graph, Node, Queue, QueueSection, State, Value
 from penstock.ir.tensor import ChannelBlocks, Data, DType, Quantisation, TensorType
 from penstock.ir.text.attributes import AttributeReader, Classes
 from penstock.ir.text.constants import ConstantReader, Constants, split_data_lines
@@ -125,12 +125,31 @@ class GraphReader:
             if before.name not in initial:
                 raise scanner.unknown(f'no such queue "{before.name}" is declared', at=at)
             scanner.expect_word("from")
-            found[before.name] = Queue(initial[before.name], before, self._use(known))
+            window = self._use(known)
             scanner.end_statement()
+            sections = tuple(self._sections(known, before.name))
+            found[before.name] = Queue(initial[before.name], before, window, sections)
         missing = next((name for name in initial if name not in found), None)
         if missing is not None:
             raise scanner.error(f'queue "{missing}" has no window')
         return tuple(found[name] for name in initial)
+
+    def _sections(self, known: _Scope, queue: str) -> Iterator[QueueSection]:
+        """Parses lines `section ..` of a queue."""
+        scanner = self._scanner
+        while self._keyword("section"):
+            scanner.take()
+            at = scanner.peek()
+            if self._use(known).name != queue:
+                raise scanner.unknown(f'a section of "{queue}" is expected', at=at)
+            scanner.expect(":")
+            value = self._use(known)
+            scanner.expect_word("from")
+            scanner.expect_word("row")
+            row = scanner.integer()
+            scanner.expect_word("byte")
+            yield QueueSection(value, row, scanner.integer())
+            scanner.end_statement()
 
     def _keyword(self, *words: str) -> bool:
         """Whether the next token is a keyword, not a value of the same name (followed by a

@@ -102,13 +102,14 @@ def update_name(parts: Parts, state: Value) -> str:
 def storage_owners(graph: Graph) -> Mapping[str, str]:
     """Return the name of the storage of each value of a graph, see `Parts.owners`.
 
-    The window of a queue has the storage of its new rows (`QueueMemory.new`)."""
+    The window of a queue and its sections have the storage of the new rows (`QueueMemory.new`)."""
     found = {value.name: value.name for value in graph.variables()}
     windows = {queue.window.name for queue in graph.queues}
+    sections = {value.name for queue in graph.queues for value in queue.views} - windows
     for node in graph.nodes:
         if node.output.name in windows:
             found[node.output.name] = found[node.inputs[1].name]
-        elif node.op.ALIAS and node.inputs[0].data is None:
+        elif node.output.name in sections or (node.op.ALIAS and node.inputs[0].data is None):
             found[node.output.name] = found[node.inputs[0].name]
     return found
 

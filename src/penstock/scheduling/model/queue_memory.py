@@ -32,9 +32,18 @@ class QueueMemory:
     counter: str
     new: str
 
-    def first_row(self, value: str) -> int:
-        """Return the row of the window that is row 0 of a value stored in the ring."""
-        return 0 if value in (self.queue.before.name, self.queue.window.name) else self.kept_rows
+    def place(self, value: str) -> tuple[int, int]:
+        """Return where the rows of a value in the ring begin.
+
+        The result is (row of the window that contains row 0 of the value, byte of each row of the
+        window at which a row of the value begins).
+        """
+        if value in (self.queue.before.name, self.queue.window.name):
+            return 0, 0
+        for section in self.queue.sections:
+            if section.value.name == value:
+                return section.first_row, section.first_byte
+        return self.kept_rows, 0
 
     @property
     def kept_rows(self) -> int:

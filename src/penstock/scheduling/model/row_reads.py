@@ -45,7 +45,7 @@ def row_parts(
     written = [owners[part.output.name] for part in parts]
     names = tuple(dict.fromkeys((*read_first, *written)))
     number = {name: k for k, name in enumerate(names)}
-    windows = {queue.queue.window.name: queue for queue in queues}
+    windows = {value.name: queue for queue in queues for value in queue.queue.views}
     arrays = _read_as_arrays(parts, owners, values, windows)
     contiguous = frozenset((*read_first, *outputs, *arrays))
     single = frozenset(p.output.name for p in parts if _shares_one_slot(p)) - contiguous
@@ -127,7 +127,7 @@ def _read_as_arrays(
 
     These are the storages of operands of kernels that always compute all rows in one call, and the
     storages that a part accesses through an alias with a different number of rows.
-    windows: the queues by the names of their windows, which are no such aliases.
+    windows: the queues by the names of their windows and sections, which are no such aliases.
     """
     found: set[str] = set()
     for part in parts:
@@ -157,7 +157,7 @@ class _RowAnalysis:
     number: index of each storage, by name.
     contiguous: names of the storages that must be contiguous arrays.
     readers: number of parts that read each storage, by storage name.
-    windows: the queues by the names of their windows.
+    windows: the queues by the names of their windows and sections.
     """
 
     owner: Mapping[str, str]
@@ -218,12 +218,12 @@ class _RowAnalysis:
 
         The result is (list of all first rows, list of all end rows), with one entry per call.  A
         call that reads nothing has first = the number of rows and end = 0.  If the input is the
-        window of a queue, the storage has only its new rows.
+        window of a queue or a section, the storage has only the new rows.
         """
         value = part.inputs[k]
         rows = row_count(storage.type.shape)
         queue = self.windows.get(value.name)
-        kept = 0 if queue is None else queue.kept_rows
+        kept = 0 if queue is None else queue.kept_rows - queue.place(value.name)[0]
         pairs: list[tuple[int, int]] = []
         for window in _windows(part, k, steps):
             if queue is None and not rows_coincide(value, storage):

@@ -1,4 +1,5 @@
-"""Prints docstrings drawn at random, each with its signature, for a review of their language.
+"""Prints docstrings drawn at random, each with its signature and what it is part of, for a review
+of their language.
 
 python -m tools.docstring_sample [--count 40] [--seed 1] [FOLDER ...]
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = tuple(f"src/penstock/{name}" for name in ("scheduling", "backends", "accelerators"))
 
-Definition = ast.ClassDef | ast.FunctionDef
+Definition = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
 def main() -> None:
@@ -32,24 +33,36 @@ def main() -> None:
 
 def documented(folder: Path) -> Iterator[str]:
     """Every class, function and module of a folder that has a docstring: its place, its signature
-    and the docstring."""
+    and the docstring, below the summaries of the module and the classes around it."""
     for path in sorted(folder.rglob("*.py")):
         place, tree = path.relative_to(ROOT), ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
-            match node:
-                case ast.Module():
-                    signature = "(module)"
-                case ast.ClassDef() | ast.FunctionDef():
-                    signature = signature_of(node)
-                case _:
-                    continue
+        for node, around in with_surroundings(tree, ()):
             if text := ast.get_docstring(node):
-                yield f"{place}:{getattr(node, 'lineno', 1)}\n{signature}\n{text}"
+                where = f"{place}:{getattr(node, 'lineno', 1)}"
+                yield "\n".join((where, *map(summary, around), signature_of(node), text))
+
+
+def with_surroundings(
+    node: Definition, around: tuple[Definition, ...]
+) -> Iterator[tuple[Definition, tuple[Definition, ...]]]:
+    """A definition and all inside it, each with the definitions around it, outermost first."""
+    yield node, around
+    for inner in node.body:
+        if isinstance(inner, Definition):
+            yield from with_surroundings(inner, (*around, node))
+
+
+def summary(node: Definition) -> str:
+    """What a definition is, and the first sentence of its docstring."""
+    first = (ast.get_docstring(node) or "").partition("\n\n")[0].replace("\n", " ")
+    return f"    in {'module' if isinstance(node, ast.Module) else node.name}: {first}"
 
 
 def signature_of(node: Definition) -> str:
     """The first line of a definition as Python writes it, with the fields of a class."""
     match node:
+        case ast.Module():
+            return "(module)"
         case ast.ClassDef():
             fields = [ast.unparse(item) for item in node.body if isinstance(item, ast.AnnAssign)]
             return "\n    ".join((f"class {node.name}:", *fields))

@@ -61,6 +61,27 @@ def test_every_rung_is_exact(model: Path, io: Literal["quantized", "model"], tar
     assert types == ({"int8"} if io == "quantized" else {model.stem})
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_header_declares_the_model_s_element_types(
+    model: Path, streamed: bool, tmp_path: Path
+) -> None:
+    """A C++ program that assigns the addresses to typed pointers compiles without a cast."""
+    api.compile(model, "host", io="model", stream_input=streamed).write(tmp_path / "out")
+    name, c_type = model.stem, {"float32": "float", "uint8": "uint8_t"}[model.stem]
+    x = "" if streamed else f"{c_type} *x = {name}_input({name}_arena); x[0] = 0;"
+    (tmp_path / "main.cc").write_text(f"""
+        #include "{name}.h"
+        int main() {{
+            {x}
+            const {c_type} *y = {name}_output({name}_arena);
+            return y[0] != 0;
+        }}
+    """)
+    command = (*host_compiler().command, "-x", "c++", "-Wall", "-Wextra", "-Werror")
+    files = ("-fsyntax-only", f"-I{tmp_path / 'out'}", str(tmp_path / "main.cc"))
+    subprocess.run([*command, *files], check=True)
+
+
 def test_the_reference_agrees_with_tensorflow_lite_micro(model: Path, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
     api.golden(model, tmp_path / "goldens.npz")

@@ -24,6 +24,15 @@ LINE_LENGTH = 100
 NAME_LENGTH = 40
 
 
+def typed_pointer(c_type: str, bytes: str) -> str:
+    """A pointer to elements of `c_type`, from an expression of type `int8_t *`.
+
+    >>> typed_pointer("int8_t", "arena"), typed_pointer("float", "arena + 8")
+    ('arena', '(float *)(void *)(arena + 8)')
+    """
+    return bytes if c_type == "int8_t" else f"({c_type} *)(void *)({bytes})"
+
+
 def identifier(text: str) -> str:
     """A readable C identifier for `text`: the last characters of its first name.
 

@@ -42,7 +42,8 @@ class Port:
 
     The C function `function` returns the address of the tensor in the memory `pointer`, for which
     the library has `array`.  If `by_rows`, the rows are not contiguous; the function then returns
-    the address of one row, found with `view`.
+    the address of one row, found with `view`.  Both are aligned for the element type: memory blocks
+    are (`scheduling/simulate/placement_problems.py`), and so are their rows.
 
     name: PREFIX_input, PREFIX_input_1, ..; macros and functions of the port begin with it.
     quantisation: of an int8 tensor, None for other element types."""
@@ -63,6 +64,12 @@ class Port:
     row_bytes: int
     view: str
     note: str
+
+    @property
+    def row_place(self) -> str:
+        """The address of a row in C, if `by_rows`."""
+        c_type = self.c_type.removeprefix("const ")
+        return c_text.typed_pointer(c_type, "penstock_write_row(&view, row)")
 
     @property
     def scale_literal(self) -> str:
@@ -230,7 +237,7 @@ def _ports(program: Program, views: tuple[View, ...], role: str, names: Names) -
         constant = buffer.kind is Kind.CONSTANT
         memory = program.ram()[0].name if constant else buffer.memory
         pointer, symbol = names.memories[memory].name, names.buffers[buffer.name]
-        c_type = "int8_t" if view.type.dtype is DType.INT8 else "void"
+        c_type = c_text.C_TYPES[view.type.dtype]
         found.append(
             Port(
                 name,
@@ -242,7 +249,9 @@ def _ports(program: Program, views: tuple[View, ...], role: str, names: Names) -
                 view.type.size_bytes,
                 pointer,
                 f"{names.prefix}_{pointer}",
-                symbol if constant else f"(int8_t *){pointer} + {symbol}",
+                symbol
+                if constant
+                else c_text.typed_pointer(c_type, f"(int8_t *){pointer} + {symbol}"),
                 constant,
                 not view.contiguous,
                 row_count(view.type.shape),

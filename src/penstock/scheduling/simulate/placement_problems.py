@@ -122,10 +122,11 @@ def _alignments(parts: Parts) -> Mapping[str, int]:
     """Return the alignment in bytes, by name, of each storage that needs over `ALIGNMENT_BYTES`."""
     found: dict[str, int] = {}
     for part in parts.parts:
-        if part.kernel.alignment_bytes > ALIGNMENT_BYTES:
-            for value in (*part.variable_inputs, part.output):
+        for value in (*part.variable_inputs, part.output):
+            alignment = max(part.kernel.alignment_bytes, value.type.dtype.size_bytes)
+            if alignment > ALIGNMENT_BYTES:
                 storage = parts.owners[value.name]
-                found[storage] = max(part.kernel.alignment_bytes, found.get(storage, 1))
+                found[storage] = max(alignment, found.get(storage, 1))
     return found
 
 

@@ -182,15 +182,6 @@ def lstm() -> tuple[bytes, tuple[InputType, ...]]:
     return net.tflite(x, net.last_step(y)), ((shape, np.int8, zero),)
 
 
-OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (
-    elu,
-    keypoints,
-    lstm,
-    real_tails,
-)
-"""Models that are written without calibration."""
-
-
 def svdf() -> tuple[bytes, tuple[InputType, ...]]:
     """Two SVDF layers with states of 16 and 8 bits, and a layer between them."""
     net = SvdfNetwork(np.random.default_rng(6))
@@ -200,8 +191,14 @@ def svdf() -> tuple[bytes, tuple[InputType, ...]]:
     return net.tflite(x, y), ((net.tensors[x].shape, np.int8, -12),)
 
 
-SEQUENCES: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (svdf,)
-"""Further models with state."""
+OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (
+    elu,
+    keypoints,
+    lstm,
+    real_tails,
+    svdf,
+)
+"""Models that are written without calibration."""
 STEPS = {"lstm": 4, "svdf": 8}
 """By model with state, the number of runs of each set."""
 
@@ -223,7 +220,7 @@ def calibrated_model(network: Network) -> tuple[bytes, tuple[InputType, ...]]:
 def main() -> None:
     """Writes every model with its goldens, and the goldens of the demo model."""
     models = {build.__name__: calibrated_model(build()) for build in NETWORKS}
-    models |= {build.__name__: build() for build in (*OPERATORS, *SEQUENCES)}
+    models |= {build.__name__: build() for build in OPERATORS}
     for name, (model_bytes, types) in models.items():
         (MODELS / f"{name}.tflite").write_bytes(model_bytes)
         goldens = make_goldens(model_bytes, types, f"{name}.tflite", steps=STEPS.get(name))

@@ -23,7 +23,7 @@ MODELS = Path(__file__).resolve().parents[2] / "models"
 X = TensorSpec("x", (1, 4), scales=(0.5,), zero_points=(0,))
 REAL = replace(X, dtype="float32", scales=(), zero_points=())
 FLOAT_ONLY = write_tflite(
-    (REAL, replace(REAL, name="y")), (OperatorSpec("RELU", (0,), (1,)),), (0,), (1,)
+    (REAL, replace(REAL, name="y")), (OperatorSpec("HARD_SWISH", (0,), (1,)),), (0,), (1,)
 )
 LSTM = "UNIDIRECTIONAL_SEQUENCE_RNN"
 UNSUPPORTED = write_tflite(

@@ -55,9 +55,11 @@ class ValuedCandidate:
     """A candidate cascade with its estimated cost.
 
     peak_bytes: live bytes at the peak, in the default memory region.
-    time: estimate of the time that depends on the choice of cascades: call overhead, access times
-        of slow memories, stalls, and differences in speed between kernels.  `UniformSearch`
-        computes it in cycles, `RegionSearch` in units of 1/1024 cycle (1/`FINE`).
+    time: estimate of the time added to the pure computation: call overhead, access times of slow
+        memories, stalls, and differences in speed.  Pure computation means preferred kernels with
+        all operands in the default region; it is left out, since it is the same in all candidates.
+        The time is negative if faster kernels or regions save more than the rest adds.  Units:
+        cycles in `UniformSearch`, 1/1024 cycle (1/`FINE`) in `RegionSearch`.
     before, after: memory assignments of the tensors that are live when the cascade begins, and when
         it ends.
     prefetched_bytes: bytes of prefetched constants in the default region.
@@ -83,8 +85,8 @@ class Proposal:
     order: the execution order, as indices of the parts.
     peak_bytes: live bytes at the peak, including scratch memory and prefetched constants.
     tensors_bytes: the same without scratch memory and prefetched constants.
-    time: sum of the estimated times of the cascades; in cycles from `UniformSearch`, in units of
-        1/1024 cycle from `RegionSearch`.
+    time: sum of `ValuedCandidate.time` over the cascades; in cycles from `UniformSearch`, in units
+        of 1/1024 cycle from `RegionSearch`.
     cascades: the cascades, in execution order.
     """
 

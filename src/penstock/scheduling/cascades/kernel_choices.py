@@ -30,9 +30,9 @@ class PrefetchChoice(NamedTuple):
 
     prefetch: the copy of the constants that the kernel reads.
     scratch_bytes: scratch memory of the kernel.
-    work_cycles: additional cycles for all rows of the part, including those of the copy; negative
-        if the kernel is faster than the preferred one.
-    call_cycles: additional overhead of each call.
+    work_cycles: additional cycles of computing all rows of the part, plus the cycles of the copy;
+        negative if the kernel saves more cycles than the copy takes.
+    call_cycles: additional overhead of each call; may be negative.
     """
 
     prefetch: Prefetch

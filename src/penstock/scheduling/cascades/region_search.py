@@ -293,9 +293,10 @@ class RegionSearch:
 
         region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
-        The time, in units of 1/1024 cycle (1/`FINE`), is the part of the run time that depends on
-        the choice of cascades: call overhead, access times of slow memories, stalls, and
-        differences in speed between kernels.
+        The time, in units of 1/1024 cycle (1/`FINE`), is what the cascade adds to the pure
+        computation with all operands in the default region: call overhead, access times of slow
+        memories, stalls, and differences in computing time.  It is negative if an engine computes
+        faster with operands in other regions.
 
         Returns None if the live bytes of a region other than the default exceed its capacity.
         """
@@ -337,8 +338,8 @@ class RegionSearch:
         region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
         The result is an array in units of 1/1024 cycle (1/`FINE`): [increase of the part's first
-        call, increase of each later call].  It is None if both are 0.  The cost model determines
-        these times, which do not include access times.
+        call, increase of each later call]; negative if the part computes faster.  It is None if
+        both are 0.  The cost model determines these times, which do not include access times.
         """
         operands = self._operands[position]
         key = position, tuple([region[s] for s in operands.values()])

@@ -98,8 +98,8 @@ def _chosen_proposals(
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is kept if it is
     close to the Pareto front: its peak exceeds the least peak of all proposals that take no more
     time by at most the fraction `options.slack`.  If there is a second memory, two kinds are added:
-    the Pareto-optimal ones of the proposals that do not use it, and those of `RESIDENT`.  A copy of
-    the first proposal with the least possible scratch memory may follow it.
+    the Pareto-optimal ones of the proposals that do not use it, and those of `RESIDENT`.  The first
+    proposal may be followed by a copy of it that uses the least possible scratch memory.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:

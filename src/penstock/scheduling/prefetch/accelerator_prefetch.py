@@ -104,9 +104,10 @@ class PrefetchCandidates:
     def _candidates(
         self, cascade: ExpandedCascade, previous: str | None
     ) -> Iterator[PrefetchCandidate]:
-        """Yield the candidates of a cascade.
+        """Yield the candidates of a cascade: prefetches that save cycles in the calls of a part.
 
-        A copy can start only in a cascade whose first call runs on the part's accelerator.
+        A copy starts in this cascade or in the previous one.  Either is possible only if the first
+        call of the cascade in which the copy starts runs on the part's accelerator.
         previous: name of the engine of the previous cascade's first call; None if there is none.
         """
         engines = {

@@ -36,9 +36,10 @@ FILLS = (FILL, 0.7, 0.5)
 
 
 def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: float) -> Schedule:
-    """Return a schedule with more copies of constants that start in the previous cascade.
+    """Return a schedule in which more constants are copied one cascade before they are read.
 
-    The copies are made to all memory regions for tensors except the default one.
+    Such copies overlap with the calls of the earlier cascade.  They are made to all memory regions
+    for tensors except the default one.
     schedule: a schedule with costs; the costs of the result are not updated.
     fill: maximum share of a memory region that live bytes may occupy, in (0, 1].
     """
@@ -94,8 +95,8 @@ class _Room:
 
         before: the previous cascade.
         cycles: cycles of the previous cascade, during which copies can run.
-        late: names of the constants that `cascade` has so far prefetched to this region at its own
-            start.
+        late: names of the constants whose copies to this region start, in the present plan, when
+            `cascade` begins.
         """
         found: list[Prefetch] = []
         memory, start = self._schedule.memory, PrefetchStart.PREVIOUS_CASCADE
@@ -115,8 +116,9 @@ class _Room:
     def _savings(self, cascade: ExpandedCascade, late: set[str]) -> Iterator[_Saving]:
         """Yield the constants that may be copied one cascade earlier, with the time this saves.
 
-        late: names of the constants that the cascade has so far prefetched to this region at its
-            own start; constants with any other prefetch are excluded.
+        Constants that the cascade prefetches to another region, or earlier, are excluded.
+        late: names of the constants whose copies to this region start, in the present plan, when
+            the cascade begins.
         """
         copier = self._memories.copier
         assert copier is not None

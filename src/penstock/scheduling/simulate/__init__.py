@@ -1,1 +1,1 @@
-"""Simulation of schedules without data: calls, live ranges, peak memory, bytes moved and cost."""
+"""Simulation of schedules, without tensor data: calls, live ranges, peak memory, traffic, cost."""

@@ -29,8 +29,8 @@ class CallTraffic:
 
     macs: multiply-accumulates, including those that the kernel skips.
     read_bytes: bytes read from each input, constants included.
-    previous_row_bytes: bytes read from the previous output row, if the kernel adds to that row; 0
-        for other kernels.
+    previous_row_bytes: bytes read from the output row before the call's rows, if the kernel
+        computes each row from the previous one; 0 for other kernels.
     written_bytes: bytes written to the output.
     """
 
@@ -141,7 +141,10 @@ class CostAccounting:
             yield self._costs[key]
 
     def update_costs(self, memory: MemoryAssignment) -> tuple[Cost, ...]:
-        """Return the cost of each update of a state, which is a single call."""
+        """Return the cost of each of `Parts.updates`, the copies of new elements to states.
+
+        Each update is a single call.
+        """
         return tuple(self._update_cost(part, memory) for part in self.parts.updates)
 
     def _update_cost(self, part: Part, memory: MemoryAssignment) -> Cost:
@@ -165,8 +168,8 @@ class CostAccounting:
 
         cascades, plans: consecutive cascades and their plans.
 
-        A copy engine's early prefetch overlaps with the whole previous cascade, an accelerator's
-        with the first call of the previous cascade.
+        An early prefetch starts in the previous cascade.  A copy by the copy engine overlaps with
+        that whole cascade, a copy by an accelerator with its first call.
         """
         found: list[Plan] = []
         before = 0  # stall cycles in the previous cascade, for early prefetches of this one
@@ -184,9 +187,9 @@ class CostAccounting:
     ) -> int:
         """Return the stall cycles that accelerator prefetches add to a cascade's first call.
 
-        plan: the plan of the cascade; its prefetches that are not early run during this call.
-        following: the plan of the next cascade; its early prefetches run during this call as well.
-            None: disregard early prefetches.
+        plan: the plan of the cascade.  Non-early prefetches of this plan run during the call.
+        following: the plan of the next cascade.  Early prefetches of that plan run during the call
+            as well.  None: disregard early prefetches.
         """
         own = tuple(c.prefetch for p, c in plan.accelerator_prefetches if not p.early)
         early = (

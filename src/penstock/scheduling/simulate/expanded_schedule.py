@@ -81,9 +81,9 @@ class ExpandedSchedule:
     def tables(self) -> RowTables:
         """Tables of the parts and the rows that they read, for plans with `nearest_first` False.
 
-        In these tables, the inputs of a part are in descending order of advance (see
-        `Plan.nearest_first`).
-        `tables_for` returns the tables for a given plan.
+        `Plan.nearest_first` only changes the order in which the tables list the inputs of a part.
+        So these tables also serve where this order is irrelevant.  For a given plan, use
+        `tables_for`.
         """
         return self._tables(nearest_first=False)
 
@@ -166,9 +166,10 @@ class ExpandedSchedule:
 
     @cached_property
     def block_table(self) -> Numbers:
-        """All memory blocks as a table, storage by storage; none for new rows of a queue.
+        """All memory blocks as a table, storage by storage.
 
         One row per block: (index of the storage, first row, end row, first live tick, end tick).
+        The new rows of a queue have no blocks, because they are part of another storage: its ring.
         """
         storages = self.schedule.parts.rows.storages
         owner, dead = self.row_blocks

@@ -34,11 +34,11 @@ class Alternatives(NamedTuple):
     """Peaks of the cascades simulated so far, used to prune a search over stripe heights.
 
     stripes[k]: stripe height k (maximum rows per call); the heights decrease.
-    least_cycles[k, p]: call overhead, in cycles, of all parts before position p, each running alone
-        at height stripes[k].
+    least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each of them
+        runs alone at height stripes[k].
     least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that covers
-        positions [u - n, u) and has no more call overhead than its parts have according to
-        least_cycles[k].
+        positions [u - n, u) with at most the call overhead that the parts at these positions have
+        if each runs alone at height stripes[k].
     """
 
     stripes: Numbers
@@ -77,7 +77,8 @@ def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
 def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -> int:
     """Return how many of the first rows of storage `s` are computed and not read again.
 
-    0 if parts after the cascade read the storage.  A recurrent part reads its last row again.
+    0 if parts after the cascade read the storage.  If a recurrent part writes it, the last computed
+    row stays live until the next one has been computed.
     lower, upper: positions [lower, upper) of the cascade that runs.
     produced[s]: number of rows of storage s that have been computed.
     """
@@ -141,10 +142,7 @@ def overwritten_storage(
 
 @compiled
 def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
-    """Return the bytes of the scratch buffer that the parts of cascade [lower, upper) share.
-
-    The buffer is as large as the part with the highest demand requires.
-    """
+    """Return the bytes of the scratch buffer of cascade [lower, upper): the most any part needs."""
     most = 0
     for p in range(lower, upper):
         most = max(most, t.scratch[p])
@@ -163,7 +161,7 @@ def run_cascade(
         it has no rows, the calls are not recorded.
 
     Returns the live bytes at the peak, the number of calls, and their overhead in cycles.  The peak
-    is `UNBOUNDED` if more than `MOST_SHARED` parts have several consumers in the cascade.
+    is `UNBOUNDED`, to reject the cascade, if more than `MOST_SHARED` parts have several consumers.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
@@ -225,8 +223,8 @@ def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
     """Return the lowest known peak of a sequence of cascades that covers positions [lower, upper).
 
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of a stripe height.  The sequence may have at most the call overhead of its parts when
-        each runs alone at this height.
+    k: index of a stripe height.  Only sequences count whose call overhead is at most that of the
+        parts if each runs alone at this height.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):
@@ -292,8 +290,8 @@ def enter_live_ranges(
 
     calls: the cascade's calls in the format of `execution.expand`; the first one is at `tick`.
     region[s]: index of the memory region of storage s.
-    starts, born, died, over: the arrays of `live_ranges.RowLiveRanges` (`died` is its `dead`); the
-        last three are updated.
+    starts, born, died, over: the arrays `starts`, `born`, `dead` and `over` of
+        `live_ranges.RowLiveRanges`; this function updates the last three.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
@@ -349,14 +347,14 @@ def run_with_traffic(
     access_times: Numbers,
     capacities: Numbers,
 ) -> tuple[Numbers, int, bool]:
-    """Simulate the given calls of the cascade [lower, upper): its live bytes and its time.
+    """Simulate the calls of the cascade [lower, upper): its live bytes and its added time.
 
-    calls, region, constants, access_times: as for `traffic.peaks_and_time`.
-    extra[m]: bytes of region m that are live all the time; capacities[m]: bytes available there.
+    The parameters are those of `traffic.peaks_and_time`.
 
-    Returns (live bytes at the peak in each region, time, whether all peaks are within capacity).
-    The simulation stops at the first peak above its capacity, with time 0.  The time is in units of
-    1/`FINE` cycle, and may be negative: an engine may run faster outside the default region.
+    Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  fits: whether
+    all peaks are within capacity; the simulation stops at the first one that is not, with time 0.
+    Added time, in units of 1/`FINE` cycle: the run time beyond the pure computation with all
+    operands in the default region; negative if an engine is faster with operands elsewhere.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

@@ -35,9 +35,9 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
-    late[p]: 1 if the part reads no row of the first half of an input, else 0.  In a cascade, the
-        late ones among the parts without consumers run after the others, and the last one first:
-        they would request rows before other readers need them.
+    late[p]: 1 if the part reads no row of the first half of an input, else 0.  The simulation of a
+        cascade begins with the parts whose last reader is not in the cascade.  Of these, the late
+        ones follow the others, in descending order of p: they would request rows too early.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their
@@ -158,9 +158,9 @@ def starts(counts: list[int]) -> Numbers:
 
 
 def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
-    """Return, for each position, whether two tables order the reads of the part there differently.
+    """Return, for each position, whether the part there has its reads in a different order.
 
-    The tables must have the same execution order.
+    one, other: tables of the same execution order, with different values of `nearest_first`.
     """
     differ = np.append(0, np.cumsum(one.storage != other.storage))
     return differ[one.reads[1:]] > differ[one.reads[:-1]]
@@ -185,9 +185,9 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
 def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
     """Return, for each storage, how early its rows require rows of the network's inputs.
 
-    The result is 0 for a network input.  For another storage, it is the sum of `RowRead.advance`
-    over the reads of a path from a network input to the storage, the largest over all paths.
-    `row_tables` sorts the reads of each part by it.
+    The result is 0 for a network input.  For another storage, it is the maximum, over all paths
+    from a network input to the storage, of the sum of `RowRead.advance` along the path.
+    `row_tables` sorts the reads of each part by these numbers.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

@@ -17,10 +17,12 @@ def peaks_and_time(
     access_times: Numbers,
     capacities: Numbers,
 ) -> tuple[Numbers, int] | None:
-    """Return the live bytes at the peak of each memory region, and the time of a cascade's calls.
+    """Return the live bytes at the peak of each memory region, and the added time of a cascade.
 
-    The time is the sum of the overhead of the calls, the times in `constants`, and the access times
-    of the tensors that the calls read and write.  Times are in units of 1/`memories.FINE` cycle.
+    The added time is the run time beyond the pure computation with all operands in the default
+    region.  It is the sum of the overhead of the calls, the times in `constants`, and the access
+    times of the tensors that the calls read and write.  It may be negative, because an engine may
+    compute faster with operands in other regions.  Times are in units of 1/`memories.FINE` cycle.
 
     lower, upper: the cascade consists of the parts at positions [lower, upper).
     calls[i]: (position of the part, first row, end row, position of the part that requested the
@@ -28,7 +30,8 @@ def peaks_and_time(
     region[s]: index of the memory region of storage s.
     extra[m]: bytes that are live in region m during the whole cascade.
     constants[0, p - lower]: time to add to the first call of the part at position p: for reading
-        constants, and for the change in computing time if operands are outside the default region.
+        constants, and for the change in computing time if operands are outside the default region
+        (negative if the engine is faster).
     constants[1, p - lower]: the same for each later call of that part.
     access_times[m]: (time per access, time per byte) in region m.
     capacities[m]: bytes available in region m.

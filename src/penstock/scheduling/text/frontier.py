@@ -170,7 +170,7 @@ def _transfer(prefetch: Prefetch) -> str:
 class ScheduleReader:
     """Parses the lines of a text that describe schedules, plans, costs and settings.
 
-    It stops at the first line with another keyword.
+    Parsing stops at the first line that begins with none of their keywords.
     """
 
     def __init__(self, scanner: Scanner, parts: Parts) -> None:

@@ -54,7 +54,7 @@ class Resolver(Protocol):
         ...
 
     def stream(self, value: Value) -> Part:
-        """Return a network input whose rows the caller supplies, as a part."""
+        """Return the part that stands for a network input whose rows the caller supplies."""
         ...
 
 

@@ -140,10 +140,11 @@ def _leaves(whole: GroupCost, i: int, region: int) -> bool:
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Return the bytes of reads from external memory that the cost of a piece does not include.
+    """Return a lower bound of the bytes that nodes after a piece read back from external memory.
 
-    They are those of the tensors that the piece writes, that only nodes outside of the piece read,
-    and that every grouping writes to external memory.  Each is read at least once.
+    The bound counts a tensor that the piece writes if all its readers are outside of the piece and
+    every grouping writes it to external memory.  Such a tensor is read back at least once.  The
+    cost of the piece (`PieceCost`) does not include these reads.
     nodes: the nodes of the piece.
     """
     problem, region = whole.problem, bit_mask(nodes)

@@ -167,8 +167,9 @@ class Costed:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if the weights of the nodes exceed the limit of a group of two or more nodes.
+        """Return True if provably no group of two or more nodes contains all nodes in `group`.
 
+        This is so if their weights exceed `weight_cap`.
         group: mask of nodes.
         """
         return self.weight_cap is not None and weight_bytes(self.problem, group) > self.weight_cap

@@ -127,7 +127,7 @@ class Part(Brief):
     def needs(self, out: Region) -> tuple[Region, ...]:
         """Return, for each input, the region that is read to compute region `out` of the output.
 
-        Empty for a streamed input.
+        The result is empty for a streamed input: a network input whose rows the caller supplies.
         """
         return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
 
@@ -138,7 +138,7 @@ class Part(Brief):
     def macs(self, out: Region) -> int:
         """Return the multiply-accumulates of output region `out`, for all channels.
 
-        Those that the kernel skips, in channels whose result is constant, are included.
+        The count includes channels whose result is constant, which the kernel skips.
         """
         return sum(node.op.work(node.site, out).macs for node in self.nodes[-1:])
 

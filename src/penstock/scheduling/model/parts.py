@@ -78,7 +78,7 @@ class Parts(Brief):
 
     @cached_property
     def queues(self) -> tuple[QueueMemory, ...]:
-        """The storages of each queue of the graph."""
+        """How each queue of the graph is stored: a ring of rows, its counter, and the new rows."""
         return queue_memories(self.graph, self.owners)
 
     @cached_property
@@ -92,9 +92,10 @@ class Parts(Brief):
 
 
 def update_name(parts: Parts, state: Value) -> str:
-    """Return the name, in programs, of the new elements of a state while they are in its storage.
+    """Return the name that programs use for a state's memory once it holds the new elements.
 
-    This is "state/updated", with a number appended if a value of the graph has this name.
+    An update, at the end of a run, copies the new elements to that memory.  The name is
+    "state/updated", with a number appended if a value of the graph has this name.
     """
     return free_name(f"{state.name}/updated", parts.names)
 
@@ -102,7 +103,9 @@ def update_name(parts: Parts, state: Value) -> str:
 def storage_owners(graph: Graph) -> Mapping[str, str]:
     """Return the name of the storage of each value of a graph, see `Parts.owners`.
 
-    The window of a queue and its sections have the storage of the new rows (`QueueMemory.new`)."""
+    A queue's window (kept rows and new rows) and the window's sections (slices read in place) have
+    the storage of the new rows, `QueueMemory.new`.
+    """
     found = {value.name: value.name for value in graph.variables()}
     windows = {queue.window.name for queue in graph.queues}
     sections = {value.name for queue in graph.queues for value in queue.views} - windows
@@ -117,9 +120,10 @@ def storage_owners(graph: Graph) -> Mapping[str, str]:
 def update_order(graph: Graph) -> tuple[State, ...]:
     """Return the states in an order in which they can be updated one after the other.
 
-    A state whose elements become those of another state is updated after that one.
+    If the old elements of state `a` are the new elements of state `b`, `b` is updated before `a`.
 
-    Raises UnsupportedError if there is no such order."""
+    Raises UnsupportedError if there is no such order.
+    """
     owners = storage_owners(graph)
     waiting, found = list(graph.states), list[State]()
     while waiting:

@@ -22,14 +22,15 @@ class Plan(Brief):
     stripe: maximum number of output rows that a part computes per call; None: all rows.
     nearest_first: which input is produced first if several inputs of a part lack rows.  False: the
         input of the largest advance; True: that of the smallest.  The advance of a tensor measures
-        how early its rows require rows of the network's inputs: it is the sum of `RowRead.advance`
-        over the reads of a path from a network input to it, the largest over all paths.
+        how early its rows require rows of the network's inputs.  It is the maximum, over all paths
+        from a network input to the tensor, of the sum of `RowRead.advance` along the path.
     costs: cost of each part, in the order of `parts`; empty before costing.
     prefetches: copies of constants for this cascade, those by the copy engine first.
     copying: cost of the copy engine's prefetches, including stalls.
     waiting: stall cycles due to the accelerators' prefetches; zero if `costs` include them.
-    scratch_bytes: size of the scratch memory, which the parts use one after the other.  A part for
-        which no accelerator prefetches runs its preferred kernel if that fits, else its fallback.
+    scratch_bytes: size of the scratch memory, which the parts use one after the other.  It selects
+        the kernel of every part without a prefetch by an accelerator: the preferred kernel if it
+        needs no more scratch memory, else the fallback kernel.
     breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
         a part without this information.  Empty before placement.
     """

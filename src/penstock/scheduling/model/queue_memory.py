@@ -1,9 +1,10 @@
 """QueueMemory: how the rows of a queue are stored.
 
-The window of a queue with N rows is stored in a ring of N slots.  A counter states in which slot
-row 0 of the window is; each run ends by advancing it by the number of new rows, modulo N.  So the
-rows that are kept stay where they are.  The part that computes the new rows writes them directly
-into the ring: their storage has no memory of its own.
+A queue keeps the last rows of a sequence from one run to the next.  Its window consists of the kept
+rows and the new rows of a run.  A window of N rows is stored in a ring of N slots.  A counter
+states in which slot row 0 of the window is.  Each run ends by advancing the counter by the number
+of new rows, modulo N.  So the rows that are kept stay where they are.  The part that computes the
+new rows writes them directly into the ring: their storage has no memory of its own.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class QueueMemory:
     new: str
 
     def place(self, value: str) -> tuple[int, int]:
-        """Return where the rows of a value in the ring begin.
+        """Return where a value is in the window, as (row, byte).
 
-        The result is (row of the window that contains row 0 of the value, byte of each row of the
-        window at which a row of the value begins).
+        Row 0 of the value is in this row of the window.  Each row of the value begins at this byte
+        of its row of the window.
         """
         if value in (self.queue.before.name, self.queue.window.name):
             return 0, 0

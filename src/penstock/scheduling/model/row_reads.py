@@ -109,7 +109,10 @@ def _storage(value: Value, contiguous: bool, accumulates: bool) -> Storage:
 
 
 def _of_queue(queue: QueueMemory) -> tuple[Storage, ...]:
-    """Return the storages of a queue.  That of the new rows has no memory of its own."""
+    """Return the storages of a queue: its ring, its counter, and its new rows.
+
+    The storage of the new rows has `row_bytes` 0, because they are part of the ring.
+    """
     return (
         Storage(queue.ring, queue.queue.rows, queue.row_bytes, contiguous=True),
         Storage(queue.counter, 1, COUNTER_BYTES, contiguous=True),
@@ -127,7 +130,8 @@ def _read_as_arrays(
 
     These are the storages of operands of kernels that always compute all rows in one call, and the
     storages that a part accesses through an alias with a different number of rows.
-    windows: the queues by the names of their windows and sections, which are no such aliases.
+    windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
+        sections (slices read in place).  Windows and sections do not count as such aliases.
     """
     found: set[str] = set()
     for part in parts:
@@ -157,7 +161,8 @@ class _RowAnalysis:
     number: index of each storage, by name.
     contiguous: names of the storages that must be contiguous arrays.
     readers: number of parts that read each storage, by storage name.
-    windows: the queues by the names of their windows and sections.
+    windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
+        sections (slices read in place).
     """
 
     owner: Mapping[str, str]
@@ -196,9 +201,9 @@ class _RowAnalysis:
     def _may_share_slots(self, part: Part, name: str) -> bool:
         """Return whether a part may store its output in the memory of its input storage `name`.
 
-        True for an output that need not be contiguous.  A contiguous output must take over a whole
-        contiguous storage, so the part must be the only reader of that storage.  False for rows in
-        the ring of a queue.
+        False if either holds the new rows of a queue.  Otherwise, True for an output that need not
+        be contiguous.  A contiguous output needs a contiguous input storage that no other part
+        reads, because it replaces the whole storage.
         """
         written = self.owner[part.output.name]
         rings = {queue.new for queue in self.windows.values()}
@@ -217,8 +222,10 @@ class _RowAnalysis:
         steps: number of calls: one per output row, or 1 for a single call that computes all rows.
 
         The result is (list of all first rows, list of all end rows), with one entry per call.  A
-        call that reads nothing has first = the number of rows and end = 0.  If the input is the
-        window of a queue or a section, the storage has only the new rows.
+        call that reads nothing has first = the number of rows and end = 0.
+
+        If the input is the window of a queue or a section (slice) of a window, `storage` consists
+        of the new rows; reads of the rows kept from the previous run are left out.
         """
         value = part.inputs[k]
         rows = row_count(storage.type.shape)
@@ -239,9 +246,9 @@ class _RowAnalysis:
 def _may_overwrite_rows(part: Part, inputs: list[int], storage: Value) -> bool:
     """Return whether each output row r of a part may overwrite row r of the input `storage`.
 
-    The operator must allow this for each input that is stored there: element i of the output
-    depends on no element of the input but element i.
-    inputs: indices of these inputs.
+    Required: the operator allows the output to overwrite each of `inputs`; these inputs, the output
+    and the storage have equally many rows; the output has as many bytes as the storage.
+    inputs: indices of the part's inputs that are stored in `storage`.
     """
     allowed = part.in_place()
     values = [part.inputs[k] for k in inputs]

@@ -28,7 +28,7 @@ Counts = npt.NDArray[np.int32]
 class Storage:
     """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
-    The new rows of a queue are part of its ring: they have a storage with `row_bytes` 0.
+    row_bytes: 0 for the new rows of a queue, which are part of another storage: the queue's ring.
     contiguous: whether the rows must be consecutive in memory, since some kernel accesses an array.
     accumulates: whether all rows share the memory of one row.  Then each row overwrites the
         previous one, and only the last one is read.

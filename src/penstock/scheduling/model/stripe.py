@@ -210,7 +210,8 @@ def _positive(counts: Counter[int]) -> Counter[int]:
 def _pattern(affine: Affine) -> Affine:
     """Return an affine map with 1 in place of every non-zero coefficient.
 
-    The constants in the last column of the matrix become 0; `offset` is unchanged.
+    `StripeConfig.propagate` maps with it what the coefficients do not scale, such as the number of
+    stripes.  The constants in the last column of the matrix become 0; `offset` is unchanged.
     """
     rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
     return Affine(rows, affine.offset)

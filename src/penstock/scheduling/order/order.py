@@ -154,11 +154,11 @@ class _PieceOrder:
         return _PieceOrder(piece, inside[0], peaks[0], inside[best], peaks[best])
 
     def order_within(self, peak: int) -> tuple[int, ...]:
-        """Return the file order if its peak is at most `peak` bytes, else the order found.
+        """Return the file order if its peak is at most `peak` bytes, else the best order found.
 
-        The file order is that in which the problem lists the steps.  The order found is that of
-        least peak memory among those examined.  Its peak is not compared with `peak`; it is no
-        larger if `peak` is `_Run.reached` after all pieces were searched.
+        The file order is that in which the problem lists the steps.
+        peak: a peak that other pieces reach anyway.  Up to this peak, a better order of this piece
+            saves no memory, so the file order is preferred.
         """
         return self.file_order if self.file_peak <= peak else self.order
 

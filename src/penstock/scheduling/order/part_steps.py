@@ -38,7 +38,8 @@ def _step(part: Part, storages: Mapping[str, str], rings: frozenset[str]) -> Ord
     """Return the step of a part.
 
     storages: name of the storage of each value, by value name.
-    rings: storages in the rings of queues, which are not overwritten in place.
+    rings: names of the storages of the new rows of queues.  They are in no in-place pair, because
+        they are part of a ring.
     """
     reads = tuple(dict.fromkeys(storages[v.name] for v in part.variable_inputs))
     written = storages[part.output.name]

@@ -159,10 +159,11 @@ def step_table(problem: OrderProblem) -> StepTable:
 
 
 class _Reachability:
-    """For each step: the steps before and after it in every order, and their tensors.
+    """Computes the row of each step in a `StepTable`.
 
-    Both are masks, computed once for the rows of all steps.  The tensors are those that the earlier
-    steps write and those that the later steps read.
+    The rows need, for each step i, these masks: the steps that precede i in every order, the
+    tensors that exist before i in every order, the steps that follow i in every order, and the
+    tensors that these read.  They are computed once, for all steps.
     """
 
     def __init__(

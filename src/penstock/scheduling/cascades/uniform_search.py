@@ -2,7 +2,7 @@
 
 Every interval of an execution order is a candidate for each stripe height: the maximum number of
 rows that a call computes.  The inputs of a part may be produced in one of two orders
-(`Plan.nearest_first`).  If they differ for any part, the candidate is tried with both.
+(`Plan.nearest_first`).  If the two orders differ for any part, the candidate is tried with both.
 """
 
 from __future__ import annotations

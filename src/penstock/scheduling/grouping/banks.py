@@ -105,9 +105,9 @@ def paper_groups(some: Sequence[TensorLiveRange]) -> BankGroups:
 
     some: live ranges, sorted by first step.
 
-    A bank group is free for a tensor if its previous tensor is dead.  A free one is preferred whose
-    previous tensor is not still being written to external memory; among several, the one whose
-    previous tensor has the closest size.  If none is free, a bank group is added.
+    A bank group is free if the tensor that it held last is dead.  A free bank group whose last
+    tensor is still being written to external memory is used only if there is no other.  Among
+    several, the one whose last tensor is closest in size is used.  If none is free, one is added.
     """
     groups: list[list[TensorLiveRange]] = []
     for live_range in some:

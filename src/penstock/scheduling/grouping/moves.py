@@ -102,10 +102,11 @@ class Moves:
         return sorted(found)
 
     def _ancestors_and_descendants(self) -> tuple[list[int], list[int]]:
-        """Return (above, below): for each group, the mask of all nodes that run before or after it.
+        """Return (above, below): each group together with its ancestors, and its descendants.
 
-        above[g]: nodes of group g and of the groups on which it depends, directly or indirectly.
-        below[g]: nodes of group g and of the groups that depend on it.
+        above[g]: mask of the nodes of group g and of the groups on which it depends.
+        below[g]: mask of the nodes of group g and of the groups that depend on it.
+        Indirect dependences count.
         """
         problem, of = self.cost.problem, group_by_node(self.groups)
         above, below = list(self.groups), list(self.groups)

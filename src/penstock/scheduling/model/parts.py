@@ -58,7 +58,10 @@ class Parts(Brief):
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """The values that are in memory before the first part runs: inputs, states, queues."""
+        """The values that are in memory before the first part runs.
+
+        These are the inputs, and the states and queues that the previous run has left.
+        """
         return (*self.inputs, *self.graph.kept)
 
     @cached_property
@@ -78,7 +81,10 @@ class Parts(Brief):
 
     @cached_property
     def queues(self) -> tuple[QueueMemory, ...]:
-        """How each queue of the graph is stored: a ring of rows, its counter, and the new rows."""
+        """How each queue of the graph is stored.
+
+        A queue keeps the last rows of a sequence from one run to the next.
+        """
         return queue_memories(self.graph, self.owners)
 
     @cached_property
@@ -120,7 +126,8 @@ def storage_owners(graph: Graph) -> Mapping[str, str]:
 def update_order(graph: Graph) -> tuple[State, ...]:
     """Return the states in an order in which they can be updated one after the other.
 
-    If the old elements of state `a` are the new elements of state `b`, `b` is updated before `a`.
+    If the old elements of state `a` are the new elements of state `b`, `b` is updated before `a`:
+    the update of `a` overwrites them.
 
     Raises UnsupportedError if there is no such order.
     """

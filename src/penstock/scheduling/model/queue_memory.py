@@ -58,8 +58,9 @@ class QueueMemory:
 
 
 def queue_memories(graph: Graph, owners: Mapping[str, str]) -> tuple[QueueMemory, ...]:
-    """Return the storages of each queue of a graph.
+    """Return how each queue of a graph is stored.
 
+    A queue keeps the last rows of a sequence from one run to the next.
     owners: name of the storage of each value, by value name.
     """
     names = graph.names()

@@ -33,7 +33,7 @@ def row_parts(
 
     inputs: the graph's inputs, states and queues that are in memory before the first part runs.
     owners: name of the storage of each value, by value name.
-    queues: the storages of each queue.
+    queues: how each queue (the last rows of a sequence, kept between runs) is stored.
 
     Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
     memory of one row, all but the last are overwritten.
@@ -109,9 +109,10 @@ def _storage(value: Value, contiguous: bool, accumulates: bool) -> Storage:
 
 
 def _of_queue(queue: QueueMemory) -> tuple[Storage, ...]:
-    """Return the storages of a queue: its ring, its counter, and its new rows.
+    """Return the storages of a queue, which keeps the last rows of a sequence between runs.
 
-    The storage of the new rows has `row_bytes` 0, because they are part of the ring.
+    These are a ring of rows, the counter that locates its first row, and the new rows.  The storage
+    of the new rows has `row_bytes` 0, because they are part of the ring.
     """
     return (
         Storage(queue.ring, queue.queue.rows, queue.row_bytes, contiguous=True),

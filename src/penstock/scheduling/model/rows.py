@@ -28,7 +28,8 @@ Counts = npt.NDArray[np.int32]
 class Storage:
     """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
-    row_bytes: 0 for the new rows of a queue, which are part of another storage: the queue's ring.
+    row_bytes: 0 for the storage of the rows that a run appends to a queue, because these rows are
+        part of another storage, the queue's ring buffer.
     contiguous: whether the rows must be consecutive in memory, since some kernel accesses an array.
     accumulates: whether all rows share the memory of one row.  Then each row overwrites the
         previous one, and only the last one is read.
@@ -105,7 +106,7 @@ class RowParts:
     storages: the memory of each tensor; aliases share one entry.
     row_parts: one entry per part, in the order of `Parts.parts`.
     inputs, outputs: indices of the storages of the network's inputs and outputs.  States and queues
-        are among both, since they must exist during the whole run.
+        are among both, since each run leaves them to the next one.
     """
 
     storages: tuple[Storage, ...]

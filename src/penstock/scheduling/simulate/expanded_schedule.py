@@ -169,7 +169,8 @@ class ExpandedSchedule:
         """All memory blocks as a table, storage by storage.
 
         One row per block: (index of the storage, first row, end row, first live tick, end tick).
-        The new rows of a queue have no blocks, because they are part of another storage: its ring.
+        A queue (the last rows of a sequence, kept between runs) is a single block, its ring.  The
+        storage of its new rows has no block, because these rows are part of the ring.
         """
         storages = self.schedule.parts.rows.storages
         owner, dead = self.row_blocks

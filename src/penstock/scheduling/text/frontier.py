@@ -24,7 +24,7 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
     cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
 
 The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (costs of updates of states)
-apply to all schedules that follow.  The reader needs the parts, of which the text has the names.
+apply to all schedules that follow.  Parsing requires the parts, since the text only names them.
 """
 
 from __future__ import annotations

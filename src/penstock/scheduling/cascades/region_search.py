@@ -61,7 +61,7 @@ class _WrittenRegions:
     """A choice of memory regions for the tensors that a cascade writes.
 
     written: memory assignment of these tensors.
-    handed_on: (tensor name, region name) of those that later cascades read.
+    handed_on: (tensor name, region name) of the tensors that later cascades read.
     """
 
     written: MemoryAssignment

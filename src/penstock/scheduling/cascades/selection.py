@@ -1,8 +1,8 @@
 """Selection: which points of a Pareto front are kept, and which one of them is compiled.
 
-The front is that of memory against cycles.  A relative difference in cycles below `NOTICED` does
-not justify more memory; `merged` drops points that gain less.  `pick` selects one of the remaining
-points for the user's goal (`Optimize`).
+The objectives of the front are memory and cycles.  A relative difference in cycles below `NOTICED`
+does not justify more memory; `merged` drops points that gain less.  `pick` selects one of the
+remaining points for the user's goal (`Optimize`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KNEE = Fraction(1, 100)
 class Optimize(StrEnum):
     """The user's goal: it selects a point of the Pareto front, and the optimisation flags for C.
 
-    The front is that of memory against cycles.
+    The objectives of the front are memory and cycles.
     """
 
     SPEED = "speed"

@@ -56,7 +56,7 @@ def layer(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def greedily(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the groups that result from merging, repeatedly, the two whose merge saves most."""
+    """Return the groups found greedily: repeatedly merge the two whose merge saves most."""
     return ordered_grouping(greedy(cost), cost)
 
 

@@ -46,8 +46,8 @@ class AcceleratorCopy:
 class Prefetch:
     """A copy of `size_bytes` of a constant from memory region `source` to region `target`.
 
-    constant: name of what is copied: a constant tensor by the copy engine, or a table of constants
-        of a kernel by an accelerator.
+    constant: name of what is copied.  A copy engine copies a constant tensor, an accelerator a
+        table of constants of a kernel.
     start: the cascade in which the copy starts.  A copy engine starts it when that cascade begins,
         an accelerator in the first call of that cascade.
     accelerator: details of a copy that an accelerator makes; None if the copy engine makes it.

@@ -123,8 +123,8 @@ class RowParts:
     def least_bytes(self) -> int:
         """Lower bound of the memory of any schedule, in bytes.
 
-        The maximum of three sizes: that of all inputs, that of all outputs, and the largest
-        `_row_bytes` of a part (an output row together with the input rows that it requires).
+        The maximum of three sizes: all network inputs together; all network outputs together; and
+        an output row with the input rows that it requires (`_row_bytes`), for the worst part.
         """
         ends = (sum(self.storages[k].size_bytes for k in ks) for ks in (self.inputs, self.outputs))
         return max(*ends, *(self._row_bytes(part) for part in self.row_parts))

@@ -44,15 +44,15 @@ class InPlacePair:
 class StepRow:
     """The dependences and the memory of one step.
 
-    before: mask of the steps that write the tensors that it reads.
-    after: indices of the steps that read the tensors that it writes.
-    ancestors, descendants: masks of all steps that must run before it, and of those after it.
-    added_bytes: bytes of all tensors that it writes, plus its scratch memory.
-    lasting_bytes: bytes of the tensors that it writes and that are live after it: other steps read
-        them, or they are network outputs.
-    reads: the tensors that it reads, without those that are kept to the end of the run.
+    before: mask of the steps that write an input of the step.
+    after: indices of the steps that read an output of the step.
+    ancestors, descendants: masks of all steps that run before and after the step in every order.
+    added_bytes: bytes of all outputs of the step, plus its scratch memory.
+    lasting_bytes: bytes of the outputs that are live after the step: other steps read them, or they
+        are network outputs.
+    reads: the inputs of the step, without tensors that are kept to the end of the run.
     pairs: pairs of an input and an output that may share memory.
-    must_bytes: lower bound, over all orders, of the live bytes while it runs.
+    must_bytes: lower bound, over all orders, of the live bytes while the step runs.
     """
 
     before: int

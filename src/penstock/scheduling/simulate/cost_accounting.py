@@ -1,7 +1,7 @@
 """Cost accounting: the cost of each part of a schedule, computed call by call.
 
-The bytes read and written are those that the reference machine, the interpreter of compiled
-programs, counts as well.
+The reference machine, which is the interpreter of compiled programs, counts the same numbers of
+bytes read and written.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
 def table_name(schedule: Schedule, part: Part, table: str) -> str:
     """Return the name of the buffer of a constant table that a part's accelerator kernel reads.
 
-    The name is "part: table", with a number appended if a value of the graph has it.
+    The name is "part: table", with a number appended if a value of the graph has this name.
     """
     return _unused_name(schedule, f"{part.name}: {table}")
 

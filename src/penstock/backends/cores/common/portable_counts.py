@@ -8,6 +8,8 @@ A kernel is a loop nest.  Its cycles are a linear function of these counts:
     copy     a run of bytes that is copied        byte     a byte of such a run
     fill     a run of bytes that is filled        filled   a byte of such a run
     wide step     an iteration of an innermost loop over int16 elements
+    get 4         an input element of 4 bytes that is read; also of other sizes
+    put 4         an output element of 4 bytes that is written; also of other sizes
 
 `cycle_model.py` multiplies the counts by the cycles per run of each section.
 """
@@ -20,6 +22,8 @@ from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
 from penstock.opkit.lstm import GATES
 
+SVDF_BLOCK = 8
+"""Filters that `svdf_time_s8` and `svdf_time_s16` compute at a time."""
 MOST_SMALL_BYTES = 16
 """Largest constant number of bytes that compilers copy inline instead of calling memcpy."""
 Counts = Mapping[str, float]
@@ -244,30 +248,117 @@ def _transposed(p: Params, site: Site) -> Counts:
     }
 
 
-def _lookup(p: Params, site: Site) -> Counts:
+def _each_element(p: Params, site: Site) -> Counts:
+    """Return the counts of a kernel whose innermost loop iterates over all elements of a row."""
     return {"output": site.output.elements}
 
 
+def _clamped(p: Params, site: Site) -> Counts:
+    """Return how often each section of `relu_f32` runs; only some clamps have an upper bound."""
+    elements = site.output.elements
+    return {"output": elements, "bounded": elements * p["bounded"]}
+
+
+def _converted(p: Params, site: Site) -> Counts:
+    """Return how often each section of a conversion runs, which depends on the element sizes."""
+    elements = site.output.elements
+    sizes = site.inputs[0].dtype.size_bytes, site.output.dtype.size_bytes
+    return {f"get {sizes[0]}": elements, f"put {sizes[1]}": elements}
+
+
+def _truncated(p: Params, site: Site) -> Counts:
+    """Return how often each section of `cast_f32_integers` runs."""
+    form = "bool" if p["out_bool"] else f"put {p['out_bytes']}"
+    return {form: site.output.elements}
+
+
+def _cumulative(p: Params, site: Site) -> Counts:
+    """Return how often each section of a cumulative sum runs.
+
+    "loop" includes the first element, as adding a real number to 0 takes fewer cycles in software;
+    "step" counts the others.  Each loop begins with a division by `inner`; in software, a bit of
+    the quotient ("bit") takes an iteration."""
+    loops = p["outer"] * p["inner"]
+    bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
+    return {"loop": loops, "bit": bits, "step": site.output.elements - loops}
+
+
+def _softmax(p: Params, site: Site) -> Counts:
+    """Return how often each section of a softmax of real numbers runs.
+
+    "pixel" includes the greatest element of a vector, whose exponential takes fewer cycles in
+    software; "output" counts the others."""
+    outputs = site.output.elements
+    pixels = outputs // p["depth"]
+    return {"pixel": pixels, "output": outputs - pixels}
+
+
+def _gathered(p: Params, site: Site) -> Counts:
+    return {"step": p["count"] * p["depth"], **_copied(p["count"], p["slice_bytes"])}
+
+
+def _svdf_time(p: Params, site: Site) -> Counts:
+    """Return how often each section of `svdf_time_s8` or `svdf_time_s16` runs.
+
+    These kernels read each time step once for a block of filters."""
+    blocks = -(-p["filters"] // SVDF_BLOCK)
+    return {
+        "output": site.output.elements,
+        "read": blocks * p["steps"],
+        "loop": p["filters"],
+        "step": p["filters"] * p["steps"],
+    }
+
+
 COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
+    "abs_f32": _each_element,
+    "arg_extreme_f32": _reduction,
     "arg_extreme_s8": _reduction,
     "average_pool2d_s8": _pool,
+    "cast_f32_integers": _truncated,
+    "cast_integers": _converted,
+    "cast_integers_f32": _converted,
+    "ceil_f32": _each_element,
     "concatenate_columns": _concatenated_columns,
     "concatenate_rows": _concatenated_rows,
     "conv2d_s8": _convolution,
+    "cumsum_f32": _cumulative,
+    "cumsum_s32": _cumulative,
+    "cumsum_s8": _cumulative,
     "depthwise_conv2d_s8": _depthwise,
-    "dequantize_s8_f32": _lookup,
+    "dequantize_s8_f32": _each_element,
+    "elu_f32": _each_element,
+    "exp_f32": _each_element,
+    "floor_f32": _each_element,
     "fully_connected_s8": _fully_connected,
+    "gather_nd": _gathered,
     "listed": _listed,
-    "lookup_s8": _lookup,
+    "log_f32": _each_element,
+    "log_softmax_f32": _softmax,
+    "logistic_f32": _each_element,
+    "lookup_s8": _each_element,
     "lstm_s8": _lstm,
     "max_pool2d_s8": _pool,
-    "quantize_f32_s8": _lookup,
+    "neg_f32": _each_element,
+    "neg_s32": _each_element,
+    "quantize_f32_s8": _each_element,
+    "quantize_wide": _converted,
     "rearrange": _rearranged,
     "reduce_extreme_s8": _reduction,
+    "relu_f32": _clamped,
+    "round_f32": _each_element,
+    "rsqrt_f32": _each_element,
     "running_max_s8": _running,
     "running_product_s8": _running_product,
     "running_sum_s8": _running,
+    "softmax_f32": _softmax,
+    "sqrt_f32": _each_element,
+    "square_f32": _each_element,
     "strided": _strided,
+    "svdf_feature_s8": _fully_connected,
+    "svdf_time_s16": _svdf_time,
+    "svdf_time_s8": _svdf_time,
+    "tanh_f32": _each_element,
     "total_s8": _reduction,
     "transpose_conv_s8": _transposed,
 }

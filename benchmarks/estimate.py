@@ -19,6 +19,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -109,13 +110,13 @@ def judge_layers(target: str, seeds: int) -> int:
     """Prints a table of random layers by kernel; returns the number of wrong estimates."""
     found: dict[str, list[Measured]] = defaultdict(list)
     wrong: list[Measured] = []
-    for seed in range(FIRST_LAYERS, FIRST_LAYERS + seeds):
-        print(f"{target}: mixture {seed}", file=sys.stderr)
+    for mixture, seed in product(random_layers.MIXTURES, range(FIRST_LAYERS, FIRST_LAYERS + seeds)):
+        print(f"{target}: {mixture} mixture {seed}", file=sys.stderr)
         try:
-            done = compiled(random_layers.mixture(seed), target, WHOLE)
+            done = compiled(random_layers.MIXTURES[mixture](seed), target, WHOLE)
             judged = judge(done)
         except PenstockError as error:
-            print(f"mixture {seed} is left out: {first_line(error)}", file=sys.stderr)
+            print(f"{mixture} mixture {seed} is left out: {first_line(error)}", file=sys.stderr)
             continue
         for one in judged.layers:
             found[one.kernel.name].append(one)

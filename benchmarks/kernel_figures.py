@@ -1,14 +1,16 @@
 """Kernel figures: fits the cycles of every part of every kernel to random layers.
 
-    python -m benchmarks.kernel_figures [--target NAME ...] [--kernel NAME ...] [--seeds COUNT]
-                                        [--write]
+    python -m benchmarks.kernel_figures [--target NAME ...] [--kernel NAME ... | --missing]
+                                        [--mixture int8|plain] [--seeds COUNT] [--write]
 
 Random layers of every kind run on the simulated core, each whole: by the kernels that are chosen
-for them, by those that need no scratch, and by portable ones.  What a layer takes is linear in how
-often the parts of its kernel run (`backends/cores/common/cycle_model.py`); the figures are the
-non-negative ones of least relative squares.  Prints the error of the fit; `--write` writes
-`figures.toml` of the core family, with `--kernel` only the figures of these kernels.
-`benchmarks.estimate` judges the figures on layers of other seeds.
+for them, by those that need no scratch, and by portable ones.  The layers of the mixture `int8` are
+on int8 tensors; those of `plain` on plain numbers and int16, and conversions.  What a layer takes
+is linear in how often the parts of its kernel run (`backends/cores/common/cycle_model.py`); the
+figures are the non-negative ones of least relative squares.  Prints the error of the fit; `--write`
+writes `figures.toml` of the core family, with `--kernel` or `--mixture` only the figures of these
+kernels, with `--missing` only of kernels that have none.  `benchmarks.estimate` judges the figures
+on layers of other seeds.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from benchmarks import random_layers
 from benchmarks.entry import console, entry, first_line
 from benchmarks.measured import (
     WHOLE,
@@ -34,6 +35,7 @@ from benchmarks.measured import (
     run,
     without_scratch,
 )
+from benchmarks.random_layers import MIXTURES
 from benchmarks.shared import REPOSITORY
 from penstock.backends.cores.common.cycle_model import ASSEMBLY_CYCLES, CycleModel
 from penstock.backends.cores.registry import core_family
@@ -61,7 +63,10 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m benchmarks.kernel_figures", description=__doc__
     )
     parser.add_argument("--target", action="append", help="only this target; repeatable")
-    parser.add_argument("--kernel", action="append", help="only this kernel; repeatable")
+    kernels = parser.add_mutually_exclusive_group()
+    kernels.add_argument("--kernel", action="append", help="only this kernel; repeatable")
+    kernels.add_argument("--missing", action="store_true", help="only kernels without figures")
+    parser.add_argument("--mixture", choices=list(MIXTURES), help="only these layers")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many of each kind")
     parser.add_argument("--write", action="store_true", help="write figures.toml")
     wanted = parser.parse_args(arguments)
@@ -69,28 +74,32 @@ def main(arguments: Sequence[str]) -> int:
         engine = load_target(target).engines[0]
         model = core_family(engine.kernels).cycle_model
         assert model is not None, f"{target} has no cycle model"
-        measured = drawn(target, wanted.seeds)
+        mixtures = [wanted.mixture] if wanted.mixture else list(MIXTURES)
+        measured = (one for name in mixtures for one in drawn(target, name, wanted.seeds))
         if wanted.kernel:
             measured = (one for one in measured if one.kernel.name in wanted.kernel)
+        if wanted.missing:
+            measured = (one for one in measured if one.kernel.name not in model.figures)
         fits = fitted(measured, engine.cycles_per_call, model)
         console().print(_table(target, fits))
         if wanted.write:
-            kept = model.figures if wanted.kernel else {}
+            is_part = wanted.kernel or wanted.missing or wanted.mixture
+            kept = model.figures if is_part else {}
             found = {**kept, **{kernel: figures for kernel, (figures, _) in fits.items()}}
             path = CORES / engine.kernels / "figures.toml"
             path.write_text(HEADER + "".join(_lines(found)), "utf-8")
     return 0
 
 
-def drawn(target: str, seeds: int) -> Iterator[Measured]:
-    """Layers on the core."""
+def drawn(target: str, mixture: str, seeds: int) -> Iterator[Measured]:
+    """Layers of a mixture on the core."""
     for seed in range(seeds):
-        print(f"{target}: mixture {seed + 1} of {seeds}", file=sys.stderr)
+        print(f"{target}: {mixture} mixture {seed + 1} of {seeds}", file=sys.stderr)
         try:
-            done = compiled(random_layers.mixture(seed), target, WHOLE, SERVED[seed % len(SERVED)])
+            done = compiled(MIXTURES[mixture](seed), target, WHOLE, SERVED[seed % len(SERVED)])
             yield from layers(done, run(done))
         except PenstockError as error:
-            print(f"mixture {seed} is left out: {first_line(error)}", file=sys.stderr)
+            print(f"{mixture} mixture {seed} is left out: {first_line(error)}", file=sys.stderr)
 
 
 def fitted(

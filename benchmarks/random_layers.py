@@ -5,6 +5,8 @@ The result depends on the seed only.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from benchmarks.drawing import Drawing
 from benchmarks.layer_kinds import (
     LAYERS,
@@ -17,6 +19,8 @@ from benchmarks.layer_kinds import (
     multiplied,
     pointwise,
 )
+from benchmarks.plain_drawing import PlainDrawing
+from benchmarks.plain_layer_kinds import PLAIN_LAYERS
 from penstock.ir.graph import Graph
 
 NETWORK_LAYERS = (
@@ -51,3 +55,15 @@ def mixture(seed: int) -> Graph:
     """A layer of every kind, side by side."""
     d = Drawing("mixture", seed)
     return d.net.build(*(layer(d, d.image()) for layer in LAYERS.values()))
+
+
+def plain_mixture(seed: int) -> Graph:
+    """Layers of every kind on plain numbers, on int16, and of conversions, side by side."""
+    d = PlainDrawing("plain mixture", seed)
+    for layers in PLAIN_LAYERS:
+        layers(d)
+    return d.graph()
+
+
+MIXTURES: Mapping[str, Callable[[int], Graph]] = {"int8": mixture, "plain": plain_mixture}
+"""By name."""

@@ -1,0 +1,220 @@
+"""PlainLayerKinds: layers on plain numbers, conversions, and layers on int16, of random shapes.
+
+Inputs of graphs are drawn from [-1, 1), or from all integers of their type.  Layers whose cycles
+depend on the elements read a product of the input, so that they compute what they do in networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.plain_drawing import EIGHTH, PlainDrawing
+from penstock.ir.graph import Value
+from penstock.ir.op import Op
+from penstock.ir.tensor import DType, Quantisation
+from penstock.opkit.activation import Activation
+from penstock.ops.abs import PlainAbs
+from penstock.ops.add import PlainAdd
+from penstock.ops.arg_extreme import ArgMax
+from penstock.ops.cast import Cast
+from penstock.ops.ceil import Ceil
+from penstock.ops.cumsum import Cumsum, PlainCumsum
+from penstock.ops.dequantize import Dequantize
+from penstock.ops.div import Div
+from penstock.ops.elu import PlainElu
+from penstock.ops.exp import PlainExp
+from penstock.ops.floor import Floor
+from penstock.ops.floor_div import FloorDiv
+from penstock.ops.floor_mod import FloorMod
+from penstock.ops.gather_nd import GatherNd
+from penstock.ops.log import Log
+from penstock.ops.log_softmax import PlainLogSoftmax
+from penstock.ops.logistic import PlainLogistic
+from penstock.ops.maximum import PlainMaximum
+from penstock.ops.minimum import PlainMinimum
+from penstock.ops.mul import PlainMul
+from penstock.ops.neg import Neg
+from penstock.ops.quantize import WIDE, QuantizeReal, QuantizeWide
+from penstock.ops.relu import PlainRelu
+from penstock.ops.round import Round
+from penstock.ops.rsqrt import PlainRsqrt
+from penstock.ops.softmax import PlainSoftmax, Softmax
+from penstock.ops.sqrt import Sqrt
+from penstock.ops.square import Square
+from penstock.ops.squared_difference import PlainSquaredDifference
+from penstock.ops.sub import PlainSub
+from penstock.ops.svdf_feature import SvdfFeature
+from penstock.ops.svdf_time import SvdfTime
+from penstock.ops.tanh import PlainTanh
+
+MOST_REAL = 4.0
+"""Real inputs of functions are in [-MOST_REAL, MOST_REAL)."""
+ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6)
+REAL_FUNCTIONS: tuple[Op, ...] = (
+    PlainElu(),
+    PlainExp(),
+    PlainLogistic(),
+    PlainTanh(),
+    PlainSoftmax(),
+    PlainLogSoftmax(),
+    Ceil(),
+    Floor(),
+    Round(),
+    Neg(),
+    Square(),
+)
+POSITIVE_FUNCTIONS: tuple[Op, ...] = (Log(), Sqrt(), PlainRsqrt())
+EITHER_PAIRS: tuple[Op, ...] = (PlainMaximum(), PlainMinimum(), PlainSquaredDifference())
+"""Functions of two int32 or two float32 elements."""
+NARROW = Quantisation((2.0**-7,), (0,))
+WEIGHTS = Quantisation((2.0**-9,), (0,))
+WIDE_STATE = Quantisation((2.0**-12,), (0,))
+PROBABILITIES = Quantisation((2.0**-16,), (-32768,))
+QUANTISATIONS = {
+    DType.INT8: EIGHTH,
+    DType.INT16: WIDE_STATE,
+    DType.INT32: Quantisation((2.0**-18,), (0,)),
+}
+MOST_WEIGHTS = 8192
+
+
+def functions(d: PlainDrawing) -> None:
+    """Functions of one real number, and softmax."""
+    for op in REAL_FUNCTIONS:
+        d.apply(op, _reals(d))
+    for op in POSITIVE_FUNCTIONS:
+        d.apply(op, d.apply(PlainAbs(), _reals(d)))
+    d.apply(Neg(), d.input(DType.INT32))
+    d.apply(PlainRelu(d.random.choice((Activation.RELU, Activation.RELU6))), _reals(d))
+
+
+def pairs(d: PlainDrawing) -> None:
+    """Functions of two elements."""
+    clamp = d.random.choice(ACTIVATIONS)
+    for dtype in (DType.INT32, DType.FLOAT32):
+        for op in (PlainAdd(clamp), PlainSub(clamp), PlainMul(clamp), *EITHER_PAIRS):
+            x = d.input(dtype)
+            d.apply(op, x, _other(d, x))
+
+
+def quotients(d: PlainDrawing) -> None:
+    """Quotients of real numbers, and of integers of which the divisor is smaller."""
+    for op in (Div(d.random.choice(ACTIVATIONS)), FloorDiv()):
+        x = _reals(d)
+        d.apply(op, x, _other(d, x))
+    for op in (FloorDiv(), FloorMod()):
+        x = d.apply(Cast(DType.INT32), d.input(DType.INT16))
+        d.apply(op, x, d.apply(Cast(DType.INT32), d.input(DType.INT8, x.type.shape)))
+
+
+def casts(d: PlainDrawing) -> None:
+    """Conversions between element types."""
+    source = d.random.choice((DType.INT8, DType.UINT8, DType.INT16, DType.INT32))
+    for target in DType:
+        d.apply(Cast(target), d.input(source))
+        d.apply(Cast(target), _reals(d))
+    for source in (DType.INT64, DType.BOOL):
+        x = d.apply(Cast(source), d.input(DType.INT32))
+        d.apply(Cast(d.random.choice((DType.INT8, DType.INT32, DType.FLOAT32))), x)
+
+
+def quantisations(d: PlainDrawing) -> None:
+    """Conversions to another quantisation, and from and to real numbers."""
+    d.apply(Dequantize(), d.input(DType.INT8, quantisation=EIGHTH))
+    d.apply(QuantizeReal(), d.input(DType.FLOAT32), quantisation=NARROW)
+    for source, target in WIDE:
+        scale = 1.5 * QUANTISATIONS[target].scales[0]
+        chosen = Quantisation((scale,), QUANTISATIONS[target].zero_points)
+        x = d.input(source, quantisation=QUANTISATIONS[source])
+        d.apply(QuantizeWide(target), x, quantisation=chosen)
+
+
+def probabilities(d: PlainDrawing) -> None:
+    """A softmax with int16 results."""
+    x = d.input(DType.INT8, quantisation=EIGHTH)
+    d.apply(Softmax(1.0, DType.INT16), x, quantisation=PROBABILITIES)
+
+
+def places(d: PlainDrawing) -> None:
+    """The place of the greatest element along an axis."""
+    x = d.input(DType.FLOAT32)
+    d.apply(ArgMax(d.random.randrange(x.type.rank)), x)
+
+
+def cumulative_sums(d: PlainDrawing) -> None:
+    """Sums along an axis."""
+    for dtype in (DType.INT32, DType.FLOAT32, DType.INT8):
+        x = d.input(dtype, quantisation=EIGHTH if dtype is DType.INT8 else None)
+        options = (
+            d.random.randrange(x.type.rank),
+            d.random.random() < 0.5,
+            d.random.random() < 0.5,
+        )
+        if dtype is DType.INT8:
+            d.apply(Cumsum(*options), x, quantisation=Quantisation((1.0,), (5,)))
+        else:
+            d.apply(PlainCumsum(*options), x)
+
+
+def gathering(d: PlainDrawing) -> None:
+    """Slices at computed positions."""
+    dtype, quantisation = d.random.choice(((DType.INT8, EIGHTH), (DType.FLOAT32, None)))
+    x = d.input(dtype, quantisation=quantisation)
+    depth = d.random.randint(1, x.type.rank)
+    size = int(np.prod(x.type.shape[depth:]))
+    count = d.random.randint(1, max(1, min(256, MOST_WEIGHTS // size)))
+    indices = d.input(DType.INT32, (count, depth))
+    d.apply(GatherNd(), x, indices, quantisation=quantisation)
+
+
+def svdf(d: PlainDrawing) -> None:
+    """The two parts of an SVDF layer; the state is an input."""
+    rng = np.random.default_rng(d.random.getrandbits(32))
+    for dtype in (DType.INT8, DType.INT16):
+        state = NARROW if dtype is DType.INT8 else WIDE_STATE
+        rank, units = d.random.randint(1, 4), d.random.randint(2, 48)
+        filters = rank * units
+        depth = min(d.random.randint(4, 96), MOST_WEIGHTS // filters)
+        steps = min(d.random.randint(1, 24), MOST_WEIGHTS // filters)
+        features = rng.integers(-127, 128, (filters, depth)).astype(np.int8)
+        x = d.input(DType.INT8, (1, depth), EIGHTH)
+        d.apply(SvdfFeature(dtype), x, d.constant(features, WEIGHTS), quantisation=state)
+        weights = rng.integers(-127, 128, (filters, steps)).astype(dtype.value)
+        bias = rng.integers(-999, 999, units).astype(np.int32)
+        window = d.input(dtype, (1, steps, 1, filters), state)
+        inputs = (window, d.constant(weights, WEIGHTS), d.constant(bias))
+        d.apply(SvdfTime(rank), *inputs, quantisation=EIGHTH)
+
+
+def _reals(d: PlainDrawing) -> Value:
+    """Real numbers in [-MOST_REAL, MOST_REAL)."""
+    most = d.constant(np.array([MOST_REAL], np.float32))
+    return d.apply(PlainMul(), d.input(DType.FLOAT32), most)
+
+
+def _other(d: PlainDrawing, x: Value) -> Value:
+    """A second operand: of the same shape, or a constant of one value or of one a channel."""
+    form = d.random.randrange(4)
+    if form < 2:
+        return d.input(x.type.dtype, x.type.shape)
+    count = 1 if form == 2 else x.type.shape[-1]
+    drawn = [d.random.uniform(0.1, 1) for _ in range(count)]
+    if x.type.dtype is DType.INT32:
+        return d.constant(np.array([round(1000 * one) for one in drawn], np.int32))
+    return d.constant(np.array(drawn, np.float32))
+
+
+PLAIN_LAYERS: tuple[Callable[[PlainDrawing], None], ...] = (
+    functions,
+    pairs,
+    quotients,
+    casts,
+    quantisations,
+    probabilities,
+    places,
+    cumulative_sums,
+    gathering,
+    svdf,
+)

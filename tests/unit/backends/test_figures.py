@@ -16,10 +16,11 @@ from penstock.pipeline.compilation import with_point
 
 
 @pytest.mark.parametrize("seed", [FIRST_LAYERS, FIRST_LAYERS + 1])
+@pytest.mark.parametrize("mixture", list(random_layers.MIXTURES))
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0plus"])
-def test_no_layer_of_weight_is_estimated_wrongly(target: str, seed: int) -> None:
+def test_no_layer_of_weight_is_estimated_wrongly(target: str, mixture: str, seed: int) -> None:
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
-    assert judge(compiled(random_layers.mixture(seed), target, WHOLE)).missed == ()
+    assert judge(compiled(random_layers.MIXTURES[mixture](seed), target, WHOLE)).missed == ()
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0plus"])

@@ -210,7 +210,7 @@ def _sources() -> dict[str, tuple[Source, ...]]:
 
 
 def _bundled_sources() -> list[Source]:
-    """Return the place that defines each accelerator that comes with penstock."""
+    """Return, for each accelerator that comes with penstock, the place that defines it."""
     here = __name__.rpartition(".")[2]
     root = Path(folder.__path__[0])
     found: list[tuple[str, str]] = []
@@ -246,7 +246,7 @@ def _backend_class(module: ModuleType) -> object:
 
 
 def _installed_sources() -> list[Source]:
-    """Return the place that defines each accelerator of an installed package."""
+    """Return, for each accelerator of an installed package, the place that defines it."""
     return [
         _checked_source(
             point.name, _package(point), point.module, lambda _, point=point: point.load()
@@ -263,11 +263,11 @@ def _package(point: EntryPoint) -> str:
 def _checked_source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
     """Return a record of the place that defines the accelerator `name`.
 
-    The function `load` of this record creates the backend and checks it.
+    The record's field `load` is a function that creates the backend and checks it.
 
     origin: the place, as messages state it.
     module: the name of the module that defines the backend.
-    load: returns the backend class, given `module`."""
+    load: imports the backend class and returns it; called with `module`."""
     return Source(
         name, origin, lambda: _instantiate(name, f"{origin}, module {module}", module, load)
     )

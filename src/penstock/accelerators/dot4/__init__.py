@@ -3,9 +3,9 @@
     DOT4(sum, a, b) = sum + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]   modulo 2^32
 
 `a` and `b` are words of four int8 elements.  The driver functions are C kernels (`dot4.c`) that
-compute rows of convolutions and fully connected layers with the instruction.  `dot4.h` defines it
-as a macro: a compiler intrinsic or portable C.  The kernels multiply elements without subtracting
-zero points; the initial sums compensate for this.
+compute rows of convolutions and fully connected layers with the instruction.  `dot4.h` defines the
+instruction as a macro: a compiler intrinsic or portable C.  The kernels multiply elements without
+subtracting zero points; the initial sums compensate for this.
 
 Source: the instruction exists in RISC-V's P extension (smaqa) and in CV32E40P (cv.sdotsp.b).
 """
@@ -120,7 +120,7 @@ class FinishSums(Generic[Number, Memory]):
 
 
 class Dot4(UMABackend):
-    """Supports convolutions with batch size 1 and one group, and fully connected layers."""
+    """Describes dot4: convolutions with batch size 1 and one group, and fully connected layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,25 +141,25 @@ class Dot4(UMABackend):
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Convolutions have batch size 1.
+    """Convolutions must have batch size 1.
 
-    A constraint: messages quote the first sentence, with the reason that the function returns."""
+    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     images = offloaded.output.shape[0]
     return offloaded.main.kind != "Conv2D" or images == 1 or f"there are {images}"
 
 
 def no_groups(offloaded: Offloaded) -> bool | str:
-    """Convolutions have one group.
+    """Convolutions must have one group.
 
-    A constraint: messages quote the first sentence, with the reason that the function returns."""
+    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
 
 def rounds_twice(offloaded: Offloaded) -> bool | str:
-    """Results are rounded twice, as in TensorFlow Lite Micro.
+    """Results must be rounded twice, as in TensorFlow Lite Micro.
 
-    A constraint: messages quote the first sentence, with the reason that the function returns."""
+    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     return (
         not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
     )

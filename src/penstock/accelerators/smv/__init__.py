@@ -55,7 +55,7 @@ WHOLE = ("nn.dense",)
 
 
 class Smv(UMABackend):
-    """Supports convolutions, fully connected layers, pooling, and sums and products of tensors."""
+    """Describes smv: convolutions, fully connected layers, pooling, and sums and products."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,16 +91,16 @@ class Smv(UMABackend):
 
 
 def not_depthwise(offloaded: Offloaded) -> bool:
-    """Convolutions sum over channels; depthwise convolutions are not supported.
+    """The engine sums over input channels; depthwise convolutions are not supported.
 
-    Returns False if the operator violates this rule."""
+    A constraint: returns False to refuse such an operator.  Messages quote the first sentence."""
     return offloaded.main.kind != "DepthwiseConv2D"
 
 
 def dense_pools(offloaded: Offloaded) -> bool | str:
-    """Pooling has no dilation.
+    """The dilation of pooling must be 1 x 1.
 
-    Returns True, or the reason why the operator violates this rule."""
+    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     if offloaded.main.kind not in ("MaxPool2D", "AveragePool2D"):
         return True
     dilations = offloaded.parameters["dilation_h"], offloaded.parameters["dilation_w"]
@@ -108,17 +108,18 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Convolutions have one group.
+    """Convolutions must have one group.
 
-    Returns True, or the reason why the operator violates this rule."""
+    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors have shape (1, H, W, C), (H, W, C) or (N, C).
+    """Tensors must have shape (1, H, W, C), (H, W, C) or (N, C).
 
-    Returns True, or the reason why the operator's output violates this rule."""
+    A constraint on the output: returns True, or the reason for refusal.  Messages quote the first
+    sentence."""
     shape, rank = offloaded.output.shape, len(offloaded.output.shape)
     if offloaded.main.kind == "FullyConnected":
         return rank == 2 or f"the output has shape {list(shape)}"
@@ -126,16 +127,17 @@ def one_image(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool:
-    """Results are rounded twice, as in TensorFlow Lite Micro.
+    """Results must be rounded twice, as in TensorFlow Lite Micro.
 
-    Returns False if the operator rounds its results only once."""
+    A constraint: returns False to refuse an operator whose results must be rounded only once.
+    Messages quote the first sentence."""
     return not offloaded.parameters.get("single_rounding", 0)
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Neither input of a sum or product is constant, and both have the shape of the output.
+    """Both inputs of a sum or product must be variable and have the shape of the output.
 
-    Returns True, or the reason why the operator violates this rule."""
+    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     for k, value in enumerate(offloaded.main.inputs):
@@ -147,10 +149,10 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 
 
 def tiles_fit(offloaded: Offloaded) -> bool | str:
-    """The tiler finds a tiling that fits the scratchpads.
+    """The tiler must find a tiling that fits the scratchpads.
 
-    Returns True, or the tiler's reason for finding none.  Raises UsageError if the accelerator's
-    attribute `tiler` names no tiler."""
+    A constraint: returns True, or the tiler's reason for finding none.  Messages quote the first
+    sentence.  Raises UsageError if the accelerator's attribute `tiler` does not name a tiler."""
     tiler = str(offloaded.target.attrs["tiler"])
     if tiler not in TILERS:
         raise UsageError(
@@ -165,7 +167,8 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
 def strategy_of(op: str) -> Any:
     """Return the strategy function of an operator.
 
-    The compiler calls this function to learn the operator's kernels.  There is one: `KERNELS[op]`.
+    The compiler calls the returned function to learn the operator's kernels.  There is only one:
+    `KERNELS[op]`.
 
     op: name of the operator, for example "nn.conv2d"."""
 

@@ -293,7 +293,8 @@ class CallTiles:
         """Return the distance in bytes between consecutive elements of a tile along each dimension.
 
         Partial sums take 4 bytes, final elements 1.  If the output tile holds partial sums, each
-        pixel therefore has 4 bytes per channel.  The first quarter holds its final elements.
+        pixel therefore has 4 bytes per channel.  When the sums are complete, the pixel's final
+        elements are in the first quarter of these bytes.
 
         room: maximum number of elements of a tile along each dimension."""
         sums = operand is self.whole.output and self.has_partial_sums

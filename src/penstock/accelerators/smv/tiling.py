@@ -55,8 +55,8 @@ def scratchpads(target: AcceleratorTarget) -> Scratchpads:
 def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
     """Return the tiling of a call that computes `rows` consecutive output rows.
 
-    The tiling is valid wherever in the output these rows are.  If `rows` is None, the call computes
-    the whole output.
+    The tiling is valid for any position of these rows in the output.  If `rows` is None, the call
+    computes the whole output.
 
     Raises PenstockError if the tiler finds no tiling."""
     name = str(offloaded.target.attrs["tiler"])
@@ -95,15 +95,15 @@ def why_no_tile(offloaded: Offloaded) -> str:
 
 
 def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
-    """Return the loop nest, for the tiler, of a call that computes `rows` consecutive output rows.
+    """Return a call that computes `rows` consecutive output rows as a loop nest, for the tiler.
 
-    The loop nest is valid wherever in the output these rows are.  If `rows` is None, the call
-    computes the whole output.
+    The loop nest is valid for any position of these rows in the output.  If `rows` is None, the
+    call computes the whole output.
 
     The loop nest has these properties of the engine:
 
-    - A tile has a multiple of 8 output channels, or all.  Where input channels are summed, it has a
-      multiple of 32 of them, or all.
+    - A tile has all output channels, or a multiple of 8.  If the layer sums over input channels, a
+      tile has all of these, or a multiple of 32.
     - The operand of biases also holds multipliers and shifts, so that it has 9 bytes per channel.
     - The input of a fully connected layer has shape (N, C)."""
     layer = offloaded.layer(rows)

@@ -21,7 +21,7 @@ from penstock.uma import AcceleratorTarget, Graph, Offloaded, PassPhase, is_cons
 
 
 class UltraTrailBackend(uma.UMABackend):
-    """Supports convolutions along one axis with bias, and optionally ReLU."""
+    """Describes UltraTrail: convolutions along one axis with bias, and optionally ReLU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def conv1d_relu_pattern() -> uma.Pattern:
 
 
 def one_signal(layer: Offloaded) -> bool | str:
-    """The input is one signal along one axis, in one group; each parameter fits its bit field."""
+    """Layers must convolve one signal along one axis in one group, with parameters in range."""
     n, p = engine.fields(layer), layer.parameters
     across = p["pad_top"] + p["pad_left"] - n["padding"]
     if across or layer.output.elements != n["out_length"] * n["out_c"]:
@@ -61,7 +61,7 @@ def one_signal(layer: Offloaded) -> bool | str:
 
 
 def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloaded], Any]) -> Graph:
-    """Return the graph with `derive(layer)`, attributes by name, added to each engine layer."""
+    """Return the graph with the attributes `derive(layer)` added to each layer of the engine."""
 
     def annotated(node: uma.Node) -> uma.Node:
         if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:
@@ -73,15 +73,15 @@ def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloade
 
 
 class ConfigGenerator:
-    """A graph pass that adds to each layer attribute `words`, its configuration words as bytes."""
+    """A graph pass that stores the configuration words of each layer in its attribute `words`."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         return annotate(graph, target, lambda o: {"words": bytes(engine.Words(**engine.fields(o)))})
 
 
 class BufferScopeAnnotator:
-    """A graph pass that adds to each layer attribute `scopes`, the indices of the feature memories
-    of its input and output, or `misfit`, a message that names a tensor too large for its memory."""
+    """A graph pass that sets an attribute of each layer: `scopes`, the indices of the feature
+    memories of input and output; or `misfit`, a message about a tensor too large for its memory."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}

@@ -70,7 +70,7 @@ TENSORS = ("x", "weights", "bias", "multiplier", "shift", "y")
 
 
 class Vanilla(UMABackend):
-    """Supports convolutions with batch size 1 and one group."""
+    """Describes vanilla, which supports convolutions with batch size 1 and one group."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,13 +87,13 @@ class Vanilla(UMABackend):
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Convolutions have batch size 1."""
+    """Convolutions must have batch size 1."""
     images = offloaded.output.shape[0]
     return images == 1 or f"there are {images}"
 
 
 def no_groups(offloaded: Offloaded) -> bool | str:
-    """Convolutions have one group."""
+    """Convolutions must have one group."""
     groups = offloaded.parameters["groups"]
     return groups == 1 or f"there are {groups} groups of channels"
 
@@ -129,7 +129,7 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
 
 
 def convolve(engine: object, op: Convolution2D[Array]) -> None:
-    """Functional model of `vanilla_conv2d`."""
+    """Functional model of `vanilla_conv2d`: compute a convolution with NumPy."""
     del engine
     sums = convolved(
         elements(op.x, np.int8, op.in_h, op.in_w, op.in_c),

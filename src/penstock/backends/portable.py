@@ -78,13 +78,15 @@ class Processor:
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
     """Return the parts of a graph: each node that computes something, with its engine and kernels.
 
-    A composite runs on its accelerator, every other node on the target's first engine.  The nodes
-    that compute the window of a queue and its sections are no parts: these are read from a ring.
+    A composite runs on its accelerator, every other node on the target's first engine.  Nodes that
+    define the window of a queue, or a slice of the window, do not become parts: other nodes read
+    these tensors from the queue's ring buffer.
 
     stream_input: whether a part for each graph input precedes the others; such a part stands for
         the caller, which supplies the input row by row.
 
-    Raises UnsupportedError if states exchange their elements."""
+    Raises UnsupportedError if states exchange their elements in a run, so that no order of updates
+    is possible."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)

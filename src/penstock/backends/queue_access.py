@@ -1,8 +1,10 @@
-"""Queue access: copies between rings and the kernels that cannot access them.
+"""Queue access: copies for kernels that cannot access the ring buffer of a queue.
 
-The rows of a queue are in a ring whose first slot changes from run to run.  Kernels of the
-processor that work by rows read and write rings.  Other kernels, those of accelerators among them,
-and views of the window in another shape need a contiguous copy.
+A queue keeps the last rows of a sequence in a ring; each run replaces the oldest rows by new ones.
+The kept rows and the new ones together are the window of the queue, and a slice of the window is a
+section.  The slot of the window's first row changes from run to run.  Processor kernels that
+compute row by row can read and write rings.  Other kernels, including those of accelerators, need a
+contiguous copy, and so do nodes that reshape the window.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from penstock.scheduling.model.part import Part
 def with_queue_access(
     graph: Graph, part: Callable[[Node], Part], streamed: Collection[str]
 ) -> Graph:
-    """Return the graph with the copies that its queues need.
+    """Return the graph with copies wherever a node cannot access the ring of a queue.
 
     part: returns the part of a node, with its kernels.
-    streamed: names of the inputs whose rows the caller supplies during the run; these are written
-        into rings directly.
+    streamed: names of the inputs whose rows the caller supplies during the run; the caller can
+        write these rows directly into a ring.
     """
     for queue in graph.queues:
         access = _Access(graph, queue, part, streamed)
@@ -33,7 +35,9 @@ def with_queue_access(
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """How the nodes of a graph access a queue; fields as the arguments of `with_queue_access`."""
+    """Inserts the copies for one queue of a graph.
+
+    `part` and `streamed` are the arguments of `with_queue_access`."""
 
     graph: Graph
     queue: Queue
@@ -41,7 +45,9 @@ class _Access:
     streamed: Collection[str]
 
     def with_new_rows_in_ring(self) -> Graph:
-        """Return the graph with a copy of the new rows, unless they are written into the ring."""
+        """Return the graph in which the new rows of this run are written into the ring.
+
+        If the node that computes the new rows cannot do so, a new node copies them."""
         append = self.graph.producers()[self.queue.window.name]
         new = append.inputs[1]
         if self._is_written_into_ring(new):
@@ -56,15 +62,18 @@ class _Access:
         return self.graph.with_nodes(tuple(nodes))
 
     def with_copies_for_others(self) -> Graph:
-        """Return the graph with contiguous copies of the window and its sections for the nodes that
-        need them."""
+        """Return the graph with contiguous copies of the queue's window and of sections of it.
+
+        Only nodes that cannot read the ring read a copy."""
         graph = self.graph
         for value in self.queue.views:
             graph = replace(self, graph=graph)._with_copy(value)
         return graph
 
     def _with_copy(self, value: Value) -> Graph:
-        """Return the graph with a contiguous copy of a value in the ring, if a node needs one."""
+        """Return the graph with a contiguous copy of `value`, if a node needs one.
+
+        value: the window or a section, whose rows are in the ring."""
         readers = self.graph.consumers().get(value.name, ())
         unable = {node.name for node in readers if not self._accesses_rings(node)}
         if not unable:
@@ -78,9 +87,12 @@ class _Access:
         return self.graph.with_nodes(tuple(nodes))
 
     def _is_written_into_ring(self, new: Value) -> bool:
-        """Return whether the node that computes the new rows writes them into the ring.
+        """Return whether the producer of `new` can write it directly into the ring.
 
-        All nodes that read them must be able to read the ring, and no other queue receives them.
+        The producer must be a node that writes rings, or the caller.  Every reader of `new` must be
+        able to read a ring, and no other queue may receive `new`.
+
+        new: the rows that this run appends to the queue.
         """
         windows = {queue.window.name for queue in self.graph.queues}
         views = {value.name for queue in self.graph.queues for value in queue.views}
@@ -96,9 +108,10 @@ class _Access:
         )
 
     def _accesses_rings(self, node: Node) -> bool:
-        """Return whether all kernels of a node access rings; False for aliases.
+        """Return whether all kernels of a node can access rings; False for aliases.
 
-        Also True for sections of the queue, which no kernel computes.
+        The result is True for nodes that define the window or a section of the queue, because no
+        kernel runs for them.
         """
         if node.op.ALIAS:
             return False
@@ -112,11 +125,13 @@ class _Access:
         )
 
     def _copy(self, value: Value, origin: str) -> Node:
-        """Return a node that copies a value."""
+        """Return a node that copies `value` to a new contiguous tensor.
+
+        origin: the position in the model file that messages about the copy quote."""
         name = free_name(f"{value.name}/copy", self.graph.names())
         return Node(COPY, (value,), Value(name, value.type), origin)
 
 
 def _reading(node: Node, value: Value, other: Value) -> Node:
-    """Return a node that reads `other` instead of `value`."""
+    """Return `node` with `other` in place of its input `value`."""
     return replace(node, inputs=tuple(other if v == value else v for v in node.inputs))

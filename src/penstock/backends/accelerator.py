@@ -1,4 +1,4 @@
-"""Accelerator: the description of an accelerator that the compiler works with, a frozen record.
+"""Accelerator: a frozen record that describes an accelerator to the compiler.
 
 A `UMABackend`, the class that the author of an accelerator writes, creates this record.
 Source of the interface: TVM RFC 0060 (UMA).  Additions: memories, costs, constraints with reasons,

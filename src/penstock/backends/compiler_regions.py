@@ -1,7 +1,7 @@
 """Compiler regions: adjacent composites of one accelerator that share a region number.
 
-The number is stored in the attribute `region` of each composite.  A region can run as one unit: no
-path leaves the region and returns to it, even if each other region counts as a single node.
+The number is stored in the attribute `region` of each composite.  Each region can run as one unit:
+the graph in which a single node replaces each region has no cycles.
 Source: TVM, MergeCompilerRegions (UMA's `merge_compiler_regions`).
 """
 

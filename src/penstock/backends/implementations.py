@@ -99,8 +99,8 @@ class _BoundImplementation:
     def condition(self) -> bool | str:
         """Return True if the implementation can run the composite; otherwise the reason, or False.
 
-        The result is the backend's condition if this is False or a reason.  Otherwise it is True,
-        unless a tensor has an unsupported element type."""
+        If the backend's condition is False or a reason, the result is this condition.  Otherwise it
+        is the reason if a tensor has an unsupported element type, else True."""
         stated = self.described.condition
         return self._type_mismatch() or True if stated is True else stated
 
@@ -202,9 +202,10 @@ class _BoundImplementation:
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
         """Return the cost function, extended by a cache of its results.
 
-        The function takes a number of output rows and the accelerator's memories of the tensors,
-        and returns the cycles of a call, which are not validated.  The memories are a name for each
-        input and, last, the output; "" stands for any other memory, and () for "" everywhere.
+        The function takes a number of output rows, and the name of the accelerator's memory that
+        holds each input and, last, the output.  "" stands for a tensor in any other memory, and ()
+        for "" everywhere.  It returns the cycles of a call as the backend states them, without
+        validation.
 
         The cache is a plain dictionary, since kernels are pickled for worker processes."""
 
@@ -224,7 +225,7 @@ class _BoundImplementation:
         """Return the bytes that a call for output rows [first, end) moves, by kind of data.
 
         The backend chooses the names of the kinds.  Raises BackendError if its `traffic` function
-        fails, or if the result is no mapping from names to numbers of bytes."""
+        fails, or if the result is not a mapping from names to numbers of bytes."""
         assert self.described.traffic is not None
         with backend_code("traffic function", self.where):
             found: Any = self.described.traffic(self.offloaded, first, end)
@@ -259,8 +260,8 @@ class _BoundImplementation:
     def tables(self) -> dict[str, Array]:
         """Return the constant arrays that the compiler computes for the kernel, by name.
 
-        Raises BackendError if the backend's `tables` function fails, or if its result is no mapping
-        from names to integer arrays."""
+        Raises BackendError if the backend's `tables` function fails, or if its result is not a
+        mapping from names to integer arrays."""
         value = self.described.tables
         with backend_code("tables function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value

@@ -192,7 +192,7 @@ def kind_name(kind: Kind) -> str:
 def field_types(record: type) -> Mapping[str, type]:
     """Return the class of each field of a dataclass, by field name.
 
-    `object` stands for types that are no classes, such as unions and generic types.  The result is
+    `object` stands for types that are not classes, such as unions and generic types.  The result is
     empty if `record` is not a dataclass."""
     if not is_dataclass(record):
         return {}

@@ -77,8 +77,8 @@ class _Packing:
     def take(self, node: Node) -> None:
         """Append `node` to the nodes of the new graph.
 
-        A composite of the accelerator is first rewritten to read and write packed values.  It is
-        unchanged if an input or its output has a type or shape that cannot be packed."""
+        A composite of the accelerator is first rewritten to read and write packed values, unless
+        one of its tensors has a type or shape that cannot be packed."""
         if not self._is_packable(node):
             self.nodes.append(node)
             return
@@ -100,8 +100,8 @@ class _Packing:
     def _packed(self, value: Value) -> Value:
         """Return the packed form of a composite's input, or `value` itself if it stays unpacked.
 
-        If there is no packed form yet, `borders` decides: with it, new nodes pack the value on the
-        CPU; without it, the value stays unpacked.
+        If there is no packed form yet, `borders` decides.  If it is True, new nodes pack the value
+        on the CPU; if it is False, the value stays unpacked.
         """
         if value.name not in self.packed_values:
             if not self.borders:
@@ -114,8 +114,8 @@ class _Packing:
     def _inner(self, node: Node, composite: Composite) -> tuple[Node, ...]:
         """Return the inner nodes of the rewritten composite.
 
-        They are nodes that unpack its packed inputs, then the original nodes, and last, if the
-        output is to be packed, nodes that pack it.
+        First come nodes that unpack the inputs that are packed, then the original nodes.  Nodes
+        that pack the output follow, if the output is to be packed.
         """
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):
@@ -135,8 +135,7 @@ class _Packing:
     def _is_read_elsewhere(self, node: Node) -> bool:
         """Return whether the output of `node` is needed in unpacked form.
 
-        This is so if it is an output of the graph, or if any reader is no composite that can be
-        packed.
+        It is if the graph returns it, or if a node other than a packable composite reads it.
         """
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))

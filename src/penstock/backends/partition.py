@@ -100,14 +100,14 @@ def choose(
     """Select a kernel for each composite of the accelerator.
 
     Returns the graph, with a kernel in each composite, and the CPU fallbacks, with reason and
-    cycles.  Composites without a kernel are replaced by their nodes.  A CPU fallback is then each
-    node that computes something and is no composite.
+    cycles.  Composites without a kernel are replaced by their nodes.  The CPU fallbacks are then
+    all nodes that compute something, except composites.
 
-    Strategies for the composite's main operator or pattern are tried by decreasing level, without
-    those of level `CORE_LEVEL` (10) or below.  The first level at which the condition of an
-    implementation holds determines the kernel, which is the one with the fewest cycles.  If another
-    implementation of this level needs less working memory, the fastest of those with the least
-    becomes the fallback kernel.
+    Strategies for the composite's main operator or pattern are tried by decreasing level, down to
+    `CORE_LEVEL` (10, the level of the processor's kernels), which is excluded.  The first level
+    at which an implementation's condition holds provides the kernel: of the implementations whose
+    conditions hold, the one with the fewest cycles.  If others need less working memory, the
+    fallback kernel is the fastest of those that need the least.
 
     `processor_cycles`: cycles of a node on the processor; `refusals`: result of `partition`.
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.
@@ -178,11 +178,11 @@ class _Search:
         self.position = {node.name: k for k, node in enumerate(self.graph.nodes)}
 
     def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:
-        """Make a composite of the first match of a pattern that ends with `node` and is acceptable.
+        """Make a composite of the first acceptable match of pattern `named` that ends with `node`.
 
         A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
-        used outside it, or if a rule does not hold.  In the last two cases, each node of the
-        match gets the reason in `refused`, unless it has one of the same or a higher rank."""
+        used outside it, or if a rule does not hold.  In the last two cases, `refused` records the
+        reason for each node of the match, unless it holds one of the same or a higher rank."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
@@ -233,9 +233,9 @@ class _Search:
     ) -> tuple[int, str] | None:
         """Return (2, reason) if a match of the pattern `named` breaks a rule, else None.
 
-        2 is the rank of the reason; of several reasons, users see one of the highest rank.  First,
-        operators must support the element types of their nodes.  Then the predicate of the pattern
-        must hold, then each of the `rules`.
+        2 is the rank of the reason; of several reasons, users see one of the highest rank.  The
+        rules are checked in this order: each operator supports the element types of its node; the
+        predicate of the pattern holds; each of `rules` holds.
 
         names: the names of the nodes of the match."""
         node = self._composite(names, named.name)

@@ -34,8 +34,8 @@ class _Term:
     """What a pattern can match: a value of the graph, or an intermediate result within a node.
 
     name: the name of the value; for an intermediate result, that of the node's output.
-    depth: how many final stages of the node (bias, requantisation, clamp) the intermediate result
-        precedes; 0 for a value of the graph.
+    depth: number of the node's final operators (bias, requantisation, clamp) that follow the
+        intermediate result; 0 for a value of the graph.
     constant: whether the value is a constant."""
 
     name: str
@@ -101,11 +101,11 @@ class _Search:
     def match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> tuple[_Match, ...]:
         """Return the distinct matches of `pattern` whose result is `term`; () if there are none.
 
-        They are in the order in which the pattern lists its alternatives.
+        The matches are in the order in which the pattern lists its alternatives.
 
         term: a value, or an intermediate result within a node.
-        bindings: pairs of a pattern that has matched before and the only term that it may match
-            again."""
+        bindings: for each repeated pattern that has matched before, the pair of this pattern and
+            the term that it must match again."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -121,8 +121,9 @@ class _Search:
     def _first_match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> Iterator[_Match]:
         """Yield the matches of `pattern` whose result is `term`.
 
-        The pattern has matched no term before.  If it occurs repeatedly, the bindings of each match
-        gain the pair of pattern and term, since it must match the same term again."""
+        Requires that `bindings` has no entry for `pattern`.  If `pattern` is one of `repeated`,
+        each match yielded binds it to `term`, because its other occurrences must match the same
+        term."""
         binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
         for found in self._matches(pattern, term, bindings):
             yield replace(found, bindings=found.bindings | binding)
@@ -150,8 +151,8 @@ class _Search:
     ) -> Iterator[_Match]:
         """Yield the matches of `pattern` with an operator of the node that computes `term`.
 
-        A node computes several operators in sequence, such as a convolution and a clamp.  They are
-        tried from the one that computes `term` back to the first."""
+        A node may compute several operators in sequence, such as a convolution and a clamp.  The
+        search tries the operator whose result is `term`, and then each one before it."""
         node = self.producers.get(term.name)
         if node is None:
             return
@@ -171,10 +172,11 @@ class _Search:
     ) -> Iterable[_Match]:
         """Return the extensions of `found` in which `operands` match the arguments of `pattern`.
 
-        Arguments of Relay's quantised operators ("qnn.") end with scales and zero points.  These
-        are no operands in penstock, so that additional constants stand for them.
+        Relay's quantised operators ("qnn.") take scales and zero points as their last arguments.
+        penstock stores these in tensor types, not as operands.  For such patterns, placeholder
+        constants are therefore appended to `operands`, until there is one for each argument.
 
-        found: the match of the operator itself, and its bindings."""
+        found: the match of the operator without its operands, and the bindings so far."""
         patterns = pattern.arguments or ()
         if pattern.name.startswith("qnn."):
             operands += (_NUMBER,) * (len(patterns) - len(operands))
@@ -191,9 +193,10 @@ class _Search:
 
 
 def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
-    """Return the pattern objects that occur more than once within `pattern`.
+    """Return the pattern objects that may occur more than once in a match of `pattern`.
 
-    Of two alternatives (`|`), a match uses one, so occurrences in both do not add up."""
+    A match uses only one of two alternatives (`|`), so one occurrence in each is not a
+    repetition."""
     counts: dict[Pattern, Counter[Pattern]] = {}
 
     def count(one: Pattern) -> Counter[Pattern]:

@@ -71,7 +71,7 @@ class Roofline:
 
 
 def is_figure(value: object, least: float) -> bool:
-    """Return whether `value` is a finite number of at least `least`; Booleans are no numbers.
+    """Return whether `value` is a finite number of at least `least`; Booleans are not numbers.
 
     >>> is_figure(0.5, 0), is_figure(float("nan"), 0), is_figure("8", 0), is_figure(True, 0)
     (True, False, False, False)

@@ -1,12 +1,12 @@
 """Encoding of an accelerator's calls as command streams, which become constants of the program.
 
-The driver of such an accelerator receives a stream of commands and the base addresses of the
-buffers that the commands use, and executes the commands in order.
+The accelerator's driver receives a stream of commands and the base addresses of the buffers that
+the commands use, and executes the commands in order.
 
 Control flow does not depend on data.  For each interval of rows that the program computes with a
 call, the compiler therefore unrolls the call's body and encodes the resulting commands as one
-stream.  A single invocation then replaces the body: submit(stream, bytes, bases...); in C
-submit(stream, bytes, bases), where `bases` is an array of pointers.
+stream.  A single command then replaces the body: submit(stream, size in bytes, base addresses...).
+The generated C passes the base addresses as an array.
 
 A step represents all calls that differ only in the rows that they compute (`program/steps.py`).
 """
@@ -107,11 +107,11 @@ def _require_no_issues(program: Program, engine: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bases:
-    """The buffers whose addresses a submission passes to the driver; other addresses are relative.
+    """The base buffers of a submission, whose addresses the driver receives.
 
-    They are all constants that the step (calls that differ only in rows) uses.  Of the buffers in a
-    writable memory that the step uses, only the one with the lowest address is a base; the
-    addresses of the other ones are relative to this base.
+    Each constant that the step (calls that differ only in rows) uses is a base.  For each writable
+    memory, the only base is the used buffer with the lowest address; the addresses of the other
+    used buffers in this memory are relative to this base.
 
     buffers: all buffers of the program, by name.
     names: names of the bases, in the order in which they are passed.
@@ -123,10 +123,10 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the bases of a step's submissions, in order of first use.
+        """Return the base buffers of a step's submissions, in order of first use.
 
-        step: the call whose body uses the buffers; it represents all calls that differ only in
-            rows."""
+        step: a call that represents all calls that differ only in rows; its body uses the
+            buffers."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -153,10 +153,10 @@ class _Bases:
 class _Resolver:
     """Converts commands to the form that an encoder receives.
 
-    Integers replace expressions.  Places, each an index of a base and an offset in bytes, replace
-    addresses.
+    Integers replace expressions.  A place, which is the index of a base buffer and an offset in
+    bytes, replaces each address.
 
-    bases: the buffers to whose addresses offsets are relative.
+    bases: the base buffers, to whose addresses the offsets are relative.
     variables: the values of the variables in the expressions, such as those of loops."""
 
     bases: _Bases
@@ -165,8 +165,8 @@ class _Resolver:
     def command(self, command: Invoke | Issue | Transfer) -> AnyStreamCommand:
         """Return the command in the form that the encoder receives.
 
-        Integers replace expressions; places (index of a base, offset in bytes) replace
-        addresses."""
+        Integers replace expressions.  Places, each the index of a base buffer and an offset in
+        bytes, replace addresses."""
         match command:
             case Invoke():
                 arguments = tuple(map(self.argument, command.arguments))
@@ -200,7 +200,7 @@ class _Resolver:
         return self.bases.place(address.buffer, evaluate(address.offset, self.variables))
 
     def rows(self, tensor: TensorRows) -> StreamRows:
-        """Return the addresses of rows of a tensor as offsets, in bytes, from one of the bases."""
+        """Return the addresses of rows of a tensor, in bytes from one of the base buffers."""
         lower, upper = (
             evaluate(tensor.lower, self.variables),
             evaluate(tensor.upper, self.variables),
@@ -247,7 +247,7 @@ class _Streams:
         return _Streams(raw, tuple(begin), tuple(size), bases.names)
 
     def submission(self, submit: Driver, buffer: str) -> Invoke:
-        """Return the command that submits a stream, as the new body of each call of the step.
+        """Return the command that submits a stream; it becomes the body of each call of the step.
 
         At run time, the first row of the call selects the stream in `buffer`.
 
@@ -307,9 +307,9 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
 def _unrolled(
     commands: Sequence[Command], variables: Variables
 ) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
-    """Yield each command of a body, with loops unrolled, and the values of all variables.
+    """Unroll the loops of a body; yield each command with the values of the variables there.
 
-    variables: the values of variables outside these commands."""
+    variables: the values of the variables of the loops around `commands`."""
     for command in commands:
         if isinstance(command, Loop):
             for value in _values(command, variables):
@@ -319,7 +319,7 @@ def _unrolled(
 
 
 def _values(loop: Loop, variables: Variables) -> range:
-    """Return the values of a loop's variable; `variables` holds those of outer variables."""
+    """Return the values of a loop's variable, given the values of the outer `variables`."""
     return range(evaluate(loop.lower, variables), evaluate(loop.upper, variables), loop.step)
 
 
@@ -364,9 +364,9 @@ def _rows(call: Call, variables: Variables) -> tuple[int, int]:
 
 
 def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Call, Variables]]:
-    """Yield each call in execution order, with loops unrolled, and the values of all variables.
+    """Unroll all loops; yield each call, in execution order, with the variables' values there.
 
-    variables: the values of variables outside these commands."""
+    variables: the values of the variables of the loops around `commands`."""
     for command in commands:
         if isinstance(command, Loop):
             for value in _values(command, variables):
@@ -376,10 +376,10 @@ def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
-    """Return the command in which calls have new bodies, also calls within loops.
+    """Return `command` with the bodies of calls replaced, including calls inside loops.
 
-    bodies: the new bodies, by the call for all rows (`as_step`), which represents all calls that
-        differ only in their rows.  Other calls do not change."""
+    bodies: the new body for each step.  A step, the call for all rows (`as_step`), represents all
+        calls that differ only in their rows.  Calls of other steps do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

@@ -150,7 +150,7 @@ def check_codegen(
 ) -> None:
     """Raise BackendError unless the format is known and suits the other arguments.
 
-    fmt: "stream", which requires both `encoder` and `submit`, or "c", which must not have both.
+    fmt: must be "stream" if both `encoder` and `submit` are given, otherwise "c".
     encoder, replace_call_extern: must be callable or None.
     where: the location that the error reports."""
     complete = encoder is not None and submit is not None

@@ -14,8 +14,8 @@ from penstock.errors import BackendError
 def read_sources(files: Files, bases: tuple[type, ...], where: str) -> tuple[tuple[str, str], ...]:
     """Return the (name, contents) pairs of `files`, reading files that are given by name only.
 
-    bases: the backend's class and its base classes.  A file is read from the first folder that
-        contains it among the folders of the modules that define these classes.
+    bases: the backend's class and its base classes.  The folders of the modules that define these
+        classes are searched in order.
 
     Raises BackendError, with `where` as the location, if a file cannot be read."""
     if isinstance(files, Mapping):

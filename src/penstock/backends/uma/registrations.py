@@ -75,8 +75,8 @@ class RegisteredCodegen:
 class RegisteredMemory:
     """A memory whose size and bandwidth may depend on the accelerator's attributes.
 
-    region: the other properties of the memory, such as its latency.  The size and the bandwidth in
-        it are not meant to be read; the following fields replace them.
+    region: the other properties of the memory, such as its latency.  Its size and bandwidth may be
+        placeholders; the following fields replace them.
     size: bytes, a string such as "32KiB", or a function of the attributes.
     bandwidth_bytes_per_cycle: a number, or a function of the attributes."""
 

@@ -38,8 +38,8 @@ class CycleModel:
     """Cycles of kernels on the cores of a family.
 
     package: the name of the family's package, which contains `figures.toml`.
-    counts: returns how often each section of a kernel runs for the whole output; None for kernels
-        that already contain their cycles.
+    counts: returns how often each section of a kernel runs for the whole output, or None for a
+        kernel whose cycles are already set.
     odd_cycles: returns the cycles that a call takes in addition to those of the counts if it
         computes an odd number of pixels; nonzero only for kernels that compute pixels in pairs."""
 

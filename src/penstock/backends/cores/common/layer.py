@@ -93,16 +93,15 @@ def certified_layer(
 ) -> CertifiedLayer | None:
     """Return an operator's weights and requantisation, in the channel order of a kernel.
 
-    The requantisation is proved bit-exact: it yields the outputs of the reference.
+    The requantisation is proved bit-exact: it yields the outputs of the reference.  The channels
+    share one form of arithmetic.  A channel for which this form is not proved bit-exact needs a
+    form of its own.
 
     fraction_bits: number of bits by which requantisation shifts accumulators to the left.
     order: indices of the output channels to include, in the kernel's order.
-    most_outside: the largest accepted number of channels that need requantisation arithmetic of
-        their own, because the arithmetic that the layer's channels share is not proved bit-exact
-        for them.
+    most_outside: the largest accepted number of channels that need a form of their own.
 
-    Returns None if more channels need their own arithmetic, or if the operator is not a
-    `LayerOp`."""
+    Returns None if there are more such channels, or if the operator is not a `LayerOp`."""
     if not isinstance(op, LayerOp):
         return None
     found = certificate(op, site, fraction_bits, tuple(order.tolist()))

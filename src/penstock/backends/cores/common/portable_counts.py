@@ -158,8 +158,9 @@ def _running_product(p: Params, site: Site) -> Counts:
 def _lstm(p: Params, site: Site) -> Counts:
     """Return how often each section of `lstm_s8` runs.
 
-    An output is a unit's state after a step; the weighted sums of its four gates are innermost
-    loops over the int8 inputs and over the int16 hidden state."""
+    The kernel computes one output per time step, batch element and unit.  For each of the unit's
+    four gates, it runs an innermost loop over the int8 inputs ("step") and one over the int16
+    hidden state ("wide step")."""
     outputs = row_count(site.output.shape) * p["batch"] * p["units"]
     return {
         "output": outputs,

@@ -27,7 +27,7 @@ Params = tuple[tuple[str, int], ...]
 def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
     """Return the kernel for an element-wise operator.
 
-    If one input is a constant whose elements are equal, the kernel looks outputs up in a table.
+    If all elements of a constant input have the same value, the kernel looks outputs up in a table.
     Otherwise it computes four elements at a time, with arithmetic that is proved bit-exact.
     Returns None if there is no such kernel or portable C is faster."""
     found = _looked_up(op, site)
@@ -40,10 +40,10 @@ def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
-    """Return a kernel that looks up each output in a table, by the element of one input.
+    """Return a kernel that looks up each output in a table, indexed by the element of one input.
 
-    Returns None unless this input has the output's shape and the other input is a constant whose
-    elements are equal."""
+    Returns None unless this input has the output's shape, and the other input is a constant whose
+    elements all have the same value."""
     for k, constant in enumerate(site.constants):
         x = site.inputs[1 - k]
         if constant is not None and x.shape == site.output.shape:

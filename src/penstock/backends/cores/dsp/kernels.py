@@ -273,10 +273,11 @@ def _packed(
 ) -> tuple[CertifiedLayer, Table] | None:
     """Return the weights and requantisation of some output channels, and a table of packed weights.
 
+    The channels share one requantisation form.  A channel for which this form is not proved
+    bit-exact needs a form of its own; its packed weights are zero.
+
     channels: indices of the output channels.
-    most_outside: the largest accepted number of channels for which the requantisation form shared
-        by all channels is not proved bit-exact.  Such channels need a form of their own, and their
-        packed weights are zero.
+    most_outside: the largest accepted number of channels that need a form of their own.
 
     Returns None if there are more such channels, or if two weights cannot be packed into 16
     bits."""

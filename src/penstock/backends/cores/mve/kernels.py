@@ -191,10 +191,11 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
 
 
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
-    """Return the exclusive upper bound of the output columns whose windows can be read in place.
+    """Return the end (exclusive) of the output columns whose windows can be read in place.
 
-    The result is 0 if there is no such column.  Such a window is contiguous in memory, and the
-    vectors that contain it do not extend beyond the input row.
+    A window can be read in place, instead of from a copy, if it is contiguous in memory, and if the
+    vectors that contain it end within the input row.  The result is 0 if no window can.  The left
+    padding is not checked.
 
     shape: the input's shape.
     steps: number of vectors of 16 bytes that contain a window."""

@@ -120,7 +120,7 @@ class FinishSums(Generic[Number, Memory]):
 
 
 class Dot4(UMABackend):
-    """Describes dot4: convolutions with batch size 1 and one group, and fully connected layers."""
+    """Backend of dot4: fully connected layers, and convolutions with batch size 1 and one group."""
 
     def __init__(self) -> None:
         super().__init__()

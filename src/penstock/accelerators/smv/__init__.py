@@ -55,7 +55,7 @@ WHOLE = ("nn.dense",)
 
 
 class Smv(UMABackend):
-    """Describes smv: convolutions, fully connected layers, pooling, and sums and products."""
+    """Backend of smv: convolutions, fully connected layers, pooling, and sums and products."""
 
     def __init__(self) -> None:
         super().__init__()

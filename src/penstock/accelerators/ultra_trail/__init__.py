@@ -21,7 +21,7 @@ from penstock.uma import AcceleratorTarget, Graph, Offloaded, PassPhase, is_cons
 
 
 class UltraTrailBackend(uma.UMABackend):
-    """Describes UltraTrail: convolutions along one axis with bias, and optionally ReLU."""
+    """Backend of ultra_trail: convolutions along one axis with bias, and optionally ReLU."""
 
     def __init__(self) -> None:
         super().__init__()

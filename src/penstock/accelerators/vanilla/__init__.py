@@ -70,7 +70,7 @@ TENSORS = ("x", "weights", "bias", "multiplier", "shift", "y")
 
 
 class Vanilla(UMABackend):
-    """Describes vanilla, which supports convolutions with batch size 1 and one group."""
+    """Backend of vanilla: convolutions with batch size 1 and one group."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -194,8 +194,8 @@ def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], step
     """Return the end (exclusive) of the output columns whose windows can be read in place.
 
     A window can be read in place, instead of from a copy, if it is contiguous in memory, and if the
-    vectors that contain it end within the input row.  The result is 0 if no window can.  The left
-    padding is not checked.
+    vectors that contain it end within the input row.  The result is 0 if no window can.  Padding
+    before the first column is not checked.
 
     shape: the input's shape.
     steps: number of vectors of 16 bytes that contain a window."""

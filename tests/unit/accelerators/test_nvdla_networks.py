@@ -289,7 +289,7 @@ def test_concatenations_of_partial_packs_are_refused_with_a_reason() -> None:
     )
     left = {item.node.name: item.reason for item in compiled(graph, "nvdla").parts.cpu_fallbacks}
     assert left["odd"].endswith(
-        "all inputs but the last consist of whole packs: input 0 has 12 channels, and a pack has 8"
+        "the last must consist of whole packs: input 0 has 12 channels, and a pack has 8"
     )
     assert left["wide"].endswith("the axis is 2")
     assert left["fixed"].endswith("input 1 is constant")

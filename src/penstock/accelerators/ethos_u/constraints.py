@@ -1,7 +1,7 @@
 """constraints: the rules that a node must satisfy to run on the NPU.
 
 A rule returns True if the node satisfies it, or else the reason for rejecting the node. The first
-paragraph of the docstring of a rule is shown to users.
+paragraph of its docstring states what the node must satisfy; messages show it before the reason.
 
 Source: the constraints of Arm's compiler, Vela 5.2.0 (`SUPPORTED_OPS.md`), and TFLite's arithmetic.
 """
@@ -41,8 +41,8 @@ MOST_PADDING = 127
 
 
 def int8_images(offloaded: Offloaded) -> bool | str:
-    """Tensors are int8, contain a single image of rank 2, 3 or 4, and have no extent above 65536;
-    the output of a dense layer is a single row of channels.
+    """Tensors must be int8, contain a single image of rank 2, 3 or 4, and have no extent above
+    65536; the output of a dense layer must be a single row of channels.
 
     Return True, or else the reason why the node violates this rule."""
     dense = offloaded.main.kind == "FullyConnected"
@@ -59,9 +59,9 @@ def int8_images(offloaded: Offloaded) -> bool | str:
 
 
 def windows(offloaded: Offloaded) -> bool | str:
-    """Windows have strides of 1 to 3. Windows of convolutions, means and sums have dilations of 1
-    or 2 and span at most 64 rows and 4096 elements; windows of pools span at most 256 rows and
-    65536 elements.
+    """Windows must have strides of 1 to 3. Windows of convolutions, means and sums must have
+    dilations of 1 or 2 and span at most 64 rows and 4096 elements; windows of pools must have no
+    dilation and span at most 256 rows and 65536 elements.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
@@ -80,8 +80,8 @@ def windows(offloaded: Offloaded) -> bool | str:
 
 
 def transposed_windows(offloaded: Offloaded) -> bool | str:
-    """Transposed convolutions have a stride of 1 or 2 and windows at least as large as the stride,
-    and each output element depends on at least one input element.
+    """Transposed convolutions must have a stride of 1 or 2 and windows at least as large as the
+    stride, and each output element must depend on at least one input element.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind != "TransposeConv":
@@ -100,8 +100,8 @@ def transposed_windows(offloaded: Offloaded) -> bool | str:
 
 
 def padding(offloaded: Offloaded) -> bool | str:
-    """Padding is smaller than the window and at most 127 rows or columns; windows of averages with
-    padding have at most 8 x 8 elements.
+    """Padding must be at most 127 rows or columns; windows of averages with padding must have at
+    most 8 rows and 8 columns.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
@@ -117,8 +117,8 @@ def padding(offloaded: Offloaded) -> bool | str:
 
 
 def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
-    """Concatenations are along channels and have no constant inputs; unless the layout is nhwc, all
-    inputs but the last have a multiple of 16 channels.
+    """Concatenations must be along channels and have no constant inputs; unless the layout is nhwc,
+    all inputs but the last must have a multiple of 16 channels.
 
     Return True, or else the reason why the node violates this rule."""
     main = offloaded.main
@@ -133,7 +133,7 @@ def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
 
 
 def whole_extents(offloaded: Offloaded) -> bool | str:
-    """Means and sums reduce rows, columns or both.
+    """Means and sums must reduce rows, columns or both, but no other axis.
 
     Return True, or else the reason why the node violates this rule."""
     p = offloaded.parameters
@@ -143,8 +143,8 @@ def whole_extents(offloaded: Offloaded) -> bool | str:
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Convolutions have one group; depthwise convolutions with several input channels have a
-    channel multiplier of 1.
+    """Convolutions must have one group; depthwise convolutions with several input channels must
+    have a channel multiplier of 1.
 
     Return True, or else the reason why the node violates this rule."""
     p = offloaded.parameters
@@ -156,8 +156,8 @@ def one_group(offloaded: Offloaded) -> bool | str:
 
 
 def constant_weights(offloaded: Offloaded) -> bool | str:
-    """Weights and biases are constant, and the absolute weights of an output channel sum to at most
-    127 x 65536.
+    """Weights and biases must be constant, and the absolute weights of an output channel must sum
+    to at most 127 x 65536.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED:
@@ -169,7 +169,7 @@ def constant_weights(offloaded: Offloaded) -> bool | str:
 
 
 def shifts(offloaded: Offloaded) -> bool | str:
-    """Results are shifted right by 0 to 63 bits.
+    """The right shift of results must be 0 to 63 bits.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind in WEIGHTED:
@@ -184,7 +184,7 @@ def shifts(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Results are rounded twice, as in TensorFlow Lite Micro.
+    """Results must be rounded twice, as in TensorFlow Lite Micro.
 
     Return True, or else the reason why the node violates this rule."""
     return (
@@ -193,8 +193,8 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 
 def shapes(offloaded: Offloaded) -> bool | str:
-    """Of the two inputs of a sum, difference or product, one is not constant and has the shape of
-    the output; the other may be constant, and each of its extents is 1 or that of the output.
+    """One input of a sum, difference or product must not be constant and must have the shape of the
+    output. The other may be constant; each of its extents must be 1 or that of the output.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in ELEMENTWISE:
@@ -211,7 +211,7 @@ def shapes(offloaded: Offloaded) -> bool | str:
 
 
 def exact(offloaded: Offloaded) -> bool | str:
-    """Sums and averages equal TFLite's bit for bit. The NPU does not ensure this in general,
+    """Sums and averages must equal TFLite's bit for bit. The NPU does not ensure this in general,
     because it shifts the terms of a sum by other amounts than TFLite, and multiplies by a
     reciprocal where TFLite divides.
 
@@ -225,7 +225,7 @@ def exact(offloaded: Offloaded) -> bool | str:
 
 
 def fits_the_buffer(offloaded: Offloaded) -> bool | str:
-    """The NPU's internal memory holds the inputs and accumulators of two blocks of the smallest
+    """The NPU's internal memory must hold the inputs and accumulators of two blocks of the smallest
     size.
 
     Return True, or else the reason why the node violates this rule."""

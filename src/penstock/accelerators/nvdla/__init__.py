@@ -138,15 +138,15 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
 
 
 def extended(offloaded: Offloaded) -> bool | str:
-    """TFLite's arithmetic, element-wise inputs, pooling and depthwise convolutions need the
-    extension.
+    """The extension must be enabled; it provides TFLite's arithmetic, element-wise inputs, pooling
+    and depthwise convolutions.
 
     Return True, or the reason why `offloaded` violates this rule."""
     return bool(offloaded.target.attrs["extension"]) or "the target has extension=False"
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors have shape (1, H, W, C); those of fully connected layers have shape (1, C).
+    """Tensors must have shape (1, H, W, C); those of fully connected layers, shape (1, C).
 
     Return True, or the reason why `offloaded` violates this rule."""
     rank = 2 if offloaded.main.kind == "FullyConnected" else 4
@@ -156,7 +156,7 @@ def one_image(offloaded: Offloaded) -> bool | str:
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Convolutions have one group.
+    """Convolutions must have one group.
 
     Return True, or the reason why `offloaded` violates this rule."""
     groups = offloaded.parameters.get("groups", 1)
@@ -164,7 +164,7 @@ def one_group(offloaded: Offloaded) -> bool | str:
 
 
 def dense_pools(offloaded: Offloaded) -> bool | str:
-    """Pooling has no dilation.
+    """Pooling must have no dilation.
 
     Return True, or the reason why `offloaded` violates this rule."""
     p = offloaded.parameters
@@ -174,7 +174,7 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Results are rounded twice, as in TensorFlow Lite Micro.
+    """Results must be rounded twice, as in TensorFlow Lite Micro.
 
     Return True, or the reason why `offloaded` violates this rule."""
     return (
@@ -183,9 +183,9 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Neither input of a sum or product is constant, and both have the shape of the output;
-    alternatively, one factor of a product is a constant scalar, or a constant per channel, that
-    fits int8 after subtraction of its zero point.
+    """Neither input of a sum, difference or product may be constant, and both must have the shape
+    of the output. As an exception, one factor of a product may be constant: a scalar, or one value
+    per channel, which must fit int8 after subtraction of its zero point.
 
     Return True, or the reason why `offloaded` violates this rule."""
     if offloaded.main.kind not in kernels.ELEMENTWISE:
@@ -203,7 +203,8 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 
 
 def whole_packs(offloaded: Offloaded) -> bool | str:
-    """Concatenations are along channels, and all inputs but the last consist of whole packs.
+    """Concatenations must be along channels, and all inputs but the last must consist of whole
+    packs.
 
     A pack has as many channels as a memory atom has bytes.  Return True, or the reason why
     `offloaded` violates this rule."""
@@ -218,8 +219,8 @@ def whole_packs(offloaded: Offloaded) -> bool | str:
 
 
 def same_types(offloaded: Offloaded) -> bool | str:
-    """The inputs of a concatenation are int8 tensors that are not constant and have the scale and
-    zero point of the result.
+    """The inputs of a concatenation must be int8 tensors that are not constant and have the scale
+    and zero point of the result.
 
     Return True, or the reason why `offloaded` violates this rule."""
     if offloaded.main.kind != "Concatenation":
@@ -234,8 +235,8 @@ def same_types(offloaded: Offloaded) -> bool | str:
 
 
 def fits_the_core(offloaded: Offloaded) -> bool | str:
-    """The input rows of an output row and the weights of a kernel group fit into the convolution
-    buffer, and every parameter fits its register.
+    """The input rows of an output row and the weights of a kernel group must fit into the
+    convolution buffer, and every parameter must fit its register.
 
     Return True, or the reason why `offloaded` violates this rule."""
     try:

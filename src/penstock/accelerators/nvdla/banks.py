@@ -5,7 +5,7 @@ input row.  Weights consist of groups of kernels; the core computes one group at
 allocation is the first that fits in the order of preference of NVDLA's open-source compiler
 (`PREFERENCE`).
 
-Source: nvdla/sw, the open-source compiler.  The free space that must follow the weights: NVDLA
+Sources: nvdla/sw, the open-source compiler; for the free space that must follow the weights, NVDLA
 hardware manual, programming guide.
 """
 

@@ -30,18 +30,20 @@ WORD = 1 << 32
 class Bindings(Generic[Record]):
     """The encoding of records of class `kind` as register words, for both directions.
 
-    A field is named UNIT.REGISTER.field.  An attribute of the record is named by its path, such as
-    `padding.top`.
+    Below, "field" is the name of a register field, UNIT.REGISTER.field, and "attribute" is the path
+    of an attribute of the record, such as `padding.top`.
 
     units: the names of the units whose registers are encoded.
-    chosen: (field, attribute, offset); the field holds attribute - offset, and decoding reads it.
-    implied: (field, attribute, offset) of attributes that are derived from the chosen ones;
-        decoding checks these fields.
-    addresses: (UNIT.REGISTER, field, attribute) of 64-bit addresses, each in two registers.  {} in
-        the name of the register stands for HIGH and LOW, {} in that of the field for high and low.
+    chosen: (field, attribute, offset) of each attribute that decoding reads from its field.  The
+        field holds attribute - offset.
+    implied: (field, attribute, offset) of each attribute that the record derives from the chosen
+        ones.  Decoding only checks the field, which holds attribute - offset.
+    addresses: (UNIT.REGISTER, field name, attribute) of each 64-bit address, which two registers
+        hold.  {} stands for HIGH and LOW in the name of the register, and for high and low in the
+        name of the field.
     constant: the values of fields that are the same for all records, by field.
-    absent: by attribute, the field's value that decoding assumes if the register is missing; 0 for
-        all other attributes."""
+    absent: by attribute, the value that decoding assumes for a chosen field whose register is
+        missing; 0 for attributes without an entry."""
 
     kind: type[Record]
     units: tuple[str, ...]

@@ -4,8 +4,8 @@ An atomic operation takes one cycle and multiplies `atomic_c` channels of one po
 of `atomic_k` kernels.  The weights remain in use for a stripe of 16 to 32 points while the next
 ones are loaded.  Around the loop over a stripe, the loops run over taps, blocks of channels and
 groups of kernels, from the inside out.  Results pass through the next unit at its rate, and bytes
-through the memory port.  The slowest of these, after the latency of the first byte, determines the
-duration of a layer.
+through the memory port.  The duration of a layer is the latency of the first byte, plus the time
+of the slowest of multipliers, next unit and memory port.
 
 Source: NVDLA hardware manual, "unit description" (convolution pipeline); the TCAD 2020 paper's
 profiler, cycles = max(computing, communication).
@@ -82,8 +82,8 @@ def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
     """Return the cycles of a whole operator, without memory traffic.
 
     Convolutions and fully connected layers with constant weights run on the multipliers.  Any other
-    operator counts as a window operation.  Its number of window elements is that of its MACs or of
-    its element-wise operations, whichever is larger."""
+    operator counts as a window operation; the number of its MACs or of its element-wise operations,
+    whichever is larger, counts as the number of elements in its windows."""
     work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
     if node.kind not in CONVOLUTIONS or not weights:
         busy = window_cycles(chip, max(work.macs, work.elements))
@@ -104,8 +104,8 @@ def layer_cycles(
     convolutions (WINDOW), main memory, and the feature buffer, which is a second memory.
 
     moved: the traffic of the layer.
-    inside: names of the tensors that are in the feature buffer, as fields of `LayerTraffic`, such
-        as "output".  All other bytes are in main memory."""
+    inside: the tensors that are in the feature buffer, each named by its field of `LayerTraffic`,
+        such as "output".  All others are in main memory."""
     points = layer.out_height * layer.out_width
     if isinstance(layer, WindowLayer):
         taps = layer.window_height * layer.window_width
@@ -139,11 +139,11 @@ def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Bre
     """Return the cycles of `rows` consecutive output rows of a task: the sum over its hardware
     layers.
 
-    The rows are the first that read no padding above the input.  If fewer than `rows` rows remain
-    from there, they are the last rows of the output.
+    The rows begin at the first output row whose windows cover no padding above the input.  If
+    fewer than `rows` rows follow, the last `rows` rows of the output are taken instead.
 
-    inside: names of the tensors that are in the feature buffer, as fields of `LayerTraffic`, such
-        as "output".  All other bytes are in main memory."""
+    inside: the tensors that are in the feature buffer, each named by its field of `LayerTraffic`,
+        such as "output".  All others are in main memory."""
     first = min(-(-t.pad_top // t.stride_h), t.out_h - rows)
     layers = t.layers_with_traffic(first, first + rows)
     return reduce(add, (layer_cycles(t.hardware, *one, inside) for one in layers))

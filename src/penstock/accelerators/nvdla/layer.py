@@ -279,8 +279,9 @@ class ConvolutionLayer(Reach):
 
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
-    """Return the columns up to the end of the last window, as (columns of the input, columns of
-    padding after the input).  The hardware accepts no columns beyond.  The same applies to rows.
+    """Return the numbers of columns up to the end of the last window: (columns of the input,
+    columns of padding after the input).  The hardware accepts no columns after the last window.
+    Rows are trimmed in the same way.
 
     width: the number of columns of the input.
     reach: the number of columns that a window spans, dilation included.

@@ -234,12 +234,11 @@ class Device:
     def _post_processed(self, post: Post, values: Sums) -> Array:
         """Return the int8 elements that post-processing makes of the results of a layer.
 
-        values: the results, of shape (rows, columns, channels).  If `post.requantise` is set, they
-            are accumulator sums: those of a convolution or depthwise convolution.  They are
-            requantised to elements.  Otherwise they are elements: those of pooling.
+        values: the results, of shape (rows, columns, channels): accumulator sums of a convolution
+            or depthwise convolution if `post.requantise` is set, otherwise elements from pooling.
 
-        Elements are clamped to `post.limits`, and then combined with a second tensor if
-        `post.elementwise` demands it."""
+        Sums are first requantised to elements.  Elements are then clamped to `post.limits`, and
+        combined with a second tensor if `post.elementwise` selects an operation."""
         if post.requantise:
             channels = values.shape[2]
             size = channels * TABLE_ROW_BYTES

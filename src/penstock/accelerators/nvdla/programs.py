@@ -5,8 +5,9 @@ A hardware layer computes consecutive output rows; the rows that it accesses hav
 in every tensor.  If even the input rows of a single window have no constant pitch, they are first
 copied to scratch.
 
-Streams are relocatable.  A register write that holds an address is relative to one of the base
-addresses (bases) of the submission.  A stream begins with a header for its loader:
+Streams are relocatable.  If a register write holds an address, its word is an offset from a base
+address (base); the caller of `submit` passes all bases.  A stream begins with a header for its
+loader:
 
     words  configuration | number of relocations | for each: index of its write, base | writes
 
@@ -59,7 +60,7 @@ IN_FEATURE_BUFFER = 1 << 31
 """The bit that marks a base in the feature buffer."""
 
 Placed = tuple[Write, Place | None]
-"""A write, and the place to which its address is relative; None if it holds no address."""
+"""A write, and the place to which its word is relative; None if the word is not an address."""
 Issued = StreamOperation[Task]
 
 
@@ -93,11 +94,11 @@ class _Encoder:
             first = until
 
     def _pitches(self, first: int, end: int) -> tuple[int, int, int] | None:
-        """Return the distances in bytes between consecutive rows: (input, output, second input).
-        They apply to the rows that are accessed to compute output rows [first, end).
+        """Return the row pitches of the (input, output, second input) in bytes.
 
-        The last distance is 0 if there is no second input.  The result is None if the distance in
-        one of the tensors varies or is less than the size of a row."""
+        Only the rows that are accessed to compute output rows [first, end) count.  The last pitch
+        is 0 if there is no second input.  The result is None if the pitch in one of the tensors
+        varies or is less than the size of a row."""
         source, *others = self.call.inputs
         found = [
             _pitch(source, *self.task.reads(first, end), self.task.in_row_bytes),
@@ -111,7 +112,7 @@ class _Encoder:
 
     def _strided(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
         """Yield the register writes of each hardware layer that computes output rows [first, end).
-        The rows accessed in each tensor must have a constant pitch (stride)."""
+        Requires that the accessed rows of each tensor have a constant pitch (stride)."""
         lower, _ = self.task.reads(first, end)
         pitches = self._pitches(first, end)
         assert pitches is not None
@@ -139,11 +140,11 @@ class _Encoder:
             yield self._placed(layer, scratch, first)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """Return the writes of a layer, each with the address (`Place`) to which its word is
-        relative; None if its word is not an address.
+        """Return the writes of a layer.  A write whose word is an address is paired with the
+        `Place` to which the word is relative, any other write with None.
 
         source: the address of the first input row that the layer reads.
-        first: the number of the first output row that the layer computes."""
+        first: the index of the first output row that the layer computes."""
         known = {register: source for register in SOURCES}
         known[OUTPUT] = self.call.result.place(first)
         for other in self.call.inputs[1:]:
@@ -155,19 +156,22 @@ class _Encoder:
 
 
 def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | None:
-    """Return the distance in bytes between consecutive rows [lower, upper) of a tensor; None if it
-    varies or is less than `row_bytes`."""
+    """Return the pitch of rows [lower, upper) of a tensor: the distance in bytes from row to row.
+
+    The result is None if the pitch varies or is less than `row_bytes`.  It is `row_bytes` if there
+    is only one row."""
     steps = {b - a for a, b in pairwise(rows.between(lower, upper))} or {row_bytes}
     (step, *others) = steps
     return step if not others and step >= row_bytes else None
 
 
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """Return the writes of a layer, each with the address (`Place`) to which its word is relative;
-    None if its word is not an address.
+    """Return the writes of a layer.  A write whose word is an address is paired with the `Place` to
+    which the word is relative, any other write with None.
 
-    known: the address for each register that holds one, by register name.  For an address in the
-        feature buffer, the write that selects the memory of the tensor is changed accordingly."""
+    known: the `Place` for each register that holds an address, by register name.  If the `Place` is
+        in the feature buffer, the write that selects the memory of the tensor is changed to select
+        the feature buffer."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()
@@ -189,8 +193,8 @@ def encode(commands: Sequence[Issued]) -> bytes:
 def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
     """Return a relocatable stream of register writes for the configuration `hardware`.
 
-    writes: each write with the address (`Place`) to which its word is relative; None if its word is
-        not an address."""
+    writes: pairs of a write and the `Place` to which its word is relative; None instead of the
+        `Place` if the word is not an address."""
     places: list[bytes] = []
     body: list[bytes] = []
     for k, (write, place) in enumerate(writes):
@@ -222,10 +226,10 @@ def decode(
 
 
 def _memory(base: int) -> NvdlaMemory:
-    """Return the memory that contains a base address.
+    """Return the memory to which a base address belongs.
 
-    base: the base address as a stream encodes it: its index, with the highest bit set if it is in
-        the feature buffer."""
+    base: the base of a relocation, as in the stream: the index of the base address, with the
+        highest bit set if the base address is in the feature buffer."""
     return NvdlaMemory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else NvdlaMemory.MAIN
 
 
@@ -235,7 +239,7 @@ def relocated(
     """Return register writes after relocation, which adds a base address to the word of each write
     that holds an address.
 
-    places: the relocations, each (index of the write, index of the base address, memory).
+    places: the relocations, each (index of the write, index in `bases`, memory of the base).
     bases: the base addresses in bytes."""
     words = np.frombuffer(writes, "<u4").reshape(-1, 2).copy()
     for write, base, _ in places:

@@ -182,12 +182,11 @@ class SheetLayer:
         )
 
 
-class Resident(Enum):
-    """The size of weights with which NVDLA's performance sheet compares the size of a layer's
-    input, to choose what stays in the convolution buffer.
+class ComparedWeights(Enum):
+    """Which weights NVDLA's performance sheet compares with a layer's input, to choose the operand
+    that stays in the convolution buffer while the other one is streamed.
 
-    If the input is smaller, the input stays while weights are streamed.  Otherwise, the weights
-    stay while the input is streamed."""
+    The input stays if it is smaller in bytes than these weights; otherwise, the weights stay."""
 
     GROUP = "weights of a group of kernels"
     ALL = "all weights"
@@ -199,20 +198,21 @@ class Page:
 
     name: the name of the network.
     kernels_at_once: the number of kernels is rounded up to a multiple of this.
-    once: True if each tensor is transferred only once, even if the convolution buffer is too small
-        for it, and the weights of a fully connected layer once per batch.  False if the buffer
-        matters: either the input or the weights are split into parts that fit into the buffer, and
-        the other operand is transferred again for each part.
-    compared: the size below which a layer's input stays in the buffer.
+    once: True if the page ignores the size of the convolution buffer: each tensor is transferred
+        once, and the weights of a fully connected layer once per batch.  False if either the input
+        or the weights are split into parts that fit into the buffer, and the other operand is
+        transferred again for each part.
+    compared: the weights with which a layer's input is compared, to choose the operand that stays
+        in the buffer: those of a group of kernels, or all.
     rows_ahead: the number of input rows that the buffer must hold in addition to those of a kernel.
-    first_layer: True if the first layer of the network differs: its `rows_ahead` is 1, and its
-        input stays in the buffer if the input rows that the buffer must hold are smaller than the
-        weights of a group of kernels."""
+    first_layer: True if the first layer of the network has rules of its own.  Its `rows_ahead` is
+        1.  Its input stays in the buffer if the input rows that the buffer must hold
+        (`LayerFigures.least_in_kib`) are smaller than the weights of a group of kernels."""
 
     name: str
     kernels_at_once: int = 16
     once: bool = False
-    compared: Resident = Resident.GROUP
+    compared: ComparedWeights = ComparedWeights.GROUP
     rows_ahead: int = 1
     first_layer: bool = False
 
@@ -220,7 +220,11 @@ class Page:
 ALEXNET = Page("AlexNet", once=True)
 GOOGLENET = Page("GoogLeNet")
 RESNET = Page(
-    "ResNet-50", kernels_at_once=128, compared=Resident.ALL, rows_ahead=0, first_layer=True
+    "ResNet-50",
+    kernels_at_once=128,
+    compared=ComparedWeights.ALL,
+    rows_ahead=0,
+    first_layer=True,
 )
 PAGES = (ALEXNET, GOOGLENET, RESNET)
 
@@ -336,7 +340,7 @@ def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
         (`Page.first_layer`)."""
     if special:
         return sizes.least_in_kib < sizes.group_kib
-    against = sizes.group_kib if page.compared is Resident.GROUP else sizes.weights_kib
+    against = sizes.group_kib if page.compared is ComparedWeights.GROUP else sizes.weights_kib
     return sizes.in_kib < against
 
 

@@ -105,10 +105,10 @@ class Maps(NamedTuple):
 
 
 class RowInterval(NamedTuple):
-    """Output rows [first, end), which a single operation can compute.
+    """Output rows [first, end), which a single operation computes.
 
-    maps: feature maps of this operation. None if its input rows must first be copied to scratch;
-        the interval is then a single row."""
+    maps: feature maps of this operation. None if the interval is a single row whose input rows must
+        first be copied to scratch."""
 
     first: int
     end: int
@@ -208,12 +208,11 @@ class NpuCall:
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the lengths, in rows, of the intervals into which output rows [first, end) are
-        split. A single operation can compute each interval.
+        """Return the number of rows of each interval into which output rows [first, end) are split
+        (see `row_intervals`); 0 for a row whose input rows are first copied to scratch.
 
-        A length of 0 denotes a single row whose input rows are first copied to scratch. The result
-        contains one tuple of lengths for each input of a concatenation, and a single tuple for any
-        other operation."""
+        The result contains one tuple of lengths for each input of a concatenation, and a single
+        tuple for any other operation."""
         pieces = self.encoded.pieces
         calls = [one for one, _ in self._copies_of_pieces()] if pieces else [self]
         return tuple(
@@ -237,8 +236,9 @@ class NpuCall:
             channel += channels
 
     def _stored_parts(self) -> list[ChannelPart]:
-        """Return the output channels of each segment, with the address at which the segment is
-        stored. Without segments, return all output channels as a single part without constants."""
+        """Return one part for each segment of constants: the output channels of the segment, and
+        the address at which it is stored. An operation without segments has a single part with all
+        output channels and no constants."""
         if not self.encoded.segments:
             return [ChannelPart(0, 0, self.op.out_c, None, 0, 0)]
         found: list[ChannelPart] = []
@@ -292,11 +292,11 @@ class NpuCall:
                 yield Compute(self.op, interval.first, interval.end, interval.maps, part)
 
     def row_intervals(self, first: int, end: int) -> tuple[RowInterval, ...]:
-        """Split output rows [first, end) into intervals, each of which a single operation can
-        compute.
+        """Split output rows [first, end) into intervals that a single operation can compute, each
+        as long as possible.
 
-        Each interval in turn is as long as possible. If the input rows of an output row must first
-        be copied to scratch, this row is an interval of its own, with `maps` None."""
+        An output row for which this is impossible is an interval of its own, with `maps` None: its
+        input rows must first be copied to scratch."""
         found: list[RowInterval] = []
         while first < end:
             until, maps = end, self._feature_maps(first, end)

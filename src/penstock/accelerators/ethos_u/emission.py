@@ -189,9 +189,8 @@ def _add_second(
 
 
 def _scales(op: Operation) -> tuple[float, float, float]:
-    """Return the scales of the first input, the second input and the output of a sum or difference,
-    from which Vela derives the multipliers. They are normalised so that the larger input scale is
-    1."""
+    """Return the scales (first input, second input, output) from which Vela derives the multipliers
+    of a sum or difference. The scales are normalised so that the larger input scale is 1."""
     first, second = (
         2.0 * m * 2.0 ** (s - HIGH_BITS)
         for m, s in ((op.multiplier0, op.shift0), (op.multiplier1, op.shift1))

@@ -59,7 +59,8 @@ class WeightOrder:
     part_kernel: True if the order is part kernel first (several taps of few channels at a time),
         False if it is depth first (one tap of many channels at a time).
     block_depth: number of output channels that the NPU computes at a time.
-    slice_channels: output channels of a segment, whose constants are stored together."""
+    slice_channels: number of output channels of a segment (channels whose constants are stored
+        together)."""
 
     configuration: str
     depthwise: bool

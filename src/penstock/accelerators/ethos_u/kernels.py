@@ -1,4 +1,4 @@
-"""kernels: the variants in which the NPU runs an operator, and their costs."""
+"""kernels: the variants of the kernel that runs an operator on the NPU, and their costs."""
 
 from __future__ import annotations
 
@@ -76,8 +76,9 @@ class Variant:
         return with_prefetched_segments(op, counts[0] if counts else 0), constants
 
     def prefetch(self, offloaded: Offloaded) -> ConstantPrefetch | None:
-        """Return the prefetch that copies constants to the memory of tensors before calls of this
-        variant read them there. Return None if nothing is to be copied."""
+        """Return the prefetch that this variant requires: it copies constants to the memory of
+        tensors, where calls of the variant then read them. Return None if the variant prefetches
+        nothing or if constants are stored in that memory anyway."""
         op, constants = self.operation(offloaded)
         if not op.weighted or not op.prefetched or op.constants_in_sram:
             return None
@@ -144,8 +145,8 @@ def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -
 
 
 def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
-    """Return, for each input of the operation, the index of the tensor that it reads among the
-    inputs of the composite (the main operator and those fused with it)."""
+    """Return, for each input of the NPU operation, its index among the inputs of the composite (the
+    main operator and those fused with it)."""
     if op.function is NpuFunction.COPY:
         return tuple(map(offloaded.input_index, range(len(offloaded.main.inputs))))
     first, second = operands(offloaded)

@@ -89,8 +89,8 @@ class Operation:
     part_kernel: True if weights are encoded part kernel first (several taps of few channels at a
         time), False if depth first (one tap of many channels at a time).
     block_depth: number of output channels that the NPU computes at a time; 0 if not fixed.
-    slice_channels: output channels of a segment, whose constants are stored together; 0 for a
-        single segment with all channels.
+    slice_channels: number of output channels of a segment (channels whose constants are stored
+        together); 0 for a single segment with all channels.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
     buffer_bytes: size of a buffer in scratch. Segments that are not prefetched are copied into
         buffers before use. If the size is 0, they are read where they are stored.
@@ -98,8 +98,8 @@ class Operation:
         tensors; these are the first ones.
     prefetched_biases: whether an earlier call has copied all biases to the memory that holds
         tensors.
-    upscale: `upscale - 1` zeros are inserted after each input row and column, as in a transposed
-        convolution; 1 for none."""
+    upscale: `upscale - 1` rows and columns of zeros are inserted after each input row and column,
+        as in a transposed convolution; 1 for none."""
 
     configuration: EthosUConfiguration
     function: NpuFunction
@@ -246,9 +246,9 @@ class Operation:
         """Return a key for caching data that depend on the position of output rows [first, end).
 
         Two intervals of equal length and equal key read the same number of input rows and have
-        equal padding. If the windows cover padding, the key is (first, end). Otherwise, the key is
-        (k,), where k is the first row that they cover, modulo `upscale`. Rows are counted including
-        inserted rows of zeros."""
+        equal padding. If the windows of the output rows cover padding, the key is (first, end).
+        Otherwise, it is (k % upscale,), where k is the first row of the upscaled input (the input
+        with inserted rows of zeros) that the windows cover."""
         lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
@@ -274,8 +274,8 @@ class Operation:
         segment of output channels.
 
         segment: index of the segment, the output channels whose constants are stored together.
-        read: number of input rows; by default, as many as `rows` output rows in the middle of the
-            output depend on, where windows cover no padding.
+        read: number of input rows that are read; by default, the number for output rows whose
+            windows cover no padding.
         constant_bytes: bytes of constants that are read; by default, the segment's share of all
             constants."""
         rows = min(rows, self.out_h)
@@ -322,8 +322,8 @@ class Operation:
         """Return the number of elements of the second input that are read from the memory that
         holds tensors, to compute `rows` output rows.
 
-        0: the second input is a constant tensor. None: it has the shape of the output, it is a
-        scalar, or there is none."""
+        0 if the second input is a constant tensor. None if it has the shape of the output, if it is
+        a scalar, or if there is none."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0

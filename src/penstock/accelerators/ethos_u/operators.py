@@ -117,8 +117,9 @@ def _window(offloaded: Offloaded) -> Operation:
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:
-    """Return the parameters, by name, that change when a transposed convolution is computed as an
-    ordinary convolution. The input of the latter has zeros inserted after each row and column.
+    """Return, by name, the parameters that differ between a transposed convolution and the ordinary
+    convolution that computes it, with their values for the latter. The ordinary convolution reads
+    an upscaled input: zeros are inserted after each row and column.
 
     p: parameters of the transposed convolution by name, such as "stride_h"."""
     return {

@@ -55,7 +55,7 @@ class Cycles:
 
     multipliers, output, commands: cycles of the multipliers, of the output unit, and of command
         issue, each by itself.
-    npu: cycles of these three together, not limited by the bandwidth of memories.
+    npu: cycles of these three together if the bandwidth of memories does not limit them.
     features, constants: cycles of the ports of the memories that hold tensors and constants. If
         there is a single port for both, each field is the sum."""
 
@@ -201,7 +201,7 @@ def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, 
 
 
 def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
-    """Return the cycles of the multipliers for one block of each size."""
+    """Return the cycles that the multipliers take for one block, for each block size."""
     block, needed = _clipped(blocks, work.output), _clipped(input_blocks(work, blocks), work.input)
     micro = _micro_block(work)
     pieces = _divide_up(block, micro)
@@ -228,12 +228,13 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
     """Return the cycles for which the multipliers wait because consecutive products are added to
-    the same accumulators.
+    the same accumulators, for each block size.
 
     area: for each block size, the number of micro blocks in the rows and columns of a block. (A
         micro block is the output that the multipliers compute at a time.)
     depth: for each block size, the number of micro blocks in the channels of a block.
-    steps: number of steps in which the products of one part of a window are accumulated."""
+    steps: number of steps in which the multipliers process one part of a window (at most
+        `WINDOW_PART` rows and columns)."""
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)
@@ -289,7 +290,7 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
     Bursts that are shorter than the longest burst of the memory lose time. The bytes that could
     have been transferred in this time are included.
 
-    elements: number of bytes that are transferred.
+    elements: number of int8 elements, and thus of bytes, that are transferred.
     read: whether the transfer reads input; otherwise, it writes output."""
     port: EthosUPort = work.chip.features
     if read:

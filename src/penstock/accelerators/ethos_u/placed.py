@@ -1,8 +1,9 @@
-"""placed: the costs of the calls of one operation whose tensors have addresses.
+"""placed: the costs of the calls of an operation, given the addresses of its tensors.
 
-A cost is cached under the data that determine it. These are the numbers of rows of the operations
-into which the call is split. If the call copies constants to addresses near its rows, all addresses
-are included as well, because a stream waits for a copy that may overlap the rows of an operation.
+Costs are cached. The cache key contains the number of output rows, the position of the windows
+(`Operation.position`), the numbers of rows of the operations into which the call is split, and the
+sizes of its copies of constants. If a copy may overlap rows that the call accesses, the key also
+contains all addresses, because a stream waits for such a copy.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class RowAccess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacedCosts:
-    """The costs of the calls of one operation whose tensors have addresses.
+    """The costs of the calls of an operation, given the addresses of its tensors.
 
     encoded: the operation, and the sizes of its encoded constants.
-    sources: for each input of the operation, the index of the node's input that it reads.
+    sources: for each input of the NPU operation, its index among the inputs of the node.
     _known: cache of costs, by the data that determine them.
     _lengths: cache of `NpuCall.lengths`, by number of output rows, `Operation.position`, and the
         distances between consecutive rows of each tensor."""

@@ -76,16 +76,17 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 
 def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
-    """Yield the operation with each possible order of weights, and with the number of channels of
-    the fastest block for this order. Orders for which no block fits the NPU's internal memory are
-    omitted.
+    """Yield one variant of the operation for each possible order of weights. The `block_depth` of a
+    variant is the number of channels of its fastest block. Orders for which no block fits the NPU's
+    internal memory are omitted.
 
     The orders are depth first (one tap of many channels at a time) and, only for convolutions that
     are not depthwise, part kernel first (several taps of few channels at a time).
 
     weights: size of the weights in bytes before encoding.
-    step: output channels of a segment, whose constants are stored together.
-    buffer: size of a buffer for segments in bytes; 0 for no buffers."""
+    step: number of output channels of a segment (channels whose constants are stored together).
+    buffer: size in bytes of a buffer into which segments are copied; 0 if they are read where they
+        are stored."""
     for order in (False, True) if plain.function is NpuFunction.CONVOLUTION else (False,):
         tried = replace(
             plain,

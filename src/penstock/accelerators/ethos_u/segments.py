@@ -9,8 +9,9 @@ from penstock.accelerators.ethos_u.operation import Operation
 
 
 def with_prefetched_segments(op: Operation, count: int) -> Operation:
-    """Return a variant of `op` that reads copies, made by an earlier call, of its first `count`
-    segments of constants. If these are all segments, the result has no buffers."""
+    """Return a variant of `op` whose first `count` segments of constants are prefetched: an earlier
+    call has copied them, and the operation reads the copies. If all segments are prefetched, the
+    variant has no buffers."""
     buffer = op.buffer_bytes if count < len(op.slices) else 0
     return replace(op, prefetched_segments=count, buffer_bytes=buffer)
 

@@ -36,7 +36,7 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
 
     The pitch is positive if possible, and the first tile has as many rows as this permits.
 
-    row_bytes: the pitch of the result if no tile has two rows.
+    row_bytes: the pitch of the result if each tile has at most one row.
     backwards: permits a negative pitch if no positive pitch is possible.
 
     >>> tiles_of([64, 96, 0, 32], 32)
@@ -61,11 +61,11 @@ def _with_first_tile(offsets: Sequence[int], height: int, row_bytes: int) -> Map
     """Return the feature map whose first tile consists of the first `height` rows, and whose second
     tile consists of the remaining rows.
 
-    Return None if this is impossible: consecutive rows of a tile must have the same distance
-    everywhere in both tiles.
+    Return None if this is impossible because the distance between consecutive rows is not the same
+    throughout both tiles.
 
     offsets: byte offset of each row.
-    row_bytes: the pitch of the result if no tile has two rows."""
+    row_bytes: the pitch of the result if each tile has at most one row."""
     pitches = {*_steps(offsets[:height]), *_steps(offsets[height:])} or {row_bytes}
     if len(pitches) > 1:
         return None
@@ -79,7 +79,7 @@ def _steps(offsets: Sequence[int]) -> set[int]:
 
 
 def _constant_pitch_rows(offsets: Sequence[int]) -> int:
-    """Return how many rows, counted from the first one, have a constant distance.
+    """Return how many rows at the start of the sequence have a constant pitch.
 
     offsets: byte offset of each row."""
     steps = [b - a for a, b in pairwise(offsets)]

@@ -1,6 +1,6 @@
 """vela: the functions of Arm's compiler Vela that generate register commands and encode weights.
 
-The package is optional, so it is imported on first use.
+The Python package of Vela is an optional dependency, so it is imported on first use.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ class NpuWork:
 
     chip: hardware configuration.
     rate: cycles per output element in the output unit.
-    upscale: `upscale - 1` zeros are inserted after each input row and column; 1 for none.
+    upscale: `upscale - 1` rows and columns of zeros are inserted after each input row and column; 1
+        for none.
     binary: whether there is a second input that is a tensor, not a scalar.
     second_elements: number of elements of the second input that are read from the memory that holds
         tensors: 0 if the second input is constant; None if it has the shape of the output, or if

@@ -70,7 +70,7 @@ def _block_operation_registers(operation: BlockOperation) -> Iterator[tuple[str,
 
 def _feature_map_registers(map: FeatureMap) -> Iterator[tuple[str, int]]:
     """Yield the registers of a feature map whose values must be multiples of 16, as (name, value).
-    The feature map has layout NHCWB16. Base addresses of unused tiles are omitted."""
+    Requires a feature map in layout NHCWB16. Base addresses of unused tiles are omitted."""
     height, width, depth = map.shape
     name = f"NPU_SET_{map.name.upper()}"
     right, below = width > map.width_0, height > map.height_0

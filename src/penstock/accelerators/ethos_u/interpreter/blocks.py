@@ -39,8 +39,8 @@ def block(operation: BlockOperation, index: int) -> ElementBox:
 
 
 def job_count(operation: BlockOperation) -> int:
-    """Return the number of jobs into which an operation is divided. Each block has one job per
-    slice of input channels."""
+    """Return the number of jobs into which an operation is divided: one per block, or one per block
+    and slice of input channels (see `_slices`)."""
     return block_count(operation) * _slices(operation)
 
 

@@ -8,12 +8,12 @@ Operations run concurrently. The checks rely on these guarantees:
   at most two are outstanding.
 - When a copy starts while the maximum number of copies is outstanding, the oldest is complete.
 - With BLOCKDEP d, a job starts only when at most d earlier jobs are unfinished. A job processes one
-  slice of input channels for a block (see `blocks.py`). Jobs complete in order. If a job of the
-  previous operation is unfinished when job i of an operation starts, the jobs 0 to i - 1 of that
-  operation are therefore unfinished, too. So at most d - i jobs of the previous operation are
-  unfinished. The checks count each block of the previous operation as one job, as Vela does, and
-  thus treat its last d - i blocks as unfinished. This is the strictest assumption: if a block
-  counted as several jobs, fewer blocks would be unfinished.
+  slice of input channels for a block (see `blocks.py`). Jobs complete in order. Suppose that jobs
+  of the previous operation are unfinished when job i of the next operation starts. Jobs 0 to i - 1
+  of the next operation are then unfinished as well, so at most d - i of the unfinished jobs belong
+  to the previous operation. The checks treat the last d - i blocks of the previous operation as
+  unfinished, i.e. they count a block as one job, as Vela does. This is the strictest assumption:
+  if a block counted as several jobs, fewer blocks would be unfinished.
 
 All blocks pass through one pipeline. They complete in order, and a block is read before that block
 or a later one is written. Between block operations, the only error is therefore a read before the
@@ -115,8 +115,9 @@ class Flight:
     def end(self, *, waited: bool) -> tuple[str, ...]:
         """Return the positions in the stream of the copies that may be unfinished at its end.
 
-        waited: whether the stream must wait for all copies. If it is True, such a copy raises
-            BackendError."""
+        waited: whether the stream must wait for all copies.
+
+        Raises BackendError if `waited` is True and a copy may be unfinished."""
         found = tuple(copy.where for copy, _ in self.copies)
         if found and waited:
             raise BackendError(
@@ -156,8 +157,8 @@ class Flight:
         earlier: BlockOperation,
         used: Footprint,
     ) -> None:
-        """Check a block operation against `earlier`, the previous one, whose last blocks may be
-        unfinished: BLOCKDEP limits their number.
+        """Check a block operation against `earlier`, the previous block operation. The last blocks
+        of `earlier` may be unfinished; BLOCKDEP limits their number.
 
         footprint, used: the bytes that `operation` and `earlier` access.
 
@@ -181,9 +182,10 @@ class Flight:
             block of the output, or the whole block.
         number: index of the block in `earlier`.
 
-        Raises BackendError if the job reads bytes that the block of `earlier` writes. Appends a
-        description to `self.ordered` if the job's block overwrites bytes that the block of
-        `earlier` reads or writes; this is no error because blocks complete in order."""
+        Raises BackendError if the job reads bytes that the block of `earlier` writes. If the block
+        to which the job belongs overwrites bytes that the block of `earlier` reads or writes, this
+        is no error, because blocks complete in order; a description is appended to
+        `self.ordered`."""
         written = block_output(earlier, number)
         found = first_common_range(job_input(operation, job), written)
         if found:
@@ -287,8 +289,8 @@ def _check_order(
     operation reads.
 
     map: the input that contains the byte.
-    written, read: (byte addresses, for each address the index of the last block that writes or
-        reads the byte)."""
+    written: (byte addresses of the output, index of the last block that writes each byte).
+    read: (byte addresses of `map`, index of the last block that reads each byte)."""
     both, at, of = np.intersect1d(read[0], written[0], return_indices=True)
     reader, writer = read[1][at], written[1][of]
     early = np.flatnonzero(reader > writer)
@@ -326,7 +328,9 @@ def _hazard(
     later: Operation, earlier: Operation, conflict: AccessConflict, why: str
 ) -> BackendError:
     """Return the error for a conflict between two operations, or within one operation if `later`
-    and `earlier` are the same. `why` explains what permits the conflict."""
+    and `earlier` are the same.
+
+    why: the reason why the hardware does not prevent the conflict."""
     alone = later is earlier
     return BackendError(
         "ethosu-110",

@@ -138,14 +138,16 @@ class _Coded:
     """The state of decoding one kind of number in a slice: weight indices, or lengths of zero runs.
     Each number is quotient << divider, plus a remainder.
 
+    The remainders of a chunk of quotients follow the next chunk of quotients in the stream.
+
     count: number of values in the slice.
     divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
-    read: number of values whose remainders have been read.
-    waiting: number of values of the previous chunk, whose remainders have not been read.
-    unary: two bit masks for each chunk of quotients. Bit i of the first says whether symbol i is
-        above 0. Bit j of the second says whether the symbol above 0 with index j is 2; for runs,
-        the second is 0.
+    read: number of values whose remainders have been passed.
+    waiting: number of values of the last chunk of quotients; their remainders are still to come.
+    unary: two bit masks for each chunk of quotients. Bit i of the first mask says whether symbol i
+        is above 0. Bit j of the second mask says whether the j-th symbol above 0 is 2; for runs,
+        the second mask is 0.
     places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int
@@ -157,17 +159,18 @@ class _Coded:
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def add_chunk(self, quotients: int) -> None:
-        """Update the counts after a chunk of symbols has been read, in which `quotients` quotients
-        end."""
+        """Update `begun` and `waiting` after a chunk of quotients has been read.
+
+        quotients: number of quotients that end in the chunk."""
         self.begun += quotients
         self.waiting = quotients
 
-    def remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Skip the remainders that belong to the previous chunk of quotients, and store their
-        position.
+    def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
+        """Skip the remainders of the previous chunk of quotients, and append their position to
+        `places`.
 
-        has_chunk: whether a further chunk of quotients has been read after the previous one. If
-            not, the next call has no remainders to skip."""
+        has_chunk: whether another chunk of quotients has just been read. If so, `add_chunk` must
+            follow; otherwise, no more remainders have to be skipped."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:
@@ -229,9 +232,9 @@ class _Slice:
         """Read the next chunk of weights and the next chunk of runs, and then the remainders of the
         previous chunks. Return False if all chunks have been read.
 
-        One of the two chunks may be omitted, to keep their numbers similar. The chunk of weights is
-        omitted if at least 8 more weights than runs have been read (`MOST_AHEAD`). The chunk of
-        runs is omitted if more runs than weights have been read."""
+        The stream omits one of the two chunks where this keeps the numbers of weights and runs
+        similar. The chunk of weights is omitted if at least 8 more weights than runs have been read
+        (`MOST_AHEAD`). The chunk of runs is omitted if more runs than weights have been read."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count
@@ -239,8 +242,8 @@ class _Slice:
         first = bits.take(CHUNK) if on and not self.plain else 0
         run_bits = bits.take(self.run_symbols) if on_runs else 0
         second = bits.take(first.bit_count())
-        coded.remainders(bits, on)
-        runs.remainders(bits, on_runs)
+        coded.skip_remainders(bits, on)
+        runs.skip_remainders(bits, on_runs)
         if on:
             coded.unary.append((first, second))
             coded.add_chunk(self.symbols if self.truncated else self.symbols - second.bit_count())

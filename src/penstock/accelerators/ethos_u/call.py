@@ -292,11 +292,11 @@ class NpuCall:
                 yield Compute(self.op, interval.first, interval.end, interval.maps, part)
 
     def row_intervals(self, first: int, end: int) -> tuple[RowInterval, ...]:
-        """Split output rows [first, end) into intervals that a single operation can compute, each
-        as long as possible.
+        """Split output rows [first, end) into intervals, each of which a single operation can
+        compute. Each interval is as long as possible.
 
-        An output row for which this is impossible is an interval of its own, with `maps` None: its
-        input rows must first be copied to scratch."""
+        An output row that a single operation cannot compute is an interval of its own, with `maps`
+        None. Its input rows must first be copied to scratch."""
         found: list[RowInterval] = []
         while first < end:
             until, maps = end, self._feature_maps(first, end)
@@ -369,8 +369,7 @@ def _feature_map(
 def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, int]:
     """Return the rows [lower, upper) of an input that output rows [first, end) depend on.
 
-    tensor: index of the input: 0 for the first, 1 for the second; or that of any input of a
-        concatenation."""
+    tensor: index of the input. Only a concatenation can have more than two inputs."""
     if tensor == 0 or op.function is NpuFunction.COPY:
         return op.reads(first, end)
     return op.second_rows(first, end)

@@ -103,8 +103,8 @@ class EthosUConfiguration:
 
     @property
     def end_banks(self) -> int:
-        """Number of banks at the end of the internal memory that are reserved for a look-up
-        table even if an operation has none."""
+        """Number of banks at the end of the internal memory that inputs and accumulators never
+        use: they are reserved for a look-up table, even if an operation has none."""
         return LOOKUP_BANKS if self.banks > 16 else 0
 
     @property

@@ -141,8 +141,8 @@ def _activation(api: Any, op: Operation) -> Any:
     """Return the activation of `op` for Vela's API: a table look-up, or clamping to `op.least` and
     `op.most`.
 
-    Vela expects limits as real numbers. Each is the limit minus the zero point, for an output with
-    scale 1."""
+    Vela expects the limits as real numbers. Each is passed as the limit minus the zero point, which
+    is its real value if the scale of the output is 1."""
     kinds = api.NpuActivationOp
     if op.function is NpuFunction.LOOKUP:
         return api.NpuActivation(kinds.TABLE_LOOKUP)

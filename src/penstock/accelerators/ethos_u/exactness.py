@@ -63,8 +63,9 @@ def _sum_differences(op: Operation) -> bool | str:
 
 
 def terms_are_shifted_equally(op: Operation) -> bool:
-    """Return whether Vela shifts both terms of a sum left by 15 bits instead of 19. It does so if
-    both terms have the same scale and the low 12 bits of the output's multiplier are zero."""
+    """Return whether Vela shifts both terms of a sum left by 15 bits, instead of shifting the term
+    with the larger scale by 19 bits. It does so if both terms have the same scale and the low 12
+    bits of the output's multiplier are zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 
@@ -87,9 +88,8 @@ def average_is_exact(op: Operation) -> bool | str:
 
 
 def _window_extents(op: Operation, axis: int) -> set[int]:
-    """Return how many input rows (`axis` 0) or columns (`axis` 1) the windows of an operation
-    cover, as a set of distinct numbers. Padding does not count, so windows at a border may cover
-    fewer."""
+    """Return the distinct numbers of input rows (`axis` 0) or columns (`axis` 1) that a window of
+    an operation may cover. Padding does not count, so windows at a border may cover fewer."""
     size, out, kernel, stride, before = (
         (op.in_h, op.out_h, op.kernel_h, op.stride_h, op.pad_top),
         (op.in_w, op.out_w, op.kernel_w, op.stride_w, op.pad_left),

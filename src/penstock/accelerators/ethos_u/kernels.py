@@ -76,9 +76,10 @@ class Variant:
         return with_prefetched_segments(op, counts[0] if counts else 0), constants
 
     def prefetch(self, offloaded: Offloaded) -> ConstantPrefetch | None:
-        """Return the prefetch that this variant requires: it copies constants to the memory of
-        tensors, where calls of the variant then read them. Return None if the variant prefetches
-        nothing or if constants are stored in that memory anyway."""
+        """Return the prefetch that this variant requires, or None if the variant prefetches nothing
+        or if constants are stored in the memory that holds tensors anyway.
+
+        The prefetch copies constants to that memory, where calls of the variant then read them."""
         op, constants = self.operation(offloaded)
         if not op.weighted or not op.prefetched or op.constants_in_sram:
             return None

@@ -94,8 +94,8 @@ class Operation:
     constant_bytes: size of encoded weights and biases, or of a constant second input.
     buffer_bytes: size of a buffer in scratch. Segments that are not prefetched are copied into
         buffers before use. If the size is 0, they are read where they are stored.
-    prefetched_segments: number of segments that an earlier call has copied to the memory that holds
-        tensors; these are the first ones.
+    prefetched_segments: number of segments, counted from the first, that an earlier call has copied
+        to the memory that holds tensors.
     prefetched_biases: whether an earlier call has copied all biases to the memory that holds
         tensors.
     upscale: `upscale - 1` rows and columns of zeros are inserted after each input row and column,
@@ -270,12 +270,12 @@ class Operation:
         read: int | None = None,
         constant_bytes: int | None = None,
     ) -> NpuWork:
-        """Return the description, for the performance model, of computing `rows` output rows of one
-        segment of output channels.
+        """Return the work of computing `rows` output rows of one segment of output channels, as the
+        performance model describes it.
 
         segment: index of the segment, the output channels whose constants are stored together.
-        read: number of input rows that are read; by default, the number for output rows whose
-            windows cover no padding.
+        read: number of input rows that are read. The default applies to output rows whose windows
+            cover no padding.
         constant_bytes: bytes of constants that are read; by default, the segment's share of all
             constants."""
         rows = min(rows, self.out_h)
@@ -311,19 +311,20 @@ class Operation:
         )
 
     def _constant_bytes(self, rows: int, channels: int) -> int:
-        """Return the bytes of constants that are needed to compute `rows` rows of `channels` output
-        channels: of a constant second input, or else of weights and biases."""
+        """Return the size in bytes of the constants that are needed to compute `rows` rows of
+        `channels` output channels. The constants are the second input if it is a constant tensor,
+        otherwise weights and biases."""
         if self.second_tensor is not None and self.constant_bytes:
             height, width, depth = self.second_tensor.shape
             return min(rows, height) * width * depth
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Return the number of elements of the second input that are read from the memory that
-        holds tensors, to compute `rows` output rows.
+        """Return how many elements of the second input are read to compute `rows` output rows. Only
+        elements in the memory that holds tensors count.
 
-        0 if the second input is a constant tensor. None if it has the shape of the output, if it is
-        a scalar, or if there is none."""
+        The result is 0 if the second input is a constant tensor. It is None if the second input has
+        the shape of the output, if it is a scalar, or if there is none."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0

@@ -117,9 +117,9 @@ def _window(offloaded: Offloaded) -> Operation:
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:
-    """Return, by name, the parameters that differ between a transposed convolution and the ordinary
-    convolution that computes it, with their values for the latter. The ordinary convolution reads
-    an upscaled input: zeros are inserted after each row and column.
+    """Return parameters, by name, of the ordinary convolution that computes a transposed
+    convolution; all other parameters are the same for both. The ordinary convolution reads an
+    upscaled input: zeros are inserted after each row and column.
 
     p: parameters of the transposed convolution by name, such as "stride_h"."""
     return {

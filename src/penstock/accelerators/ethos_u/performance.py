@@ -170,8 +170,10 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of operations that accumulate over windows, for each block size: of the
-    multipliers, of the output unit, of command issue, and of all three together."""
+    """Return the cycles of an operation that accumulates over windows, for each block size.
+
+    The result is (cycles of the multipliers, of the output unit, of command issue, of all three
+    together)."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)
@@ -191,8 +193,10 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
 
 
 def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of element-wise operations, for each block size: of the multipliers (always
-    0), of the output unit, of command issue, and of all three together."""
+    """Return the cycles of an element-wise operation, for each block size.
+
+    The result is (cycles of the multipliers, which are 0; of the output unit; of command issue; of
+    all three together)."""
     elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
@@ -227,8 +231,9 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
-    """Return the cycles for which the multipliers wait because consecutive products are added to
-    the same accumulators, for each block size.
+    """Return, for each block size, how many cycles the multipliers wait while they process one part
+    of the windows of a block. They wait because consecutive products are added to the same
+    accumulators.
 
     area: for each block size, the number of micro blocks in the rows and columns of a block. (A
         micro block is the output that the multipliers compute at a time.)

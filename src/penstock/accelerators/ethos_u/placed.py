@@ -1,9 +1,9 @@
 """placed: the costs of the calls of an operation, given the addresses of its tensors.
 
 Costs are cached. The cache key contains the number of output rows, the position of the windows
-(`Operation.position`), the numbers of rows of the operations into which the call is split, and the
-sizes of its copies of constants. If a copy may overlap rows that the call accesses, the key also
-contains all addresses, because a stream waits for such a copy.
+(`Operation.position`), the number of rows of each operation into which the call is split, and the
+sizes of the copies of constants that the call makes. If a copy may overlap rows that the call
+accesses, the key also contains all addresses, because such a copy makes the stream wait.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class PlacedCosts:
         return self._known[key]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
-        """Yield the components of the cache key that describe the copies of constants that a call
-        makes.
+        """Yield, component by component, the part of the cache key that describes the copies of
+        constants that a call makes.
 
         One component holds the size of each copy and whether this call reads it. Further components
         hold the addresses of all copies and rows, but only if a copy may overlap rows that the call
@@ -133,7 +133,7 @@ class PlacedCosts:
         """Return the offsets, in a memory region, of the rows that a call accesses. Rows of a
         constant are contiguous.
 
-        tensor: index of the input; or the number of inputs for the output."""
+        tensor: index of the input; for the output, the number of inputs."""
         rows, lower, upper = access
         if rows is not None:
             base = MEMORIES + rows.memory

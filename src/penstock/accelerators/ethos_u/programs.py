@@ -4,8 +4,8 @@ A kernel call issues one `EncodedOperation`, after transfers that copy constants
 later ones. The encoder converts these commands to operations and copies (`call`), and then to
 register commands (`emission`).
 
-Each base address of a submission is a region of the NPU. Streams are relocatable, because they
-contain only offsets into regions. A submission passes the payload that Arm's driver expects: a
+Streams are relocatable: they address memory by the number of a region and an offset into it. A
+submission passes the base address of each region, and the payload that Arm's driver expects: a
 header and the register commands.
 """
 

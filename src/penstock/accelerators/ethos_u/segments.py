@@ -17,15 +17,15 @@ def with_prefetched_segments(op: Operation, count: int) -> Operation:
 
 
 def prefetch_choices(op: Operation) -> tuple[int, ...]:
-    """Return the numbers of segments of `op` that may be prefetched, in ascending order without
-    duplicates: one, a quarter, half, and all of them."""
+    """Return how many segments of `op` may be prefetched, as counts in ascending order without
+    duplicates: 1, a quarter, half and all of the segments."""
     count = len(op.slices)
     return tuple(sorted({1, max(1, count // 4), max(1, count // 2), count}))
 
 
 def copied_before(op: Operation, segment: int) -> int:
-    """Return when a call copies `segment` into a buffer: just before it issues the operations of
-    the segment with the returned index.
+    """Return k such that a call copies `segment` into a buffer just before it issues the operations
+    of segment k.
 
     There are two buffers. The first two copies are issued at the start of the call. Each later copy
     is issued as soon as the operations that read its buffer have been issued. If no segments are

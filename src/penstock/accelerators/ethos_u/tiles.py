@@ -34,7 +34,8 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
     """Return the feature map of the rows at the given byte offsets, or None if it needs more than
     two tiles.
 
-    The pitch is positive if possible, and the first tile has as many rows as this permits.
+    If there are several solutions, one with a positive pitch is preferred; among these, the one
+    whose first tile has more rows is preferred.
 
     row_bytes: the pitch of the result if each tile has at most one row.
     backwards: permits a negative pitch if no positive pitch is possible.

@@ -40,8 +40,10 @@ class Job(NamedTuple):
 
     queue: the queue of the engine that runs the job.
     cycles: duration if no other job runs at the same time.
-    features: how many of these cycles the job uses the port of the memory that holds tensors.
-    constants: how many of these cycles the job uses the port of the memory that holds constants."""
+    features: number of these cycles in which the job uses the port of the memory that holds
+        tensors.
+    constants: number of these cycles in which the job uses the port of the memory that holds
+        constants."""
 
     queue: CommandQueue
     cycles: float

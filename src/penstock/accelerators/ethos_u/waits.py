@@ -139,8 +139,8 @@ def _row_span(
 
 
 def _spans(placed: MapPlace, rows: int, row: tuple[int, int]) -> Iterator[Span]:
-    """Yield one span for each tile of a feature map with `rows` rows: the bytes [lower, upper) from
-    its first to its last, as (region number, lower, upper).
+    """Yield the span of each tile of a feature map with `rows` rows, as (region number, lower,
+    upper): bytes [lower, upper) extend from the first to the last accessed byte of the tile.
 
     row: the first and the last byte (inclusive) that are accessed in each row."""
     region, tiles = placed

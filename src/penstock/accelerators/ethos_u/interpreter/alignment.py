@@ -43,8 +43,9 @@ def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
 def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
     """Yield the registers of a copy whose values must be multiples of 16, as (name, value).
 
-    They are the two addresses and the size. If the hardware supports unaligned copies (U65), only
-    addresses in shared memory are included, and the size only if the target is in shared memory."""
+    These are the addresses of source and target, and the size. If the hardware supports unaligned
+    copies (U65), only addresses in shared memory are included, and the size only if the target is
+    in shared memory."""
     source, target = operation.source, operation.target
     anywhere = hardware.any_copy
     for span in (source, target):

@@ -109,13 +109,13 @@ def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, An
 
 
 def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Return `left` plus `right`, after scaling both operands."""
+    """Return `left` plus `right`, after `_operands` has scaled them."""
     one, two = _operands(operation, left, right)
     return one + two
 
 
 def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Return `left` minus `right`, after scaling both operands."""
+    """Return `left` minus `right`, after `_operands` has scaled them."""
     one, two = _operands(operation, left, right)
     return one - two
 

@@ -64,16 +64,19 @@ def job_input(operation: BlockOperation, index: int) -> Bytes:
 
 
 def block_input(operation: BlockOperation, number: int) -> Bytes:
-    """Return the addresses of the bytes that a block reads from the input feature maps: one set for
-    each memory region (see `Bytes`).
+    """Return the addresses of the bytes that a block reads from the input feature maps.
+
+    The result has one set of addresses for each memory region that the block reads (see `Bytes`).
 
     number: index of the block within the operation."""
     return _joined((map.region, map.ranges(box)) for map, box in block_reads(operation, number))
 
 
 def block_output(operation: BlockOperation, number: int) -> Bytes:
-    """Return the addresses of the bytes that a block of the output writes: one set, for the region
-    of the output (see `Bytes`).
+    """Return the addresses of the bytes that a block of the output occupies, i.e. those that are
+    written when the block is computed.
+
+    The result has a single set of addresses, that of the output's memory region (see `Bytes`).
 
     number: index of the block within the operation."""
     return {operation.ofm.region: operation.ofm.ranges(block(operation, number))}

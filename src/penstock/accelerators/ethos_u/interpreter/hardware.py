@@ -1,4 +1,4 @@
-"""The properties of Ethos-U configurations that affect results."""
+"""The properties of Ethos-U configurations on which the result of a command stream depends."""
 
 from __future__ import annotations
 

@@ -16,9 +16,10 @@ Operations run concurrently. The checks rely on these guarantees:
   if a block counted as several jobs, fewer blocks would be unfinished.
 
 All blocks pass through one pipeline. They complete in order, and a block is read before that block
-or a later one is written. Between block operations, the only error is therefore a read before the
-preceding write. An overwrite of bytes that the previous operation may still access is correct; it
-is reported in `Flight.ordered`. Vela relies on this order too: it derives BLOCKDEP from reads only.
+or a later one is written. Between block operations, the only error is therefore a byte that is
+read before the previous operation has written it. An overwrite of bytes that the previous operation
+may still access is correct; it is reported in `Flight.ordered`. Vela relies on this order too: it
+derives BLOCKDEP from reads only.
 
 Copies and block operations are not ordered, so every conflict between them is an error. A conflict
 between accumulators and look-up tables in shared memory is an error too.
@@ -203,8 +204,8 @@ class Flight:
 
 
 def _keep_last(flight: list[InFlight], most: int) -> None:
-    """Remove all operations from `flight` except the last `most`, because the others are
-    complete."""
+    """Remove from `flight` the operations that are known to be complete: all but the last
+    `most`."""
     del flight[: max(0, len(flight) - most)]
 
 
@@ -310,11 +311,13 @@ def _check_order(
 
 
 def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
-    """Return (addresses, byte values): the sorted byte addresses that a feature map occupies and,
-    for each byte, the value of the element that contains the byte. If elements overlap in memory,
-    the greatest value counts.
+    """Assign to each byte of a feature map the value of the element that contains the byte.
 
-    values: one value per element, in the shape of the map."""
+    Return (addresses of the bytes in ascending order, value of each byte). If elements overlap in
+    memory, the greatest value counts.
+
+    values: a number for each element, in the shape of the map; for example, the index of the last
+        block that writes the element."""
     size = map.element_bytes
     every = (map.addresses()[..., None] + np.arange(size)).ravel()
     value = np.repeat(values.ravel(), size)

@@ -64,9 +64,10 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Builds the operation that `command` starts from the register state.
+    """Builds an operation from the register state.
 
     values: values by name of the register, without the prefix NPU_SET_, and name of the field.
+    command: the command that starts the operation.
     number: index of the operation among all operations of the stream."""
 
     values: dict[str, dict[str, int]]

@@ -4,8 +4,8 @@
     truncate   towards zero
     natural    to nearest, ties upwards
 
-Source: TOSA specification, apply_scale_32 with double_round, which equals TFLite's rounding; the
-names of the other two modes in Vela's API.
+Source: TOSA specification (apply_scale_32 with double_round, which equals TFLite's rounding) for
+the first mode; Vela's API, in which the other two modes have these names.
 """
 
 from __future__ import annotations

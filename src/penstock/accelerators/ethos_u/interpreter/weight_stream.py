@@ -58,7 +58,7 @@ def decoded(stream: bytes) -> Any:
 class _Bits:
     """A reader of bits, least significant first.
 
-    at: position in bits of the next bit.
+    at: position of the next bit to read.
     size: number of bits in `data`.
     one_by_one: array with one element, 0 or 1, per bit."""
 
@@ -123,8 +123,8 @@ class _Palette:
         return (size - 1).bit_length() if size else self.width
 
     def signed(self, indices: Any) -> Any:
-        """Convert palette indices to signed weights. Raises DamagedError if an index has more than
-        9 bits."""
+        """Convert palette indices to signed weights. Raises DamagedError if an index does not
+        fit into 9 bits."""
         if (indices >= 512).any():
             raise DamagedError(f"weight {int(indices.max())} has more than 9 bits")
         size = len(self.numbers)
@@ -143,7 +143,7 @@ class _Coded:
     count: number of values in the slice.
     divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
-    read: number of values whose remainders have been passed.
+    read: number of values whose remainders have been skipped.
     waiting: number of values of the last chunk of quotients; their remainders are still to come.
     unary: two bit masks for each chunk of quotients. Bit i of the first mask says whether symbol i
         is above 0. Bit j of the second mask says whether the j-th symbol above 0 is 2; for runs,
@@ -265,8 +265,8 @@ class _Slice:
         return _sums(symbols, (symbols < 2) | self.truncated)
 
     def _run_quotients(self) -> Any:
-        """Return the quotients of the lengths of zero runs. A quotient is encoded in unary: as
-        that number of ones, followed by a zero."""
+        """Return the quotients of the lengths of zero runs. A quotient q is encoded in unary:
+        q ones, followed by a zero."""
         chunks = np.array(self.runs.unary, np.int64)[:, 0]
         ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
         return _sums(ones, ones == 0)

@@ -187,12 +187,12 @@ def _part_places(
 ) -> Any:
     """Return the places of the weights of one part of a kernel, in the order of the stream.
 
+    A place is a flat index into an array of shape (height, width, inputs, outputs). For a zero that
+    pads the stream, the place is the number of elements of that array.
+
     first_output, first_input: first channel of the block of output channels and of the block of
         input channels.
     part: rows and columns of the taps in the part.
-
-    A place is a flat index into an array of shape (height, width, inputs, outputs), or the number
-    of elements of that array for a zero that pads the stream.
 
     The result has six axes:
     - micro blocks of input channels if the order is "part kernel first", otherwise of length 1

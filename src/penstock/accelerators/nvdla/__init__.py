@@ -8,10 +8,10 @@ docs/nvdla.md).
 The target has three attributes:
 
     config          small, small_256 or large
-    extension       False for NVDLA without the extension; its requantisation differs from TFLite's,
-                    so it supports no layer
+    extension       True or False; without the extension, no layer is supported, because the
+                    requantisation of NVDLA itself differs from TFLite's
     feature_buffer  size of the extension's on-chip memory for tensors, such as 64KiB; 0 for none;
-                    own for the configuration's default (`configurations.FEATURE_BANKS`)
+                    "own" for the configuration's default (`configurations.FEATURE_BANKS`)
 
 A kernel call is a stream of register writes in NVDLA's register layout (`programs.py`), which a
 functional model executes.
@@ -51,8 +51,8 @@ from penstock.uma import (
 
 
 class Nvdla(UMABackend):
-    """Supports convolutions, fully connected layers, pooling, means, clamps, sums, products and
-    concatenations."""
+    """Backend of NVDLA: convolutions, fully connected layers, pooling, means, clamps, sums,
+    differences, products and concatenations."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -65,7 +65,9 @@ class Demand:
         return -(-self.slice_entries * rows // self.hardware.bank_entries)
 
     def weight_banks(self, which: ResidentWeights) -> int:
-        """Return the number of banks for weights if the buffer holds `which` weights at a time.
+        """Return the number of banks for weights.
+
+        which: the weights that the buffer holds at a time.
 
         The banks always have room for one group of kernels, followed by the free space that the
         hardware requires (`WEIGHT_ROOM_BYTES`)."""

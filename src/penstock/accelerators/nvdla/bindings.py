@@ -1,9 +1,9 @@
 """bindings: bidirectional encoding of records as register words.
 
-A `Bindings` defines, for both directions, the register field that holds each attribute of a record
-(`chosen`), and the fields whose values are derived from the record (`implied`).  Decoding reads the
-chosen fields and requires every other field to equal its encoding, so both directions always agree.
-Fields without a binding are 0.
+A `Bindings` defines, for encoding and decoding, the register field that holds each attribute of a
+record (`chosen`), and the fields whose values are derived from the record (`implied`).  Decoding
+reads the chosen fields and requires every other field to equal its encoding, so both directions
+always agree.  Fields without a binding are 0.
 
 Attributes of nested records are named by dotted paths, such as `padding.top`.
 """

@@ -122,8 +122,10 @@ class NvdlaConfiguration:
 
     @property
     def buffer_port(self) -> NvdlaPort:
-        """The memory port of the extension's feature buffer: NVDLA's second port if it has one.
-        Otherwise, a port without latency that has the bandwidth of the core's input."""
+        """The memory port of the extension's feature buffer.
+
+        It is NVDLA's second port if there is one, otherwise a port without latency that has the
+        bandwidth of the core's input."""
         return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
 
     @property

@@ -60,15 +60,15 @@ class Convolution(Reach):
 
     @property
     def used_columns(self) -> tuple[int, int]:
-        """The numbers of columns up to the end of the last window: (input columns, columns of
-        padding on the right)."""
+        """How many columns the hardware processes: (input columns, columns of padding on the
+        right).  Columns after the last window are omitted."""
         pad = self.padding
         return trimmed(self.width, self.reach_x, self.stride_x, pad.left, pad.right)
 
     @property
     def used_rows(self) -> tuple[int, int]:
-        """The numbers of rows up to the end of the last window: (input rows, rows of padding at
-        the bottom)."""
+        """How many rows the hardware processes: (input rows, rows of padding at the bottom).  Rows
+        after the last window are omitted."""
         pad = self.padding
         return trimmed(self.height, self.reach_y, self.stride_y, pad.top, pad.bottom)
 

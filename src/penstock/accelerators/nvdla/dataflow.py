@@ -73,8 +73,10 @@ def convolution_cycles(
 
 
 def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
-    """Return the busy cycles of unit WINDOW, which computes pooling and depthwise convolutions,
-    under the key "windows".  `elements` is the total number of elements in all windows."""
+    """Return the busy cycles of unit WINDOW, which computes pooling and depthwise convolutions, as
+    a dictionary with the single key "windows".
+
+    elements: the total number of elements in all windows."""
     return {"windows": elements / chip.rates.pooling}
 
 
@@ -82,8 +84,8 @@ def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
     """Return the cycles of a whole operator, without memory traffic.
 
     Convolutions and fully connected layers with constant weights run on the multipliers.  Any other
-    operator counts as a window operation; the number of its MACs or of its element-wise operations,
-    whichever is larger, counts as the number of elements in its windows."""
+    operator is treated as a window operation: the total number of elements in its windows is taken
+    to be its number of MACs or of element-wise operations, whichever is larger."""
     work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
     if node.kind not in CONVOLUTIONS or not weights:
         busy = window_cycles(chip, max(work.macs, work.elements))

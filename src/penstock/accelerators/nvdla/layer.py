@@ -166,8 +166,7 @@ class ConvolutionLayer(Reach):
     pad_value: the value of padding; its register field has 16 bits, of which int8 uses the low 8.
     source_line_packed: whether the input has no gaps between rows.
     source_surface_packed: whether the input has no gaps between packs of channels.
-    kept_rows: the number of input rows, from the top, that are in the buffer since the previous
-        layer.
+    kept_rows: the number of input rows, from the top, that are already in the buffer.
     fetch_grain: the number of rows that are loaded before the core starts.
     conversion: NVDLA's conversion of sums to output elements.
 
@@ -223,7 +222,7 @@ class ConvolutionLayer(Reach):
 
     @property
     def padded(self) -> tuple[int, int]:
-        """The number of input columns and rows, including padding."""
+        """The numbers of input columns and input rows, including padding."""
         pad = self.padding
         return self.width + pad.left + pad.right, self.height + pad.top + pad.bottom
 
@@ -279,9 +278,9 @@ class ConvolutionLayer(Reach):
 
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
-    """Return the numbers of columns up to the end of the last window: (columns of the input,
-    columns of padding after the input).  The hardware accepts no columns after the last window.
-    Rows are trimmed in the same way.
+    """Return how many columns remain if those after the last window are omitted, as (columns of the
+    input, columns of padding after the input).  The hardware accepts no columns after the last
+    window.  Rows are trimmed in the same way.
 
     width: the number of columns of the input.
     reach: the number of columns that a window spans, dilation included.

@@ -142,8 +142,8 @@ class Device:
         self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
-        """Return the elements that NVDLA's conversion of sums produces, in whole packs; the unused
-        channels of the last pack are converted, too."""
+        """Return sums as elements, by NVDLA's own conversion.  The result consists of whole packs:
+        the unused channels of the last pack are converted, too."""
         beyond = -layer.kernels % self.hardware.memory_atom_bytes
         return converted(np.pad(sums, ((0, 0), (0, 0), (0, beyond))), layer.conversion)
 

@@ -5,15 +5,16 @@ A hardware layer computes consecutive output rows; the rows that it accesses hav
 in every tensor.  If even the input rows of a single window have no constant pitch, they are first
 copied to scratch.
 
-Streams are relocatable.  If a register write holds an address, its word is an offset from a base
-address (base); the caller of `submit` passes all bases.  A stream begins with a header for its
-loader:
+Streams are relocatable.  If a register holds an address, the write to this register contains an
+offset from a base address; the caller of `submit` passes all base addresses.  A stream begins with
+a header for its loader:
 
-    words  configuration | number of relocations | for each: index of its write, base | writes
+    words  configuration | number of relocations | relocations | register writes
 
-In a relocation, the base is given by its index, with the highest bit set if the base is in the
-feature buffer.  The loader adds the address of the base to the word of each relocated write and
-then executes the writes in order (`stream.py`).
+A relocation consists of two words: the index of a write, and the index of the base address to which
+the write is relative.  The highest bit of the second word is set if the base address is in the
+feature buffer.  The loader adds the base address to the word of each relocated write and then
+executes the writes in order (`stream.py`).
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class _Encoder:
             first = until
 
     def _pitches(self, first: int, end: int) -> tuple[int, int, int] | None:
-        """Return the row pitches of the (input, output, second input) in bytes.
+        """Return the row pitches in bytes, as (input, output, second input).
 
         Only the rows that are accessed to compute output rows [first, end) count.  The last pitch
         is 0 if there is no second input.  The result is None if the pitch in one of the tensors
@@ -121,8 +122,8 @@ class _Encoder:
             yield self._placed(layer, source, first)
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
-        """Yield the register writes of the hardware layers that compute output row `first` if its
-        input rows have no constant pitch.
+        """Yield the register writes of the hardware layers that compute output row `first`.  The
+        pitch of its input rows need not be constant.
 
         The first layers copy (gather) the input rows to scratch; the others compute the output row
         from the copies."""
@@ -184,8 +185,8 @@ def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence
 
 
 def encode(commands: Sequence[Issued]) -> bytes:
-    """Return the stream of a kernel call that issues the tasks `commands`; the entry point of the
-    encoder."""
+    """Return the stream of a kernel call that issues the tasks `commands`.  This function is the
+    entry point of the encoder."""
     writes = [write for call in commands for layer in _Encoder(call).layers() for write in layer]
     return to_stream(commands[0].operation.hardware, writes)
 
@@ -228,8 +229,8 @@ def decode(
 def _memory(base: int) -> NvdlaMemory:
     """Return the memory to which a base address belongs.
 
-    base: the base of a relocation, as in the stream: the index of the base address, with the
-        highest bit set if the base address is in the feature buffer."""
+    base: the second word of a relocation: the index of the base address, with the highest bit set
+        if the base address is in the feature buffer."""
     return NvdlaMemory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else NvdlaMemory.MAIN
 
 
@@ -248,15 +249,15 @@ def relocated(
 
 
 def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
-    """Execute a stream; the functional model of the C function `nvdla_submit`.
+    """Execute a stream on the functional model, in the role of the C function `nvdla_submit`.
 
     device: ignored.
     stream: an array whose first `size` bytes are the stream.
     bases: for each base address, the contents of memory from that address on; modified in place.
 
-    The model copies each array to the memory in which the stream's relocations place the base
-    address: main memory or feature buffer.  Afterwards, it copies back only the bytes that changed,
-    because the arrays may overlap."""
+    Before execution, each array is copied to the modelled memory (main memory or feature buffer)
+    that the stream's relocations state for its base address.  Afterwards, only the bytes that
+    changed are copied back, because the arrays may overlap."""
     del device
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}

@@ -205,8 +205,8 @@ class Page:
     compared: the weights with which a layer's input is compared, to choose the operand that stays
         in the buffer: those of a group of kernels, or all.
     rows_ahead: the number of input rows that the buffer must hold in addition to those of a kernel.
-    first_layer: True if the first layer of the network has rules of its own.  Its `rows_ahead` is
-        1.  Its input stays in the buffer if the input rows that the buffer must hold
+    first_layer: True if the first layer of the network has rules of its own: it has `rows_ahead` 1,
+        and its input stays in the buffer if the input rows that the buffer must hold
         (`LayerFigures.least_in_kib`) are smaller than the weights of a group of kernels."""
 
     name: str

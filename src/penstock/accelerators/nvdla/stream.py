@@ -34,7 +34,7 @@ SOURCES = ("CDMA", "WINDOW")
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write of `word` to the register of name `register`."""
+    """A write of the value `word` to the register named `register`."""
 
     register: str
     word: int
@@ -114,7 +114,7 @@ def _layer_writes(
     words: Mapping[str, int], units: tuple[str, ...], post: Post | None
 ) -> tuple[Write, ...]:
     """Return the register writes of a layer: those of its parameters, followed by those that start
-    its units in reverse order.
+    its units.  The last unit of the data flow is started first.
 
     words: the parameters, as register words by register name.
     units: the units in the order of the data flow.

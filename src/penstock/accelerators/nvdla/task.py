@@ -88,7 +88,7 @@ class Task:
         in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
         second_lines: the same for the second input; 0 if there is none.
 
-        The address of a tensor in the writes is relative to the first row that the layers access.
+        In the writes, the address of a tensor is relative to its first row that the layers access.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         second = Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes)
@@ -103,8 +103,8 @@ class Task:
     def layers_with_traffic(
         self, first: int, end: int
     ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
-        """Return the hardware layers that compute output rows [first, end) if all tensors are
-        contiguous, each with its traffic.
+        """Return (hardware layer, traffic) for each layer that computes output rows [first, end).
+        All tensors are assumed to be contiguous.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         atom = self.hardware.memory_atom_bytes
@@ -136,8 +136,11 @@ class Task:
     def _convolution(
         self, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> Convolution:
-        """Return the task as a convolution of an input of `rows` rows, with the given padding and
-        memory layouts of input (`source`) and output."""
+        """Return the convolution that computes the task for a part of the input.
+
+        rows: the number of input rows of the part.
+        source, output: the memory layouts of the input and the output.
+        padding: the padding of the part."""
         return Convolution(
             self.hardware,
             self.in_w,
@@ -160,8 +163,12 @@ class Task:
     def _window_layer(
         self, kind: WindowKind, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> WindowLayer:
-        """Return the task as a layer of unit WINDOW that computes the function `kind` of an input
-        of `rows` rows, with the given padding and memory layouts of input (`source`) and output."""
+        """Return the layer of unit WINDOW that computes the task for a part of the input.
+
+        kind: the function that the unit computes.
+        rows: the number of input rows of the part.
+        source, output: the memory layouts of the input and the output.
+        padding: the padding of the part."""
         return WindowLayer(
             kind,
             self.in_w,

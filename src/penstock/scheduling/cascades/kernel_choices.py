@@ -1,7 +1,7 @@
 """KernelChoices: the scratch sizes that a cascade may use, and the kernels that run with them.
 
-Scratch is temporary memory of a kernel call.  The parts of a cascade use one scratch buffer, one
-after the other.  A part runs its preferred kernel if the buffer is large enough, else its fallback
+Scratch is temporary memory of a kernel call.  The parts of a cascade share one scratch buffer.  A
+part runs its preferred kernel if the buffer is large enough, else its fallback
 kernel.  So the only sizes worth trying are those that some part's kernel needs.  A part that runs
 alone may also have constants prefetched.
 
@@ -69,8 +69,8 @@ class KernelChoices:
         """Return the kernels that the parts of an execution order may run.
 
         order: indices of the parts.
-        memory: determines only the two memory regions that each prefetch in the result names.
-            The copy is from the region of constants to the default region.
+        memory: a memory assignment, of which only two regions are used.  Constants are prefetched
+            from its region of constants to its default region.
         """
         steps = [parts.parts[k] for k in order]
         return KernelChoices(
@@ -92,7 +92,7 @@ class KernelChoices:
         states: tuple[MemoryAssignment, MemoryAssignment],
         units_per_cycle: int = 1,
     ) -> Iterator[ValuedCandidate]:
-        """Yield the cascade with each useful size of its scratch buffer, with its estimated cost.
+        """Yield the cascade, with its estimated cost, for each useful size of its scratch buffer.
 
         The parts use the buffer one after the other.  The useful sizes are the least one with which
         all parts can run, and each larger one that the preferred kernel of some part needs.  A

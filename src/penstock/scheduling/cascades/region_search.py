@@ -10,8 +10,9 @@ Each choice is tried with and without prefetches of the constants that the casca
 Network inputs and outputs are always in the default region.  The assignment of the live tensors is
 the state at a position, so dynamic programming is exact for these choices.
 
-If several inputs of a part lack rows, only one order of their production is tried: the input of
-the largest advance is the first one (`Plan.nearest_first` is False).
+If several inputs of a part lack rows, the input of the largest advance is always produced first
+(`Plan.nearest_first` is False).  The advance of a tensor measures how early its rows require rows
+of the network's inputs.
 """
 
 from __future__ import annotations
@@ -265,9 +266,9 @@ class RegionSearch:
         return np.array(self._memories.constant_reads(memory, part, value), np.int64)
 
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time saved if a part reads a constant from the memory region `memory`.
+        """Return the time that a part saves by reading a constant from the memory region `memory`.
 
-        The comparison is with the region where the constant is stored.
+        Without the saving, the part reads it from the region where the constant is stored.
         position: position of the part in the execution order.
 
         The result is an array in units of 1/1024 cycle (1/`FINE`): [time saved in the part's first

@@ -68,11 +68,12 @@ class ScheduleBuilder:
                 yield self._costed(with_double_buffering(costed, memories, fill))
 
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
-        """Yield the schedules of all proposals that are Pareto-optimal in (peak memory, cycles).
+        """Yield the Pareto-optimal schedules of all proposals, in ascending order of memory.
 
-        They come in ascending order of memory.  Each schedule is tried with and without prefetches
-        by accelerators.  The prefetches are selected with four limits of the live bytes: the
-        schedule's own peak, the peak of the next schedule, half-way between the two, and unlimited.
+        The objectives are peak memory and cycles.  Each schedule is tried as it was found, and with
+        prefetches by accelerators that are selected within a limit of the live bytes.  The limits
+        tried are the schedule's own peak, the peak of the next schedule, the mean of these two, and
+        infinity.
         """
         known: set[tuple[Plan, ...]] = set()
         relevant = [*thinned(proposals, lambda p: p.time, noticeably_faster)]
@@ -106,8 +107,8 @@ class ScheduleBuilder:
     def _with_bounds(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
         """Yield (bound, schedule) for each schedule of the proposals.
 
-        bound: lower bound of the peak live bytes of this schedule and all later ones.  It counts
-            only tensors, so it holds whatever prefetches and scratch memory the schedules have.
+        bound: lower bound of the peak live bytes of this schedule and all later ones.  The bound
+            counts only tensors, so it is valid with any prefetches and any scratch memory.
         """
         bounds = [*accumulate((p.tensors_bytes for p in reversed(proposals)), min)][::-1]
         for bound, proposal in zip(bounds, proposals, strict=True):

@@ -63,8 +63,8 @@ def find_schedules(
     Placement assigns an address to each tensor.  If `options.partition` is `CASCADES`, the
     schedules come in ascending order of memory.  Their costs are computed on demand.
 
-    limit_bytes: the search drops cascades with more live bytes at the peak.  Prefetches by
-        accelerators that are added afterwards may exceed it.
+    limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
+        exceed the limit, because prefetches by accelerators are added after the search.
 
     Raises UsageError if the options need a second memory and the target has none, and CapacityError
     if a group does not fit into the second memory.
@@ -96,10 +96,11 @@ def _chosen_proposals(
         a grouping strategy    tensors that only one group uses; every part runs alone, too
 
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is kept if it is
-    close to the Pareto front: its peak exceeds the least peak of all proposals that take no more
-    time by at most the fraction `options.slack`.  If there is a second memory, two kinds are added:
-    the Pareto-optimal ones of the proposals that do not use it, and those of `RESIDENT`.  The first
-    proposal may be followed by a copy of it that uses the least possible scratch memory.
+    close to the Pareto front: its peak may exceed the least peak of the proposals that are at least
+    as fast, but only by the fraction `options.slack`.  If there is a second memory, two kinds of
+    proposals are added: those that do not use it and are Pareto-optimal among themselves, and those
+    of `RESIDENT`.  The first proposal may be followed by a copy of it that uses the least possible
+    scratch memory.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
@@ -213,10 +214,11 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return copies of the proposals in which every cascade uses the least possible scratch memory.
+    """Return a copy of each proposal, with the least possible scratch memory in every cascade.
 
-    A proposal that already does so is not copied.  A copy may fit a smaller arena: scratch memory
-    that does not raise the peak of the live bytes may still cause fragmentation.
+    A proposal that already has the least scratch memory is not copied.  A copy may fit a smaller
+    arena: scratch memory that does not raise the peak of the live bytes may still cause
+    fragmentation.
     """
     twins = [
         replace(p, cascades=tuple(_with_least_scratch(c, p.order, parts) for c in p.cascades))

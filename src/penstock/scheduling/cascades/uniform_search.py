@@ -34,9 +34,9 @@ def stripe_heights(parts: Parts, most: int) -> list[int]:
     A stripe height is the maximum number of rows that a kernel call computes.
     most: largest height to try.
 
-    All heights are less than the largest number of rows of a tensor.  They are the powers of two
-    and, if a kernel has its own cost function, a half to a fifth of each tensor's rows: with such a
-    function, one call less may save many cycles.
+    All heights are less than the largest number of rows of a tensor.  The powers of two are tried.
+    If any kernel has its own cost function, 1/2, 1/3, 1/4 and 1/5 of each tensor's rows (rounded
+    up) are tried too, because with such a function, one call less may save many cycles.
     """
     heights = {storage.rows for storage in parts.rows.storages}
     below = min(max(heights, default=1) - 1, most)

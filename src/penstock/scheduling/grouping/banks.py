@@ -123,11 +123,13 @@ def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> Ba
     """Return the assignment of live ranges to bank groups that needs the fewest bytes.
 
     A bank group is a set of banks that holds one tensor at a time; it needs the bytes of its
-    largest tensor.  With equal bytes, the assignment has the fewest conflicts: tensors that become
-    live while the previous one in their bank group is still being written to external memory.
+    largest tensor.  Of the assignments with the fewest bytes, one with the fewest conflicts is
+    returned.  A conflict is a tensor that becomes live while the previous tensor of its bank group
+    is still being written to external memory.
 
-    The method is branch and bound.  The result is optimal, for at most as many bank groups as
-    `paper_groups` uses, unless the search visits `max_states` partial assignments.
+    The method is branch and bound over assignments with at most as many bank groups as
+    `paper_groups` uses.  Among these, the result is optimal, unless the search stops because it has
+    visited `max_states` partial assignments.
     some: live ranges, sorted by first step.
     """
     start = paper_groups(some)
@@ -138,11 +140,12 @@ def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> Ba
 
 @dataclass(slots=True)
 class _Colouring:
-    """Branch and bound for the assignment of live ranges to bank groups with the fewest bytes.
+    """Assigns live ranges to bank groups, by branch and bound, so that they need the fewest bytes.
 
-    A bank group holds one tensor at a time.  With equal bytes, fewer conflicts are better: tensors
-    that become live while the previous one is still being written to external memory.  (Bank groups
-    are the colours of an interval graph.)
+    A bank group holds one tensor at a time.  Of two assignments with equal bytes, the one with
+    fewer conflicts is better.  A conflict is a tensor that becomes live while the previous tensor
+    of its bank group is still being written to external memory.  (Bank groups are the colours of an
+    interval graph.)
 
     most: maximum number of bank groups.
     best: the best assignment found so far.
@@ -158,8 +161,8 @@ class _Colouring:
     def place(self, k: int, groups: list[tuple[TensorLiveRange, ...]]) -> None:
         """Try all assignments of the live ranges from index k on; update `best` if one is better.
 
-        groups: the assignment of the first k live ranges: those of each bank group, in order of
-            time.
+        groups: the assignment of the first k live ranges.  One entry per bank group: its live
+            ranges, in order of time.
         """
         here = BankGroups(tuple(groups))
         if self.states >= self.max_states or here.key >= self.best.key:

@@ -25,9 +25,13 @@ LEAST_NODES = 6
 def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[int, int]:
     """Return (lower bound of the cost of any grouping, work spent).
 
-    order: execution order of all nodes.  It is bisected into pieces, whose bounds are added.
-    max_work: budget of the search in the piece of all nodes; each bisection halves it.  Work is the
-        sum of the sizes (numbers of nodes) of the groups examined.
+    A search looks for the cheapest grouping of all nodes.  If it does not finish, or if there are
+    too many nodes for it, the execution order is bisected.  Each half is bounded in the same way,
+    and the two bounds are added.
+
+    order: execution order of all nodes.
+    max_work: budget of the search over all nodes; the search over a half has half of the budget.
+        Work is the sum of the sizes (numbers of nodes) of the groups that a search examines.
 
     The result is (0, 0) if the cost is not additive, that is, not a sum over tensors.
     """
@@ -42,9 +46,13 @@ def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[i
 def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[int, int]:
     """Return (lower bound of the cost due to the tensors that a piece writes, work spent).
 
+    A search looks for the cheapest grouping of the piece.  If it does not finish, or if the piece
+    has too many nodes for it, the halves of the piece are bounded in the same way.  The sum of the
+    two bounds is used if it is higher than the bound found so far.
+
     nodes: the nodes of the piece, in execution order.
-    max_work: budget of the search.  Work is the sum of the sizes (numbers of nodes) of the groups
-        examined.
+    max_work: budget of the search; each half has half of it.  Work is the sum of the sizes (numbers
+        of nodes) of the groups that a search examines.
     """
     piece = PieceCost.of_nodes(cost, nodes)
     search = GroupSearch(piece, piece.problem.everything)

@@ -76,10 +76,10 @@ class GroupCost(Protocol):
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
         """Return a test that excludes sets of nodes of `piece` that no group can contain.
 
-        Searches of a piece for lower bounds of the cost use it to skip such sets.  The test takes a
-        mask of nodes of `piece`.  If it returns False, no group contains all of them.  True proves
-        nothing, because the test is relaxed: it counts only the tensors that the nodes of `piece`
-        write, so it accepts sets that are too large.
+        The test takes a mask of nodes of `piece`.  If it returns False, no group contains all of
+        these nodes.  True proves nothing, because the test is relaxed: it counts only the tensors
+        that nodes of `piece` write, so it accepts sets that are too large.  A search that computes
+        a lower bound of the cost of `piece` uses the test to skip sets of nodes.
 
         piece: a problem that consists of some of the nodes.
         """
@@ -192,7 +192,10 @@ class Costed:
 
 
 def total_cost(cost: GroupCost, groups: Iterable[int]) -> int | None:
-    """Return the sum of the costs of `groups`, node masks; None if one of them is infeasible."""
+    """Return the sum of the costs of several groups; None if one of them is infeasible.
+
+    groups: node masks.
+    """
     total = 0
     for group in groups:
         found = cost.of(group)

@@ -233,10 +233,11 @@ def _next_live_bytes(
     during: Column,
     after: Column,
 ) -> int:
-    """Compute the live bytes if each member of a group runs next; return k of the first free one.
+    """Compute the live bytes that follow if member k of a group runs next; return the first free k.
 
-    Member k is members[k].  It is free if it can run and leaves no more live bytes than before.
-    The result is -1 if none is free.  Members after the first free one are not evaluated.
+    The computation is done for one k after the other, up to the first free member.  A member is
+    free if it can run and leaves no more live bytes than before.  If none is free, the result is
+    -1.  Member k is members[k].
 
     done, live: mask of the executed members (bit k for members[k]), and the live bytes.
     wanted[t]: mask of the members that read tensor t.

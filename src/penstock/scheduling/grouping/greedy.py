@@ -44,9 +44,10 @@ def greedy(cost: GroupCost) -> tuple[int, ...]:
 
 
 def saving(cost: GroupCost, a: int, b: int) -> int:
-    """Return by how much a merge of groups `a` and `b`, two node masks, reduces the cost.
+    """Return by how much the cost decreases if two groups are merged.
 
-    Negative if it increases the cost, 0 if the two cannot be one group.
+    The result is negative if the cost increases, and 0 if the two cannot be one group.
+    a, b: node masks of the groups.
     """
     if cost.hopeless(a | b):
         return 0

@@ -104,7 +104,10 @@ def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...]
 
 
 def group_by_node(groups: Sequence[int]) -> dict[int, int]:
-    """Return a map from each node's index to the index of its group in `groups`, node masks."""
+    """Return a map from the index of each node to the index of its group.
+
+    groups: node masks.
+    """
     return {i: g for g, group in enumerate(groups) for i in bits(group)}
 
 

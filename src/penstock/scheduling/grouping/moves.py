@@ -30,12 +30,12 @@ class Moves:
     """Local search that reduces the total cost of given groups.
 
     cost: computes the cost of a group.
-    orders: orders of all nodes.  A region consists of two groups that share a tensor and of the
-        groups on paths between them.  If it is too large for an exact search, it is divided into
-        intervals of these orders.
+    orders: orders of all nodes, used to regroup large regions.  A region consists of two groups
+        that share a tensor and of the groups on paths between them.  A region that is too large for
+        an exact search is divided into intervals of one of these orders.
     groups: the present groups, as masks of nodes in a topological order.
-    work: remaining budget: the sum of the sizes (numbers of nodes) of the groups that may still be
-        examined.
+    work: remaining budget, as the sum of the sizes (numbers of nodes) of the groups that may still
+        be examined.
     """
 
     cost: OrderCost
@@ -170,7 +170,10 @@ class Moves:
         return after is not None and after < self._present_cost(old)
 
     def _present_cost(self, groups: Sequence[int]) -> int:
-        """Return the total cost of `groups`, node masks that are among the present groups."""
+        """Return the total cost of some of the present groups.
+
+        groups: node masks.
+        """
         total = total_cost(self.cost, groups)
         assert total is not None, "every present set of nodes is a group"
         return total

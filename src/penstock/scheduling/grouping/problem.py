@@ -20,7 +20,7 @@ class GroupNode:
     """A node of the graph, which writes one tensor.
 
     output_bytes: bytes of that tensor.
-    reads: indices of the tensors that it reads.  Index i stands for the output of node i; the
+    reads: indices of the tensors that the node reads.  Index i stands for the output of node i; the
         network inputs follow the outputs of all nodes.
     pointwise: whether a tile of its output needs only the same tile of its inputs, so that fusion
         with its producer recomputes nothing.

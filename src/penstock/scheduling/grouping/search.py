@@ -70,8 +70,8 @@ class GroupSearch:
     def run(self, max_work: int, ceiling: float = math.inf) -> GroupFinding:
         """Return the groups of least total cost, if they cost less than `ceiling`.
 
-        max_work: budget: the sum of the sizes (numbers of nodes) of the groups examined.  If it is
-            spent, the result contains only a lower bound of the cost.
+        max_work: budget of the search, as the sum of the sizes (numbers of nodes) of the groups
+            examined.  If the budget is spent, the result contains only a lower bound of the cost.
         """
         reached = {0: 0}
         came: dict[int, int] = {}

@@ -31,11 +31,11 @@ class GroupingOptions:
 
     The other fields are budgets of searches.  A search ends when the sum of the sizes (numbers of
     nodes) of the groups that it has examined reaches its budget.
-    level_work: for the search of the strategy `paper` over the orders of nodes of equal depth.
-    ideal_work: for the exact search, of the strategies `ideals` and `best`.
-    move_work: for the local search of the strategy `best`.
-    bound_work: for the lower bound of the strategy `best`.  Where the network is bisected, each
-        half gets half of the budget.
+    level_work: budget in the strategy `paper`, which searches all orders of nodes of equal depth.
+    ideal_work: budget of the exact search in the strategies `ideals` and `best`.
+    move_work: budget of the local search in the strategy `best`.
+    bound_work: budget of the search for a lower bound in the strategy `best`.  If the network is
+        bisected, the search in each half has half of the budget.
     """
 
     bounded_nodes: int = 4
@@ -56,7 +56,7 @@ def layer(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def greedily(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the groups found greedily: repeatedly merge the two whose merge saves most."""
+    """Return the groups found greedily: repeatedly merge the two groups whose merge saves most."""
     return ordered_grouping(greedy(cost), cost)
 
 
@@ -105,9 +105,11 @@ def ideals(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """Return the best grouping of all strategies and orders, improved by local search.
 
-    It is optimal if the exact search finishes, and has a lower bound otherwise.  Every strategy
-    runs twice.  The reason: a group that was rejected without proof in the first run may fit in an
-    execution order that has been evaluated since.
+    The exact search then looks for a cheaper grouping.  If it does not prove the result optimal,
+    `lower_bound` computes a lower bound of the cost.
+
+    Every heuristic strategy runs twice: a group that was rejected without proof in the first run
+    may fit in an execution order that has been evaluated since.
     """
     every = orders(cost.problem)
     twice = (groups for _ in range(2) for groups in _candidates(cost, options, every))
@@ -149,10 +151,11 @@ def _candidates(
 
 
 def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
-    """Yield, for each named order, the cheapest groups of consecutive nodes sorted by depth.
+    """Yield one division of the nodes into groups for each named order.
 
-    The depth of a node is the length of the longest path that ends at it.  Nodes of equal depth are
-    sorted as in the named order.
+    The nodes are sorted by depth, and nodes of equal depth as in the named order.  The depth of a
+    node is the length of the longest path that ends at it.  The groups are the intervals of the
+    sorted nodes that cost least in total; there are none if no division into intervals is feasible.
     """
     depths = cost.problem.depths
     for order in orders(cost.problem).values():
@@ -174,8 +177,8 @@ def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
 def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:
     """Return `start`, or a cheaper grouping found by the exact search.
 
-    The `bound` of the result is the lower bound that the search proves.  It is 0 if `cost` has
-    rejected groups without proof.
+    The `bound` of the result is the lower bound of the cost that the search proves.  It is 0 if
+    `cost` has rejected groups without proof, because a cheaper grouping may contain one of them.
     """
     search = GroupSearch(cost, cost.problem.everything)
     found = search.run(options.ideal_work, start.cost)

@@ -148,9 +148,11 @@ class Traffic:
     def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
         """Evaluate the groups order[lower:k] for k = lower + 1, .., upper.
 
-        It stops before the first group that provably fits in no order of its nodes.  Returns three
-        arrays with one entry per group: bytes moved to and from external memory; a lower bound of
-        the live bytes at the peak in any order; the live bytes at the peak in the given order.
+        The evaluation ends before the first group that provably fits in no order of its nodes.
+
+        Returns three arrays with one entry per group: bytes moved to and from external memory; a
+        lower bound of the live bytes at the peak in any order; the live bytes at the peak in the
+        given order.
         """
         position = np.full(len(self.problem.nodes), -1, np.int64)
         position[order] = np.arange(len(order))
@@ -209,10 +211,10 @@ class Traffic:
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
         """Return a test that excludes sets of nodes of `piece` that cannot fit the buffer.
 
-        Searches of a piece for lower bounds of the cost use it to skip such sets.  The test takes a
-        mask of nodes of `piece`.  If it returns False, their tensors fit in no order.  True proves
-        nothing, because the test is relaxed: it counts only the tensors that the nodes of `piece`
-        write, so it accepts sets that are too large.
+        The test takes a mask of nodes of `piece`.  If it returns False, the tensors of these nodes
+        fit in no order.  True proves nothing, because the test is relaxed: it counts only the
+        tensors that nodes of `piece` write, so it accepts sets that are too large.  A search that
+        computes a lower bound of the cost of `piece` uses the test to skip sets of nodes.
 
         piece: a problem that consists of some of the nodes.
         """

@@ -57,10 +57,11 @@ class MemorySystem:
         return MemoryAssignment(self.tensors[0].name, self.constants.name)
 
     def access_times(self, memory: MemoryRegion) -> tuple[int, int]:
-        """Return what an access to `memory` adds to a cycle estimate: (time per access, per byte).
+        """Return the times that `memory` adds to a cycle estimate, (per access, per byte accessed).
 
-        Per access: the latency.  Per byte: the time beyond the bandwidth that the engine's cycle
-        estimates assume; 0 if `memory` is at least as fast.  Both are in units of 1/`FINE` cycle.
+        Per access: the latency.  Per byte: how much longer a byte takes than at the bandwidth that
+        the engine's cycle estimates assume; 0 if `memory` has at least that bandwidth.  Both times
+        are in units of 1/`FINE` cycle.
         """
         slower = 1 / memory.bandwidth_bytes_per_cycle - 1 / self.engine.bandwidth_bytes_per_cycle
         return FINE * memory.latency_cycles, round(FINE * max(0.0, slower))

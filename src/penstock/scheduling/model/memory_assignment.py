@@ -74,11 +74,12 @@ class MemoryAssignment:
         )
 
     def region_numbers(self, tensors: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Return the number of the memory region of each tensor.
+        """Return the index of the memory region of each tensor.
 
         tensors: names of tensors.
 
-        The default region is 0; other regions are numbered by first appearance in `exceptions`.
+        The default region has index 0.  The other regions are numbered from 1, in the order in
+        which they first appear in `exceptions`.
         """
         regions = [self.default, *dict.fromkeys(region for _, region in self.exceptions)]
         numbers = {tensor: regions.index(region) for tensor, region in self.exceptions}

@@ -19,7 +19,7 @@ from penstock.ir.region import Region
 class Part(Brief):
     """A unit of scheduling: one node, its engine and its kernels.
 
-    nodes: a single node; empty if the part is a streamed input.
+    nodes: a single node, possibly a composite of several; empty if the part is a streamed input.
     engine: name of the engine that runs the part.
     kernel: preferred kernel.
     streamed_input: for a part without nodes, the network input whose rows the caller supplies.
@@ -101,10 +101,10 @@ class Part(Brief):
 
         In general, each call reads the whole constant: the result is (1, bytes of the constant).
 
-        A kernel that accumulates computes each output row by adding to the previous one, and a call
-        reads only the weights for its own rows.  The first call is charged with all bytes.  The
-        result is (n, 0): n is the number of the part's inputs that are this constant and are read
-        to compute the last row, usually 1.
+        If the kernel accumulates, it computes each output row by adding to the previous one, and a
+        call reads only the weights for its own rows.  All bytes are then charged to the first call,
+        and the result is (n, 0).  Usually n is 1: it counts the inputs of the part that are this
+        constant and are read to compute the last row.
 
         Example, for a constant of 4096 bytes: (1, 4096) in general, (1, 0) if the kernel
         accumulates.

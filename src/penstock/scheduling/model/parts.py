@@ -22,7 +22,11 @@ from penstock.scheduling.model.rows import RowParts
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CpuFallback(Brief):
-    """A node that no accelerator claims: the reason, and its estimated cycles on the processor."""
+    """A node that runs on the processor, because no accelerator claims it.
+
+    reason: why no accelerator claims the node.
+    cycles: estimated cycles of the node on the processor.
+    """
 
     node: Node
     reason: str

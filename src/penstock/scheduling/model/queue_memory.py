@@ -22,9 +22,12 @@ COUNTER_BYTES = 2
 class QueueMemory:
     """The storages of a queue.
 
-    ring: storage of all rows of the window, in memory throughout; it has the name of
+    The window of a queue consists of the rows kept from the previous run and the new rows of a run.
+
+    ring: storage of all rows of the window, in memory at all times; it has the name of
         `queue.before`.
-    counter: storage of the counter, in memory throughout.
+    counter: storage of the counter, in memory at all times.  The counter states which row of the
+        ring is row 0 of the window.
     new: storage of the new rows, which are part of the ring.
     """
 
@@ -34,10 +37,9 @@ class QueueMemory:
     new: str
 
     def place(self, value: str) -> tuple[int, int]:
-        """Return where a value is in the window, as (row, byte).
+        """Return where a value begins in the window, as (row, byte).
 
-        Row 0 of the value is in this row of the window.  Each row of the value begins at this byte
-        of its row of the window.
+        Row r of the value begins at byte `byte` of row `row` + r of the window.
         """
         if value in (self.queue.before.name, self.queue.window.name):
             return 0, 0

@@ -202,9 +202,10 @@ class _RowAnalysis:
     def _may_share_slots(self, part: Part, name: str) -> bool:
         """Return whether a part may store its output in the memory of its input storage `name`.
 
-        False if either holds the new rows of a queue.  Otherwise, True for an output that need not
-        be contiguous.  A contiguous output needs a contiguous input storage that no other part
-        reads, because it replaces the whole storage.
+        The result is False if the input storage or the output holds the new rows of a queue.
+        Otherwise, it is True if the output need not be contiguous.  An output that must be
+        contiguous replaces the whole input storage; this requires that the input storage is
+        contiguous, too, and that no other part reads it.
         """
         written = self.owner[part.output.name]
         rings = {queue.new for queue in self.windows.values()}

@@ -130,10 +130,10 @@ class RowParts:
         return max(*ends, *(self._row_bytes(part) for part in self.row_parts))
 
     def _row_bytes(self, part: RowPart) -> int:
-        """Return the most bytes that must be live while a part computes one output row.
+        """Return the bytes that must be live while a part computes one output row, at the maximum.
 
-        For each output row, these are the input rows that must be in memory, and the output row
-        itself unless it may overwrite an input row.
+        The maximum is over all output rows.  The bytes are those of the input rows that must be in
+        memory, and of the output row itself unless it may overwrite an input row.
         """
         written = self.storages[part.written]
         taken = np.zeros(written.rows, np.int64)

@@ -60,9 +60,9 @@ class StripeConfig:
 
         The fields of the result:
         shape, extent: the extents of the input boxes that are read, rounded up.
-        strides: multiplied by the coefficients of `affine`, not rounded.
-        order, stripes, offset: mapped as if every non-zero coefficient were 1; the offset of
-            `affine` is then added to `offset`.
+        strides: those of the output, multiplied by the coefficients of `affine`, not rounded.
+        order, stripes, offset: those of the output, mapped as if every non-zero coefficient were 1;
+            the offset of `affine` is then added to `offset`.
         An input axis that depends on no striped output axis has one stripe.
 
         `offset` is inexact if several operators of a cascade have padding, since it is not scaled.
@@ -149,8 +149,8 @@ class _AxisStripes:
     def runs(self, lower: int, upper: int) -> Iterator[tuple[int, int]]:
         """Yield (start, number of stripes) for each run of stripes that start at the same element.
 
-        Several stripes do so if the stride is less than 1.
-        lower, upper: only runs with a start in [lower, upper), in ascending order.
+        A run has several stripes only if the stride is less than 1.
+        lower, upper: runs whose start is in [lower, upper) are yielded, in ascending order.
         """
         i, end = self.below(lower), self.below(upper)
         while i < end:
@@ -170,7 +170,7 @@ class _AxisStripes:
         return _positive(counts)
 
     def new_sizes(self) -> Counter[int]:
-        """Return how many stripes there are by number of new elements.
+        """Return, for each number of new elements, how many stripes have that number.
 
         New elements of a stripe are those inside the axis that no previous stripe covers.  Stripes
         without new elements are not counted.
@@ -210,8 +210,9 @@ def _positive(counts: Counter[int]) -> Counter[int]:
 def _pattern(affine: Affine) -> Affine:
     """Return an affine map with 1 in place of every non-zero coefficient.
 
-    `StripeConfig.propagate` maps with it what the coefficients do not scale, such as the number of
-    stripes.  The constants in the last column of the matrix become 0; `offset` is unchanged.
+    `StripeConfig.propagate` uses the result for fields such as the number of stripes: they pass
+    from output axes to input axes, but the coefficients do not scale them.  The constants in the
+    last column of the matrix become 0; `offset` is unchanged.
     """
     rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
     return Affine(rows, affine.offset)

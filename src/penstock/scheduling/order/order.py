@@ -106,7 +106,7 @@ def pieces(table: StepTable, split: bool = True) -> list[Piece]:
 
     Each piece but the last ends with a step that has the same position in every order: it is an
     ancestor or a descendant of every other step.
-    split: False: all steps are one piece.
+    split: if False, all steps are one piece.
     """
     count = len(table.rows)
     ends = {table.everything}

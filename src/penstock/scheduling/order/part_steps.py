@@ -23,10 +23,10 @@ def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
     graph = parts.graph
     sizes = ((storage.name, storage.size_bytes) for storage in parts.rows.storages)
     outputs = (storages[v.name] for v in graph.results if v.data is None)
-    rings = frozenset(queue.new for queue in parts.queues)
+    in_rings = frozenset(queue.new for queue in parts.queues)
     counters = tuple(queue.counter for queue in parts.queues)
     return OrderProblem(
-        tuple(_step(part, storages, rings) for part in parts.parts),
+        tuple(_step(part, storages, in_rings) for part in parts.parts),
         tuple(sizes),
         (*(v.name for v in parts.sources), *counters),
         tuple(dict.fromkeys((*outputs, *counters))),
@@ -34,17 +34,17 @@ def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
     )
 
 
-def _step(part: Part, storages: Mapping[str, str], rings: frozenset[str]) -> OrderStep:
+def _step(part: Part, storages: Mapping[str, str], in_rings: frozenset[str]) -> OrderStep:
     """Return the step of a part.
 
     storages: name of the storage of each value, by value name.
-    rings: names of the storages of the new rows of queues.  They are in no in-place pair, because
-        they are part of a ring.
+    in_rings: names of the storages that hold the new rows of queues.  These storages are part of
+        ring buffers, so they are in no in-place pair.
     """
     reads = tuple(dict.fromkeys(storages[v.name] for v in part.variable_inputs))
     written = storages[part.output.name]
     overwritten = (read for read in reads if _may_overwrite(part, read, storages))
-    pairs = tuple((read, written) for read in overwritten if not {read, written} & rings)
+    pairs = tuple((read, written) for read in overwritten if not {read, written} & in_rings)
     return OrderStep(part.name, reads, (written,), part.least_scratch_bytes, pairs)
 
 

@@ -219,10 +219,10 @@ class StepSearch:
         return _State(parent, tuple(path), done, live, peak, ready)
 
     def _free_steps(self, done: int, live: int, limit: int, ready: int) -> list[int]:
-        """Return a ready step, or a chain that begins with one, that is optimal to run at once.
+        """Return steps to run at once: one ready step, or a chain that begins with a ready step.
 
-        In a chain, each step reads from the previous one.  The step or chain leaves no more live
-        bytes than before.  The list is empty if there is none.
+        To run these steps at once is optimal, since they leave no more live bytes than before.  In
+        a chain, each step reads from the previous one.  The list is empty if no such steps exist.
         done, live, ready: mask of the completed steps, live bytes, mask of the ready steps.
         limit: maximum live bytes while a step runs.
         """

@@ -38,8 +38,8 @@ FILLS = (FILL, 0.7, 0.5)
 def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: float) -> Schedule:
     """Return a schedule in which more constants are copied one cascade before they are read.
 
-    Such copies overlap with the calls of the earlier cascade.  They are made to all memory regions
-    for tensors except the default one.
+    Such a copy overlaps with the calls of the earlier cascade.  Its target is any of the memory
+    regions for tensors except the default one.
     schedule: a schedule with costs; the costs of the result are not updated.
     fill: maximum share of a memory region that live bytes may occupy, in (0, 1].
     """
@@ -116,7 +116,8 @@ class _Room:
     def _savings(self, cascade: ExpandedCascade, late: set[str]) -> Iterator[_Saving]:
         """Yield the constants that may be copied one cascade earlier, with the time this saves.
 
-        Constants that the cascade prefetches to another region, or earlier, are excluded.
+        Two kinds of constants are excluded: those that the cascade prefetches to another region,
+        and those whose copies already start in the previous cascade.
         late: names of the constants whose copies to this region start, in the present plan, when
             the cascade begins.
         """

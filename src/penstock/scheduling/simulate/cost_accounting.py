@@ -257,9 +257,9 @@ class CostAccounting:
     ) -> Cost:
         """Return the cost of all calls of a part, including access times.
 
-        part: the part with only the kernel that the calls run.
+        part: a part whose only kernel is the one that the calls run.
         calls: the output rows of each call, and the memory regions of inputs and output.
-        traffic: one entry per call.
+        traffic: work and memory traffic of each call.
         operands: memory assignment of the part's operands, for the cost model.
         """
         output = calls.output

@@ -119,7 +119,10 @@ def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
 
 
 def _alignments(parts: Parts) -> Mapping[str, int]:
-    """Return the alignment in bytes, by name, of each storage that needs over `ALIGNMENT_BYTES`."""
+    """Return the alignment of each storage that needs more than `ALIGNMENT_BYTES`.
+
+    Keys: names of the storages.  Values: alignments in bytes.
+    """
     found: dict[str, int] = {}
     for part in parts.parts:
         for value in (*part.variable_inputs, part.output):
@@ -143,7 +146,7 @@ def _prefetched(
     """Yield (name of the memory region, buffer) for the target buffer of each prefetch.
 
     The buffer is live from the beginning of the cascade in which the copy starts to the end of the
-    cascade that reads the copy.  An early prefetch starts one cascade before it is read.
+    cascade that reads the copy.  An early prefetch starts in the cascade before that one.
     by_accelerator: True selects the prefetches by accelerators, False those by the copy engine.
     """
     before = 1

@@ -37,8 +37,8 @@ class Alternatives(NamedTuple):
     least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each of them
         runs alone at height stripes[k].
     least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that covers
-        positions [u - n, u) with at most the call overhead that the parts at these positions have
-        if each runs alone at height stripes[k].
+        positions [u - n, u).  A sequence counts only if its call overhead is at most that of the
+        same parts when each of them runs alone at height stripes[k].
     """
 
     stripes: Numbers
@@ -223,8 +223,8 @@ def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
     """Return the lowest known peak of a sequence of cascades that covers positions [lower, upper).
 
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of a stripe height.  Only sequences count whose call overhead is at most that of the
-        parts if each runs alone at this height.
+    k: index of a stripe height.  A sequence counts only if its call overhead is at most that of the
+        same parts when each of them runs alone at this height.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):

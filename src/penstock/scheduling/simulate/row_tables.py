@@ -35,7 +35,7 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
-    late[p]: 1 if the part reads no row of the first half of an input, else 0.  The simulation of a
+    late[p]: 1 if there is an input whose first half the part does not read, else 0.  A simulated
         cascade begins with the parts whose last reader is not in the cascade.  Of these, the late
         ones follow the others, in descending order of p: they would request rows too early.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
@@ -145,7 +145,7 @@ def row_tables(
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
-    """Return whether a part reads no row of the first half of an input of several rows."""
+    """Return whether there is an input of several rows whose first half a part does not read."""
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 
 

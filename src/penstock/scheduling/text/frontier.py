@@ -170,7 +170,7 @@ def _transfer(prefetch: Prefetch) -> str:
 class ScheduleReader:
     """Parses the lines of a text that describe schedules, plans, costs and settings.
 
-    Parsing stops at the first line that begins with none of their keywords.
+    Each line begins with a keyword, such as `plan`; parsing stops at the first one that does not.
     """
 
     def __init__(self, scanner: Scanner, parts: Parts) -> None:

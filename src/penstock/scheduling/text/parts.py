@@ -111,7 +111,7 @@ def read_parts(
 ) -> Parts:
     """Parse the text of parts.
 
-    classes: by name, the classes of operators and of the records in their fields.
+    classes: a map from names to classes: those of the operators, and of records in their fields.
     resolver: provides the kernels that the text names.
     constants: contents of constants by digest, for a text that does not contain them.
 

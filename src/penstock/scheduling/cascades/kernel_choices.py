@@ -1,9 +1,9 @@
 """KernelChoices: the scratch sizes that a cascade may use, and the kernels that run with them.
 
 Scratch is temporary memory of a kernel call.  The parts of a cascade share one scratch buffer.  A
-part runs its preferred kernel if the buffer is large enough, else its fallback
-kernel.  So the only sizes worth trying are those that some part's kernel needs.  A part that runs
-alone may also have constants prefetched.
+part runs its preferred kernel if the buffer is large enough, else its fallback kernel.  So the only
+sizes worth trying are those that some part's kernel needs.  A part that runs alone may also have
+constants prefetched.
 
 Costs are estimates for the search.  They assume that all kernels of a part without prefetches have
 the same call overhead, and that every prefetch stalls its cascade.  `CostAccounting` computes exact

@@ -81,7 +81,7 @@ class PieceCost:
     problem: the grouping problem of the piece.
     whole: the group cost in the whole network.
     nodes: for each node of the piece, its index in the whole network.
-    may_be: test of a mask of nodes of the piece; False if certainly no group contains them.
+    may_be: test of a mask of nodes of the piece; False if certainly no group contains all of them.
     additive: True, because the cost is a sum over tensors.
     """
 

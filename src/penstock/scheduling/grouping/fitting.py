@@ -297,7 +297,7 @@ def _push(
     cap: bytes of the buffer.
     during[k], after[k]: live bytes while member k runs, and after it; it can run if during[k] is at
         most `cap`.
-    states, lives: the stack: for each state, the mask of the executed members, and the live bytes.
+    states, lives: the stack: masks of the executed members, and live bytes, one entry per state.
     filled: number of states on the stack.
     """
     bottom = filled

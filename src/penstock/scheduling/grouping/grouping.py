@@ -18,7 +18,7 @@ class Grouping:
     groups: bit masks of nodes, in a topological order of the groups.
     cost: sum of the costs of the groups.
     bound: proven lower bound of the cost of any grouping; 0 if none has been computed.
-    work: work of the searches: the sum of the sizes (numbers of nodes) of the groups examined.
+    work: sum of the sizes (numbers of nodes) of the groups that searches have examined.
     """
 
     groups: tuple[int, ...]

@@ -1,7 +1,8 @@
 """Optimal groups that are intervals of a given order, by dynamic programming.
 
 For every valid partition into groups, there is an order of the nodes in which the groups are
-intervals.  So if the given order is of this kind for an optimal partition, the result is optimal.
+intervals.  So the result is optimal if the groups of an optimal partition are intervals of the
+given order.
 """
 
 from __future__ import annotations

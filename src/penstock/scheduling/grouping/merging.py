@@ -23,9 +23,9 @@ from penstock.scheduling.order.step_table import bits
 def clusters(cost: OrderCost) -> tuple[int, ...]:
     """Merge pointwise nodes with a producer; return the resulting clusters, as masks of nodes.
 
-    A merge is omitted if it would create a cycle, or if the cluster could not be a group.  Every
-    node is in exactly one cluster.  Clusters are sorted by depth: the length of the longest path of
-    clusters that ends at each.
+    A merge is omitted if it would create a cycle, or if the merged cluster could not be a group.
+    Every node is in exactly one cluster.  Clusters are sorted by depth.  The depth of a cluster is
+    the length of the longest path of clusters that ends at it.
     """
     problem = cost.problem
     links = Links(problem, [1 << i for i in range(len(problem.nodes))])
@@ -57,9 +57,10 @@ def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
 
 
 def _by_depth(cost: OrderCost, groups: Sequence[int]) -> tuple[int, ...]:
-    """Return groups sorted by depth: the length of the longest path of groups that ends at each.
+    """Return groups sorted by depth.
 
-    Groups of equal depth are in topological order.  Groups are node masks.
+    The depth of a group is the length of the longest path of groups that ends at it.  Groups of
+    equal depth are in topological order.  Groups are node masks.
     """
     order = runnable(cost.problem, groups)
     assert order is not None, "a node was joined to a producer that waits for it"

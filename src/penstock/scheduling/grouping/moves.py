@@ -179,9 +179,9 @@ class Moves:
         return total
 
     def _replace(self, old: Sequence[int], new: Sequence[int]) -> bool:
-        """Replace old groups by new ones, unless that creates a cycle; return whether it was done.
+        """Replace groups, unless that creates a cycle; return whether they were replaced.
 
-        old, new: masks of the nodes of each group.
+        old, new: node masks of the groups to be replaced, and of the groups that replace them.
         """
         kept = (group for group in self.groups if group not in old)
         order = runnable(self.cost.problem, (*kept, *new))

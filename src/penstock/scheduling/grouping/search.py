@@ -47,10 +47,10 @@ class GroupFinding:
 
 
 class GroupSearch:
-    """Best-first search for the grouping of a region that has the least total cost.
+    """Best-first search for the groups that cover a region at the least total cost.
 
-    The states are down-sets.  A down-set is a set of executed nodes of the region; it contains all
-    their producers in the region.
+    The states are down-sets.  A down-set is a set of executed nodes of the region; with each node,
+    it contains all producers of the node in the region.
 
     region: mask of nodes such that no path between two of them leaves the region.
     ready: function from a down-set to the mask of the nodes that may be added to it; None: all

@@ -26,7 +26,7 @@ class GroupLimits:
     """Capacity of the on-chip memory for a group, and budget of the test whether a group fits.
 
     weight_cap: maximum bytes of the weights of all nodes.  None: no limit.
-    buffer_cap: maximum live bytes of tensors, in the order of the nodes that needs the fewest.
+    buffer_cap: maximum live bytes of tensors, if the nodes run in the order with the lowest peak.
         None: no limit.
     single_always: whether a group of one node may exceed both limits.
     order_states: maximum number of states, for each group, of the search for an order that fits.
@@ -135,8 +135,8 @@ class Traffic:
     def _remember(self, order: tuple[int, ...]) -> None:
         """Add an order along which `fitting` tries to run groups.
 
-        If the order is new, groups that were rejected without proof are forgotten: they may fit in
-        it.
+        If the order is new, the rejections of groups without proof are forgotten: in the new order,
+        these groups may fit.
         order: indices of all nodes.
         """
         if order not in self._ranks:

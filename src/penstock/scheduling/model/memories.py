@@ -57,7 +57,7 @@ class MemorySystem:
         return MemoryAssignment(self.tensors[0].name, self.constants.name)
 
     def access_times(self, memory: MemoryRegion) -> tuple[int, int]:
-        """Return the times that `memory` adds to a cycle estimate, (per access, per byte accessed).
+        """Return the times that `memory` adds to a cycle estimate, as (per access, per byte).
 
         Per access: the latency.  Per byte: how much longer a byte takes than at the bandwidth that
         the engine's cycle estimates assume; 0 if `memory` has at least that bandwidth.  Both times

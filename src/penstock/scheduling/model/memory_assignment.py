@@ -39,7 +39,7 @@ class MemoryAssignment:
         return replace(self, exceptions=tuple(sorted((*self.exceptions, *outside))))
 
     def restricted(self, keep: Callable[[str], bool]) -> MemoryAssignment:
-        """Return this assignment with only the exceptions for which keep(tensor name) is true.
+        """Return this assignment, restricted to the tensors for which keep(tensor name) is true.
 
         All other tensors are then in the default region.
         """

@@ -28,9 +28,9 @@ class Plan(Brief):
     prefetches: copies of constants for this cascade, those by the copy engine first.
     copying: cost of the copy engine's prefetches, including stalls.
     waiting: stall cycles due to the accelerators' prefetches; zero if `costs` include them.
-    scratch_bytes: size of the scratch memory, which the parts use one after the other.  It selects
-        the kernel of every part without a prefetch by an accelerator: the preferred kernel if it
-        needs no more scratch memory, else the fallback kernel.
+    scratch_bytes: size of the scratch memory, which the parts use one after the other.  This size
+        selects the kernel of every part without a prefetch by an accelerator: the preferred kernel
+        if the scratch memory is large enough for it, else the fallback kernel.
     breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
         a part without this information.  Empty before placement.
     """

@@ -30,7 +30,7 @@ class Storage:
 
     row_bytes: 0 for the storage of the rows that a run appends to a queue, because these rows are
         part of another storage, the queue's ring buffer.
-    contiguous: whether the rows must be consecutive in memory, since some kernel accesses an array.
+    contiguous: whether the rows must be consecutive in memory, as an array.
     accumulates: whether all rows share the memory of one row.  Then each row overwrites the
         previous one, and only the last one is read.
     """
@@ -124,16 +124,16 @@ class RowParts:
         """Lower bound of the memory of any schedule, in bytes.
 
         The maximum of three sizes: all network inputs together; all network outputs together; and
-        an output row with the input rows that it requires (`_row_bytes`), for the worst part.
+        the most bytes that a part needs to compute one output row (`_row_bytes`).
         """
         ends = (sum(self.storages[k].size_bytes for k in ks) for ks in (self.inputs, self.outputs))
         return max(*ends, *(self._row_bytes(part) for part in self.row_parts))
 
     def _row_bytes(self, part: RowPart) -> int:
-        """Return the bytes that must be live while a part computes one output row, at the maximum.
+        """Return the most bytes that must be live while a part computes one of its output rows.
 
-        The maximum is over all output rows.  The bytes are those of the input rows that must be in
-        memory, and of the output row itself unless it may overwrite an input row.
+        For each output row, the input rows that must be in memory are counted, and the output row
+        itself unless it may overwrite an input row.
         """
         written = self.storages[part.written]
         taken = np.zeros(written.rows, np.int64)

@@ -18,7 +18,7 @@ class Gaps:
     """Optimality gaps: how far memory may lie above the optimum, as a fraction of a lower bound.
 
     0.0 means proved optimal; 0.05 means at most 5 % above the lower bound.
-    order: gap of the execution order, without stripes.
+    order: gap of the execution order, if each part computes its whole output in one call.
     partition: gap of the split of the order into cascades.
     """
 

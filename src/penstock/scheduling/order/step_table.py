@@ -161,9 +161,9 @@ def step_table(problem: OrderProblem) -> StepTable:
 class _Reachability:
     """Computes the row of each step in a `StepTable`.
 
-    The rows need, for each step i, these masks: the steps that precede i in every order, the
-    tensors that exist before i in every order, the steps that follow i in every order, and the
-    tensors that these read.  They are computed once, for all steps.
+    The row of a step is computed from four masks: the steps that precede it in every order, the
+    tensors that exist before it in every order, the steps that follow it in every order, and the
+    tensors that the following steps read.  The masks of all steps are computed once.
     """
 
     def __init__(

@@ -106,8 +106,8 @@ class PrefetchCandidates:
     ) -> Iterator[PrefetchCandidate]:
         """Yield the candidates of a cascade: prefetches that save cycles in the calls of a part.
 
-        A copy starts in this cascade or in the previous one.  Either is possible only if the first
-        call of the cascade in which the copy starts runs on the part's accelerator.
+        A copy starts in the first call of this cascade or, if early, of the previous cascade.  It
+        is possible only if that call runs on the part's accelerator.
         previous: name of the engine of the previous cascade's first call; None if there is none.
         """
         engines = {

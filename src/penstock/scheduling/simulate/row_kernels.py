@@ -106,8 +106,8 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 def slots_released(shared: int, dead: int, gone: int) -> int:
     """Return the number of row slots that become free when rows [dead, gone) of a storage die.
 
-    shared: number of rows minus number of slots: 0 if each row has a slot of its own.  If all rows
-        share one slot, it becomes free when the last row dies.
+    shared: number of rows minus number of slots, which is 0 if each row has a slot of its own.  If
+        all rows share one slot, that slot becomes free when the last row dies.
     """
     return max(gone, shared) - max(dead, shared)
 
@@ -347,14 +347,14 @@ def run_with_traffic(
     access_times: Numbers,
     capacities: Numbers,
 ) -> tuple[Numbers, int, bool]:
-    """Simulate the calls of the cascade [lower, upper): its live bytes and its added time.
+    """Simulate the calls of the cascade [lower, upper) to find its live bytes and its added time.
 
     The parameters are those of `traffic.peaks_and_time`.
 
-    Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  fits: whether
-    all peaks are within capacity; the simulation stops at the first one that is not, with time 0.
-    Added time, in units of 1/`FINE` cycle: the run time beyond the pure computation with all
-    operands in the default region; negative if an engine is faster with operands elsewhere.
+    Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:
+    run time minus the time of the pure computation with all operands in the default region, in
+    units of 1/`FINE` cycle; negative if an engine is faster with operands elsewhere.  fits: whether
+    all peaks are within capacity.  If one is not, the simulation stops, and the added time is 0.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

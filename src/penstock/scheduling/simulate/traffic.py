@@ -19,10 +19,11 @@ def peaks_and_time(
 ) -> tuple[Numbers, int] | None:
     """Return the live bytes at the peak of each memory region, and the added time of a cascade.
 
-    The added time is the run time beyond the pure computation with all operands in the default
-    region.  It is the sum of the overhead of the calls, the times in `constants`, and the access
-    times of the tensors that the calls read and write.  It may be negative, because an engine may
-    compute faster with operands in other regions.  Times are in units of 1/`memories.FINE` cycle.
+    The added time is the run time minus the time of the pure computation with all operands in the
+    default region.  It is the sum of the overhead of the calls, the times in `constants`, and the
+    access times of the tensors that the calls read and write.  It may be negative, because an
+    engine may compute faster with operands in other regions.  Times are in units of
+    1/`memories.FINE` cycle.
 
     lower, upper: the cascade consists of the parts at positions [lower, upper).
     calls[i]: (position of the part, first row, end row, position of the part that requested the

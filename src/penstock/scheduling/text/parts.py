@@ -15,8 +15,8 @@
     fallback NAME   the kernel with the least scratch memory
     prefetch N, ..  bytes of constants that each prefetching kernel reads from a copy
     cpu_fallback NAME
-                    a node that no accelerator claims: its cycles and the reason; then the node, if
-                    a pass has rewritten it in the graph
+                    a node that no accelerator claims: its cycles and the reason; if a pass has
+                    rewritten the node in the graph, the original node follows
 
 Node and target determine the kernels, so the text contains only their names.  The reader obtains
 the kernels from a `Resolver` and rejects a text that contains other names.

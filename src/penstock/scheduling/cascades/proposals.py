@@ -63,8 +63,8 @@ class _Covers:
     """The Pareto-optimal ways to divide the start of an execution order into cascades.
 
     A cover is a sequence of cascades that contains each part before some position once.  Its state
-    is the memory assignment of the tensors that are live there.  All covers in one
-    `_Covers` have the same position and state.  All fields are indexed by cover.
+    is the memory assignment of the tensors that are live there.  All covers in one `_Covers` have
+    the same position and state.  All fields are indexed by cover.
 
     peaks, times: live bytes at the peak, and estimated time.
     last: the last cascade of the cover.

@@ -133,8 +133,8 @@ def circular_bytes(problem: GroupingProblem, group: int, order: tuple[int, ...])
     """Return the bytes of the smallest circular buffer in which no live tensor is overwritten.
 
     Tensors are allocated one after the other: first those from outside the group, then the outputs
-    of the nodes, in order.  From the start of each tensor to the end of the last one that is
-    allocated during its live range, everything must fit into the buffer.
+    of the nodes, in order.  For each tensor t, all tensors from t to the last one that is allocated
+    while t is live must fit into the buffer together.
     group: mask of nodes.
     order: the same nodes in execution order.
     """

@@ -1,8 +1,7 @@
 """Optimal groups that are intervals of a given order, by dynamic programming.
 
-For every valid partition into groups, there is an order of the nodes in which the groups are
-intervals.  So the result is optimal if the groups of an optimal partition are intervals of the
-given order.
+The result is optimal among all partitions if the groups of an optimal partition are intervals of
+the given order.  For every valid partition, there is an order in which its groups are intervals.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Merging of pointwise nodes with their producers, a rule of Zheng et al.
 
-Fusing a pointwise node with its producer recomputes nothing, so Zheng et al. fuse them without a
-search.  (If the output of the node is larger than its input, the larger tensor may then cross a
+Fusing a pointwise node with its producer recomputes nothing, so Zheng et al. fuse the two without
+a search.  (If the output of the node is larger than its input, the larger tensor may then cross a
 group boundary.)  They do not define which of several producers is selected; here it is the last one
 that creates no cycle.
 

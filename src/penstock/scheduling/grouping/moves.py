@@ -1,7 +1,7 @@
 """Local search: better groupings near a given one.
 
-    join, split   regroup two groups that share a tensor, together with the groups between them:
-                  optimally if they have few nodes, else along several orders
+    join, split   regroup two groups that share a tensor, together with the groups between them: by
+                  exact search if they have few nodes, else into intervals of one of several orders
     move          move a node to a group with which it shares a tensor
 
 The moves are those of Tan et al., Cocco (ASPLOS 2024).  Cocco draws them at random; here all are

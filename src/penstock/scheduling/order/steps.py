@@ -109,7 +109,7 @@ def shared_bytes(pairs: tuple[tuple[str, str, int], ...]) -> int:
     """Return the maximum number of bytes that in-place pairs can save together.
 
     pairs: (tensor read, tensor written, bytes saved if the two share memory).
-    Each tensor takes part in at most one pair: a maximum weight matching.
+    Each tensor can share memory in at most one pair, so this is a maximum weight matching.
     """
     reads, writes = {r for r, _, _ in pairs}, {w for _, w, _ in pairs}
     if len(reads) == len(writes) == len(pairs):

@@ -129,7 +129,7 @@ def overwritten_storage(
     The call, in the cascade [lower, upper), computes rows [first, end) of the part at position `a`.
     It may overwrite the same rows of an input if it is the last reader of these rows, and if input
     and output are in the same memory region.
-    produced[s], dead[s]: how many of the first rows of storage s are computed, and dead.
+    produced[s], dead[s]: how many rows of storage s have been computed, and how many are dead.
     region[s]: index of the memory region of storage s.
     """
     for e in range(t.reads[a], t.reads[a + 1]):

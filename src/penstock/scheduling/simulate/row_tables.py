@@ -158,7 +158,7 @@ def starts(counts: list[int]) -> Numbers:
 
 
 def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
-    """Return, for each position, whether the part there has its reads in a different order.
+    """Return, for each position, whether the two tables order the reads of the part differently.
 
     one, other: tables of the same execution order, with different values of `nearest_first`.
     """

@@ -8,8 +8,9 @@ The names below are the public API; each is imported on first use.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from penstock.lazy import importer
 
 if TYPE_CHECKING:
     from penstock.api import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_HOMES = {
+_MODULES = {
     "penstock.api": (
         "Compiled", "Explored", "Ran", "Scanned", "Verified",
         "compile", "explore", "golden", "run", "scan", "verify",
@@ -91,15 +92,15 @@ __all__ = [
 ]
 
 
+_imported = importer("penstock", _MODULES)
+
+
 def __getattr__(name: str) -> object:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(home), name)
     if name == "__version__":
         from importlib.metadata import version
 
         return version("penstock")
-    raise AttributeError(f"penstock has no {name!r}")
+    return _imported(name)
 
 
 def __dir__() -> list[str]:

@@ -1,18 +1,42 @@
 """The Python API: one function for each command of the command line.
 
 penstock.compile("kws.tflite", target="cortex-m4", sram="64KiB").write("out/")
+
+Each name is imported on first use: `compile` does not load what only `verify` needs.
 """
 
-from penstock.api.arrays import drawn_sets, read_inputs, write_array
-from penstock.api.compiled import Compiled, compile
-from penstock.api.explored import explore, nodes
-from penstock.api.ran import Ran, profile, run
-from penstock.api.scanned import ScanSettings, scan
-from penstock.api.settings import Settings, Size, request
-from penstock.api.verified import DRAWN_SETS, LAST_RUNGS, Verified, golden, real_judge, verify
-from penstock.exploration import Explored
-from penstock.pipeline.stages import OnStage
-from penstock.reports.scan import Scanned
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.lazy import importer
+
+if TYPE_CHECKING:
+    from penstock.api.arrays import drawn_sets, read_inputs, write_array
+    from penstock.api.compiled import Compiled, compile
+    from penstock.api.explored import explore, nodes
+    from penstock.api.ran import Ran, profile, run
+    from penstock.api.rungs import LAST_RUNGS
+    from penstock.api.scanned import ScanSettings, scan
+    from penstock.api.settings import Settings, Size, request
+    from penstock.api.verified import DRAWN_SETS, Verified, golden, real_judge, verify
+    from penstock.exploration import Explored
+    from penstock.pipeline.stages import OnStage
+    from penstock.reports.scan import Scanned
+
+_MODULES = {
+    "penstock.api.arrays": ("drawn_sets", "read_inputs", "write_array"),
+    "penstock.api.compiled": ("Compiled", "compile"),
+    "penstock.api.explored": ("explore", "nodes"),
+    "penstock.api.ran": ("Ran", "profile", "run"),
+    "penstock.api.rungs": ("LAST_RUNGS",),
+    "penstock.api.scanned": ("ScanSettings", "scan"),
+    "penstock.api.settings": ("Settings", "Size", "request"),
+    "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "real_judge", "verify"),
+    "penstock.exploration": ("Explored",),
+    "penstock.pipeline.stages": ("OnStage",),
+    "penstock.reports.scan": ("Scanned",),
+}
 
 __all__ = [
     "DRAWN_SETS",
@@ -40,3 +64,5 @@ __all__ = [
     "verify",
     "write_array",
 ]
+
+__getattr__ = importer("penstock.api", _MODULES)

@@ -12,6 +12,7 @@ from penstock import ladder
 from penstock.api.arrays import drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.compiled import Compiled, compile
 from penstock.api.progress import ignore_stage
+from penstock.api.rungs import LAST_RUNGS
 from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, UsageError
@@ -39,9 +40,6 @@ from penstock.workers import Workers, executor_of
 
 DRAWN_SETS = 2
 """Sets of random inputs that `verify` draws without an archive of goldens."""
-
-LAST_RUNGS = ("reference", "machine", "host", "core")
-"""Rungs at which `verify` can end, lowest first."""
 
 _MISMATCH_HELP = {
     True: "if the goldens belong to this model and are unaltered, please report this with both "

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from penstock.api import LAST_RUNGS
+from penstock.api.rungs import LAST_RUNGS
 from penstock.cli.sections import SEARCH_OPTIONS
 
 Model = Annotated[

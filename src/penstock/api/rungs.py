@@ -1,0 +1,4 @@
+"""The rungs at which `verify` can end."""
+
+LAST_RUNGS = ("reference", "machine", "host", "core")
+"""Lowest first."""

@@ -28,7 +28,7 @@ class CoreFamily:
     instruction_set        the instruction set that the kernels require, for messages
     cores                  simulated cores that can execute the kernels (`core` of a target file)
     kernel                 returns the kernel for an operator; the kernel may need scratch memory
-    fallback_kernel        returns a kernel without scratch, used if that of `kernel` needs scratch
+    fallback_kernel        returns a kernel without scratch, in case the one from `kernel` needs it
     cycle_model            model of the kernels' cycles; None for the linear model of the target
     certifies_portable     whether portable kernels, too, use requantisation proved bit-exact;
                            otherwise they use the arithmetic of the reference

@@ -23,7 +23,9 @@ def load_checked_target(name: str) -> Target:
 
 
 def check_processor(target: Target, file: str) -> None:
-    """Raise TargetError if a core family is unknown, or the simulated core cannot run its kernels.
+    """Raise TargetError if the core family of an engine is unknown or does not suit the target.
+
+    It does not suit if the target names a simulated core that cannot run the family's kernels.
 
     `file`: the name of the target file, for messages."""
     for engine in target.engines:

@@ -40,8 +40,8 @@ class CycleModel:
     package: the name of the family's package, which contains `figures.toml`.
     counts: returns how often each section of a kernel runs for the whole output, or None for a
         kernel whose cycles are already set.
-    odd_cycles: returns the cycles that a call takes in addition to those of the counts if it
-        computes an odd number of pixels; nonzero only for kernels that compute pixels in pairs."""
+    odd_cycles: returns the additional cycles of a call that computes an odd number of pixels;
+        nonzero only for kernels that compute pixels in pairs."""
 
     package: str
     counts: Callable[[Op, Site, Kernel], Counts | None] = portable_counts

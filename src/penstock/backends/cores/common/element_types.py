@@ -13,10 +13,12 @@ Choice = Callable[[Op, Site], Kernel | None]
 
 
 def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:
-    """Return a decorator that restricts a choice of kernels to the element types in `types`.
+    """Return a decorator that restricts a function that chooses kernels to given element types.
 
-    The decorated choice returns None, so that another kernel is tried, for operators that are not
-    in `types` and for operators whose inputs or output have other element types."""
+    types: the supported element types of inputs and output, by operator class.
+
+    The decorated function returns None, so that another kernel is tried, if the operator is not in
+    `types`, or if its inputs or output have other element types."""
 
     def decorate(choose: Choice) -> Choice:
         @wraps(choose)

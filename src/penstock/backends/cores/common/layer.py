@@ -101,7 +101,8 @@ def certified_layer(
     order: indices of the output channels to include, in the kernel's order.
     most_outside: the largest accepted number of channels that need a form of their own.
 
-    Returns None if there are more such channels, or if the operator is not a `LayerOp`."""
+    Returns None if more than `most_outside` channels need a form of their own, or if the operator
+    is not a `LayerOp`."""
     if not isinstance(op, LayerOp):
         return None
     found = certificate(op, site, fraction_bits, tuple(order.tolist()))

@@ -54,7 +54,9 @@ def _elementwise(op: Op, site: Site) -> Counts:
 
 
 def _windows(p: Params, site: Site) -> tuple[int, int, int]:
-    """Return (rows, columns, images), from which the taps inside the input can be counted.
+    """Return (rows, columns, images), whose product is the number of taps inside the input.
+
+    The product counts the taps of the windows of all output pixels.
 
     rows: number of window rows inside the input, added up over the output rows of an image.
     columns: number of window columns inside the input, added up over the output columns.
@@ -237,7 +239,8 @@ def _concatenated_columns(p: Params, site: Site) -> Counts:
 def _transposed(p: Params, site: Site) -> Counts:
     """Return how often each section of `transpose_conv_s8` runs.
 
-    A tap contributes to an output element only if the stride divides the distance between them."""
+    Row k of the window contributes to an output row only if the stride divides
+    (output row + padding - k).  The same holds for columns."""
     outputs = site.output.elements
     taps = p["kernel_h"] * p["kernel_w"]
     products = site.inputs[0].elements // p["in_c"] * taps * p["out_c"]
@@ -255,13 +258,18 @@ def _each_element(p: Params, site: Site) -> Counts:
 
 
 def _clamped(p: Params, site: Site) -> Counts:
-    """Return how often each section of `relu_f32` runs; only some clamps have an upper bound."""
+    """Return how often each section of `relu_f32` runs.
+
+    "output" counts all elements.  "bounded" counts comparisons with an upper bound: one per element
+    if the clamp has an upper bound, otherwise none."""
     elements = site.output.elements
     return {"output": elements, "bounded": elements * p["bounded"]}
 
 
 def _converted(p: Params, site: Site) -> Counts:
-    """Return how often each section of a conversion runs, which depends on the element sizes."""
+    """Return how often each section of a conversion between element types runs.
+
+    The names of the sections contain the element sizes in bytes, such as "get 4"."""
     elements = site.output.elements
     sizes = site.inputs[0].dtype.size_bytes, site.output.dtype.size_bytes
     return {f"get {sizes[0]}": elements, f"put {sizes[1]}": elements}
@@ -276,19 +284,20 @@ def _truncated(p: Params, site: Site) -> Counts:
 def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
-    "loop" includes the first element, as adding a real number to 0 takes fewer cycles in software;
-    "step" counts the others.  Each loop begins with a division by `inner`; in software, a bit of
-    the quotient ("bit") takes an iteration."""
+    A loop adds up one vector of elements.  "loop" counts the loops, each with its first addition,
+    which adds to 0 and is therefore faster in software floating point.  "step" counts the other
+    additions.  Each loop begins with a division.  Software division takes one iteration per bit of
+    the quotient; "bit" counts these iterations."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}
 
 
 def _softmax(p: Params, site: Site) -> Counts:
-    """Return how often each section of a softmax of real numbers runs.
+    """Return how often each section of a floating-point softmax runs.
 
-    "pixel" includes the greatest element of a vector, whose exponential takes fewer cycles in
-    software; "output" counts the others."""
+    "pixel" counts the vectors, each with its greatest element: the exponential of this element is
+    faster than others in software floating point.  "output" counts the other elements."""
     outputs = site.output.elements
     pixels = outputs // p["depth"]
     return {"pixel": pixels, "output": outputs - pixels}

@@ -141,8 +141,8 @@ def _windows(p: Params) -> tuple[int, int, int]:
 
     twos: number of pairs of windows that are gathered together.
     alone: number of windows that are gathered alone.
-    lines: number of rows of the windows in `alone` that are not contiguous or not entirely inside
-        the input; the kernel gathers these rows column by column."""
+    lines: number of window rows that are gathered column by column.  They belong to windows that
+        are gathered alone, and are not contiguous or not entirely inside the input."""
     width = p["out_w"]
     before = min(width, p["inner_lower"])
     inner = max(0, min(width, p["inner_upper"]) - before)
@@ -235,7 +235,7 @@ def _depthwise(p: Params, site: Site) -> Counts:
     """Return how often each section of a depthwise kernel runs.
 
     The kernels compute four channels at a time.  If 4 does not divide the number of channels, the
-    last four overlap those before."""
+    last group of four overlaps the one before."""
     images, height, width, _ = site.output.shape
     times = p.get("multiplier_d", 1)
     taps = p["kernel_h"] * p["kernel_w"]
@@ -267,8 +267,8 @@ def _depthwise(p: Params, site: Site) -> Counts:
 def _runs(p: Params, images: int) -> int:
     """Return how often a depthwise kernel computes the addresses of taps.
 
-    It does so once for each run of neighbouring pixels of a row whose windows are entirely inside
-    the input, and once for every other pixel.
+    It does so once for each run, and once for every pixel outside runs.  A run consists of
+    neighbouring pixels of a row, with windows that are entirely inside the input.
 
     images: batch size."""
     lower, upper = p["inner_lower"], p["inner_upper"]
@@ -296,7 +296,7 @@ def _pool(p: Params, site: Site) -> Counts:
     """Return how often each section of `pool2d_s8_dsp` runs.
 
     The kernel computes eight channels at a time.  If 8 does not divide the number of channels, the
-    last eight overlap those before."""
+    last group of eight overlaps the one before."""
     images, height, width, channels = site.output.shape
     rows = taps_inside(p["in_h"], height, p["kernel_h"], p["stride_h"], p["pad_top"], 1)
     columns = taps_inside(p["in_w"], width, p["kernel_w"], p["stride_w"], p["pad_left"], 1)
@@ -320,7 +320,7 @@ def _pairs(p: Params, site: Site) -> Counts:
     """Return how often each section of an element-wise kernel of two inputs runs.
 
     The kernels process runs of consecutive elements, four elements at a time.  If 4 does not divide
-    the length of a run, the last four elements overlap those before."""
+    the length of a run, the last group of four overlaps the one before."""
     rows = row_count(site.output.shape)
     calls = rows * p["calls"]
     runs = calls * p["runs"]

@@ -113,10 +113,9 @@ def _product(op: Mul, site: Site) -> Kernel | None:
 
 
 def _channel(op: Mul, site: Site) -> Channels:
-    """Return how products are requantised, as `Channels` with a single channel.
+    """Return the requantisation of products, as `Channels` with a single channel.
 
-    The result has the reference's multiplier and shift, and the range that products of the two
-    inputs can have."""
+    The result holds the reference's multiplier and shift, and the range of the products."""
     ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
     reached = np.multiply.outer(*ends)
     multiplier, shift = op.multiplier(site)

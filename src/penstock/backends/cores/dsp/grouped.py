@@ -1,8 +1,9 @@
 """Grouped convolutions, and depthwise convolutions with a channel multiplier, on DSP cores.
 
-The kernel reads four inputs at a time.  Neighbouring groups are therefore merged until their number
-of input channels is a multiple of four; the weight of an input in one group for an output of
-another is zero.  Merging all groups yields an ordinary convolution.
+The kernel reads four inputs at a time.  Neighbouring groups are therefore merged, such that the
+number of input channels of a merged group is a multiple of four.  Weights between an input of one
+original group and an output of another are zero.  Merging all groups yields an ordinary
+convolution.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ class ChannelGroups:
     def spread(self, weights: Int64s) -> Int64s:
         """Return weights that connect each output channel to all inputs of its merged group.
 
-        A merged group consists of several channel groups.  The weights of an output channel for
-        inputs of other channel groups than its own are zero.
+        A merged group consists of several channel groups.  An output channel has zero weights for
+        the inputs of all channel groups but its own.
 
         weights: of shape (channels, taps * depth), with the channels in the order of `order`.  The
             result has shape (channels, taps, merged * depth)."""
@@ -137,7 +138,7 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
 
 
 def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
-    """Yield the ways to merge channel groups among which `group_kernel` chooses: at most two.
+    """Yield at most two ways to merge channel groups, of which `group_kernel` chooses one.
 
     The number of input channels of a merged group must be a multiple of four.  The first result
     merges as few groups as possible, and the second twice as many.  A result that would merge more
@@ -153,8 +154,8 @@ def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
 def _products(groups: ChannelGroups, taps: int) -> int:
     """Return the number of multiplications per output pixel.
 
-    The number includes multiplications by the zero weights of merged groups, and those for channels
-    that are repeated to fill groups of four."""
+    The number includes multiplications by the zero weights of merged groups, and multiplications
+    for channels that are repeated to fill groups of four."""
     outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
     return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 

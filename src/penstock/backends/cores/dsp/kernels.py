@@ -279,8 +279,8 @@ def _packed(
     channels: indices of the output channels.
     most_outside: the largest accepted number of channels that need a form of their own.
 
-    Returns None if there are more such channels, or if two weights cannot be packed into 16
-    bits."""
+    Returns None if more than `most_outside` channels need a form of their own, or if two weights
+    cannot be packed into 16 bits."""
     layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
     if layer is None:
         return None

@@ -43,7 +43,7 @@ def packed_scales(layer: CertifiedLayer) -> Table:
 
     The constants are fields of `Form`; `requantisation/form.py` gives the formula.  The words of a
     group are, in this order: one base, four offsets (with the bias), four corrections, four
-    factors.  Each four constants are in the order of the channels 0, 2, 1, 3 of the group."""
+    factors.  Offsets, corrections and factors are each in the channel order 0, 2, 1, 3."""
     form = layer.form
     columns = np.stack([layer.offset, form.correction, form.factor])
     quads = columns.reshape(3, -1, QUAD)[:, :, _EVEN_THEN_ODD].swapaxes(0, 1)

@@ -191,11 +191,11 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
 
 
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
-    """Return the end (exclusive) of the output columns whose windows can be read in place.
+    """Return the exclusive upper bound of the output columns whose windows can be read in place.
 
-    A window can be read in place, instead of from a copy, if it is contiguous in memory, and if the
-    vectors that contain it end within the input row.  The result is 0 if no window can.  Padding
-    before the first column is not checked.
+    Other windows are copied to scratch first.  A window of one row can be read in place if the
+    vectors that contain it end within the input row.  For windows of several rows, the result is 0.
+    The caller excludes dilated windows, and windows that begin in the padding.
 
     shape: the input's shape.
     steps: number of vectors of 16 bytes that contain a window."""
@@ -289,8 +289,8 @@ def _pairs_fit(weights: Int64s) -> bool:
 def _runs(op: DepthwiseConv2D, site: Site) -> int:
     """Return how often the depthwise kernel computes the addresses of taps.
 
-    It does so once for each run of neighbouring pixels of a row whose windows are entirely inside
-    the input, and once for every other pixel."""
+    It does so once for each run, and once for every pixel outside runs.  A run consists of
+    neighbouring pixels of a row, with windows that are entirely inside the input."""
     images, height, width, _ = site.output.shape
     _, rows, columns, _ = site.inputs[0].shape
     top, bottom = _inner_range(op.rows, rows)

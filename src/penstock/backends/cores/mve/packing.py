@@ -31,8 +31,9 @@ def packed_weights(weights: Int64s, together: int) -> Table:
 def packed_scales(layer: CertifiedLayer, together: int) -> Table:
     """Return the requantisation constants of each group of `together` channels as int32 words.
 
-    A group has one base per four channels, then one offset, one correction (if `Form.corrects`) and
-    one factor per channel: first all offsets, then all corrections, then all factors."""
+    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  The words of a
+    group are, in this order: one base per four channels, the offsets of all channels (with the
+    bias), their corrections (only if `Form.corrects`), and their factors."""
     columns = _form_rows(layer)
     padded = np.zeros((len(columns), -(-columns.shape[1] // together) * together), np.int64)
     padded[:, : columns.shape[1]] = columns
@@ -45,8 +46,9 @@ def packed_scales(layer: CertifiedLayer, together: int) -> Table:
 def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
     """Return weights and requantisation constants of each block of sixteen channels.
 
-    Shape: (blocks, bytes).  A block has sixteen weights per tap, then int32 words: offsets,
-    corrections (if `Form.corrects`), factors, and one base per four channels."""
+    The result has shape (blocks, bytes).  A block has sixteen weights per tap, then int32 words:
+    the offsets of all channels (with the bias), their corrections (only if `Form.corrects`), their
+    factors, and one base per four channels."""
     weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
     lanes = layer.weights.reshape(-1, VECTOR, NINE)
     weights[:, :, LANES] = lanes.swapaxes(1, 2)

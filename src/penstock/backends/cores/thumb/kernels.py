@@ -140,12 +140,11 @@ def _pixel_pairs(site: Site) -> float:
 
 
 def _odd_cycles(site: Site, pair: float) -> int:
-    """Return the cycles that a call takes beyond its estimate if it computes an odd number of rows.
+    """Return the additional cycles of a call that computes an odd number of rows.
 
-    The kernel computes pixels in pairs, and the estimate counts half a pair for each pixel.  If
-    rows have an odd number of pixels, such a call ends with a single pixel, which takes as long as
-    a pair.  The result is then half the cycles of a pair; for rows with an even number of pixels it
-    is 0.
+    The kernel computes pixels in pairs, and `Kernel.work_cycles` includes half the cycles of a pair
+    for each pixel.  The last pixel of an odd number, however, takes as long as a pair.  The result
+    is therefore half the cycles of a pair, or 0 if rows have an even number of pixels.
 
     pair: cycles of two pixels."""
     return round(site.output.shape[2] % 2 * pair / 2)

@@ -167,8 +167,8 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
 def strategy_of(op: str) -> Any:
     """Return the strategy function of an operator.
 
-    The compiler calls the returned function to learn the operator's kernels.  There is only one:
-    `KERNELS[op]`.
+    The compiler calls the returned function to learn which kernels can compute the operator.  The
+    function returns one kernel, `KERNELS[op]`.
 
     op: name of the operator, for example "nn.conv2d"."""
 

@@ -80,8 +80,8 @@ class ConfigGenerator:
 
 
 class BufferScopeAnnotator:
-    """A graph pass that sets an attribute of each layer: `scopes`, the indices of the feature
-    memories of input and output; or `misfit`, a message about a tensor too large for its memory."""
+    """A graph pass that sets each layer's attribute `scopes`, the indices of the feature memories
+    of input and output; or, if a tensor is too large for its memory, `misfit`, a message."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
@@ -124,8 +124,8 @@ def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) 
 
 
 def cycles(layer: Offloaded, rows: int) -> float:
-    """Return the cycles of `rows` output rows: output steps x taps x blocks of `dimension` input
-    channels x blocks of `dimension` output channels, plus the transfers at four bytes per cycle."""
+    """Return the cycles of a call for `rows` rows: per output position and tap, one for each pair
+    of an input and an output block of `dimension` channels; also, one per four bytes copied."""
     n, dimension = engine.fields(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4

@@ -37,8 +37,8 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class Convolution2D(Generic[Memory]):
-    """The arguments of `vanilla_conv2d`, in order: tensors (each an `Address`, in the functional
-    model an array of bytes), then parameters; outputs are clamped to [`least`, `most`]."""
+    """The arguments of `vanilla_conv2d`, in order: tensors (addresses; bytes in the functional
+    model), shapes, window, zero points, and the inclusive bounds to which outputs are clamped."""
 
     x: Memory
     weights: Memory
@@ -109,7 +109,7 @@ def conv2d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpSt
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Return the cycles of `rows` output rows: 200 + MACs / (attribute `macs_per_cycle`)."""
+    """Return the cycles of a call for `rows` rows: 200 + MACs / (attribute `macs_per_cycle`)."""
     return offloaded.macs(rows) / int(offloaded.target.attrs["macs_per_cycle"]) + 200
 
 

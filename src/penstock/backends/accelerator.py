@@ -110,8 +110,8 @@ Choose = Callable[[Node, Composite, AcceleratorTarget], Sequence[Implementation]
 class Strategy:
     """A function of a backend that returns the kernels of certain composites (matched sub-graphs).
 
-    op: an operator or pattern name; the strategy applies to composites of this pattern, and to
-        composites whose main operator this is.
+    op: the name of an operator or pattern; the strategy applies to composites whose main operator
+        or pattern has this name.
     choose: returns the implementations, which are kernels with conditions, for one such composite.
     level: the priority; higher levels are tried first."""
 

@@ -154,7 +154,10 @@ def breakdown_of(
 
 
 def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
-    """Raise BackendError if `by_resource` or `macs_per_cycle` has a wrong type or value."""
+    """Raise BackendError if a field of `breakdown` other than `cycles` has a wrong type or value.
+
+    expression: the text that stands for the breakdown in the error.
+    where: the location that the error reports."""
     resources = cast(object, breakdown.by_resource)
     if not isinstance(resources, Mapping):
         text = f"by_resource of {expression} is {_shortened(resources)}, not a mapping"

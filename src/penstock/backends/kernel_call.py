@@ -113,8 +113,8 @@ class KernelCall(Offloaded):
         """Return input `k` of the main node, with its addresses.
 
         The main node is by default that with the most multiply-accumulates.
-        Raises IndexError if there is no such input, and ValueError if it is not an input of the
-        composite but computed within it."""
+        Raises IndexError if there is no such input, and ValueError if the composite computes the
+        input itself."""
         names = [value.name for value in self.main.inputs]
         if not 0 <= k < len(names):
             raise IndexError(f"there is no input {k} of {self.main.kind}, which has {len(names)}")

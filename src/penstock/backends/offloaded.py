@@ -140,15 +140,15 @@ class Offloaded:
     def work(self, rows: int) -> Work:
         """Return the work of computing the first `rows` rows of the output.
 
-        It consists of the numbers of multiply-accumulates, of output elements computed by other
-        arithmetic, and of executions of the innermost loop."""
+        It consists of the numbers of multiply-accumulates, of other operations on elements
+        (usually one per output element), and of executions of the innermost loop."""
         return self.node.op.work(self.node.site, self._first(rows))
 
     def bytes(self, rows: int) -> int:
-        """Return the bytes that computing the first `rows` output rows reads and writes.
+        """Return the number of bytes read and written to compute the first `rows` output rows.
 
-        It is the size of these rows, plus the sizes of the input elements on which they depend.
-        Inputs include constants."""
+        It is the size of these rows, plus the size of all input elements, including constants, on
+        which they depend."""
         out = self._first(rows)
         needs = (*self.node.op.needs(self.node.site, out), out)
         types = (*self.inputs, self.output)

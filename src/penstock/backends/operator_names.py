@@ -45,8 +45,8 @@ class Sense:
 
     kind: the class of the operator, or an operator that penstock fuses into layers (`Fused`).
     attributes: (name, value) pairs of attributes that the node's operator must have.
-    condition: a further predicate of the operator and its `Site`, the types and constants of its
-        operands; None for no condition."""
+    condition: a further predicate; None for no condition.  Its arguments are the node's operator
+        and `Site`, which holds the types and constants of the operands."""
 
     kind: Kind
     attributes: Attributes = ()

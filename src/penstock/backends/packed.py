@@ -40,7 +40,7 @@ def packed(
     pack: the number of channels in a block.
     borders: True to pack all inputs and outputs of the composites, also those that other engines
         produce or consume; False to pack a tensor only if a composite of the accelerator produces
-        it and nothing but such composites reads it.
+        it and only such composites read it.
     least_channels: with `borders` False, tensors with fewer channels are not packed.
     """
     packing = _Packing(graph, engine, pack, borders, least_channels)
@@ -100,8 +100,8 @@ class _Packing:
     def _packed(self, value: Value) -> Value:
         """Return the packed form of a composite's input, or `value` itself if it stays unpacked.
 
-        If there is no packed form yet, `borders` decides.  If it is True, new nodes pack the value
-        on the CPU; if it is False, the value stays unpacked.
+        If there is no packed form yet, new nodes pack the value on the CPU if `borders` is True;
+        otherwise the value stays unpacked.
         """
         if value.name not in self.packed_values:
             if not self.borders:
@@ -114,8 +114,8 @@ class _Packing:
     def _inner(self, node: Node, composite: Composite) -> tuple[Node, ...]:
         """Return the inner nodes of the rewritten composite.
 
-        First come nodes that unpack the inputs that are packed, then the original nodes.  Nodes
-        that pack the output follow, if the output is to be packed.
+        These are nodes that unpack the packed inputs, the original nodes, and, if the output is to
+        be packed, nodes that pack it.
         """
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):

@@ -182,7 +182,7 @@ class _Search:
 
         A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
         used outside it, or if a rule does not hold.  In the last two cases, `refused` records the
-        reason for each node of the match, unless it holds one of the same or a higher rank."""
+        reason for each node of the match that has no reason of the same or a higher rank yet."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue

@@ -187,9 +187,9 @@ def is_op(name: str) -> Operator:
 
 
 def last_operators(pattern: Pattern) -> Iterator[Pattern]:
-    """Yield the patterns of the last node of a match, one for each alternative (`|`).
+    """Yield the sub-patterns with which a match can end, one for each alternative (`|`).
 
-    They are operators, wildcards and constants.
+    Each is an operator, a wildcard or a constant.
 
     >>> [str(p) for p in last_operators(is_op("Add")(wildcard(), wildcard()) | wildcard())]
     ['Add(*, *)', '*']

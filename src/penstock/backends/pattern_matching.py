@@ -152,7 +152,8 @@ class _Search:
         """Yield the matches of `pattern` with an operator of the node that computes `term`.
 
         A node may compute several operators in sequence, such as a convolution and a clamp.  The
-        search tries the operator whose result is `term`, and then each one before it."""
+        search tries the operator whose result is `term`, and then each earlier one, because a
+        pattern need not name the last operators of a node."""
         node = self.producers.get(term.name)
         if node is None:
             return

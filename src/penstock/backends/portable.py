@@ -30,8 +30,9 @@ class Processor:
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Return the cycles of computing a whole output, without the constant cost of each call.
 
-        They are `Kernel.work_cycles` if known, otherwise a weighted sum of the numbers of
-        multiply-accumulates, other elements and innermost loops.
+        They are `Kernel.work_cycles` if known.  Otherwise, they are a weighted sum of the numbers
+        of multiply-accumulates, of other operations on elements, and of executions of the
+        innermost loop.
 
         part: the node that computes the output, and its kernels.
         memory: unused."""
@@ -85,8 +86,8 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
     stream_input: whether a part for each graph input precedes the others; such a part stands for
         the caller, which supplies the input row by row.
 
-    Raises UnsupportedError if states exchange their elements in a run, so that no order of updates
-    is possible."""
+    Raises UnsupportedError if no order of updates is possible, because states exchange their
+    elements in a run."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)

@@ -37,7 +37,9 @@ def with_queue_access(
 class _Access:
     """Inserts the copies for one queue of a graph.
 
-    `part` and `streamed` are the arguments of `with_queue_access`."""
+    graph, queue: the graph so far, and the queue.
+    part: returns the part of a node, with its kernels.
+    streamed: names of the inputs whose rows the caller supplies during the run."""
 
     graph: Graph
     queue: Queue
@@ -47,7 +49,8 @@ class _Access:
     def with_new_rows_in_ring(self) -> Graph:
         """Return the graph in which the new rows of this run are written into the ring.
 
-        If the node that computes the new rows cannot do so, a new node copies them."""
+        If the producer of the new rows cannot write them there directly, a new node copies them
+        into the ring."""
         append = self.graph.producers()[self.queue.window.name]
         new = append.inputs[1]
         if self._is_written_into_ring(new):
@@ -108,10 +111,11 @@ class _Access:
         )
 
     def _accesses_rings(self, node: Node) -> bool:
-        """Return whether all kernels of a node can access rings; False for aliases.
+        """Return whether all kernels of a node can access rings.
 
-        The result is True for nodes that define the window or a section of the queue, because no
-        kernel runs for them.
+        The result is False for aliases, such as reshapes, whose output has the bytes of the input
+        in the same order.  It is True for other nodes that define the window or a section of the
+        queue, because no kernel runs for them.
         """
         if node.op.ALIAS:
             return False

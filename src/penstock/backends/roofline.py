@@ -22,9 +22,9 @@ ABOVE_0 = 1e-9
 class Roofline:
     """Cost model of a call: `cycles_per_call` plus the larger of compute time and memory time.
 
-    Compute time is the number of multiply-accumulates, or of output elements if that is larger,
-    divided by `macs_per_cycle`.  Memory time is the number of bytes of inputs, constants and output
-    divided by `bytes_per_cycle`."""
+    Compute time is the number of multiply-accumulates, or that of other operations on elements if
+    it is larger, divided by `macs_per_cycle`.  Memory time is the number of bytes of inputs,
+    constants and output divided by `bytes_per_cycle`."""
 
     macs_per_cycle: float
     bytes_per_cycle: float
@@ -42,7 +42,7 @@ class Roofline:
     def check(self, where: str) -> None:
         """Raise BackendError unless the parameters of the model are valid, finite numbers.
 
-        Both rates must be above 0, and `cycles_per_call` at least 0.
+        `macs_per_cycle` and `bytes_per_cycle` must be above 0, and `cycles_per_call` at least 0.
 
         where: the location that the error reports."""
         figures = (

@@ -125,8 +125,8 @@ class _Bases:
     def of(step: Call, program: Program) -> _Bases:
         """Return the base buffers of a step's submissions, in order of first use.
 
-        step: a call that represents all calls that differ only in rows; its body uses the
-            buffers."""
+        step: a call that represents all calls that differ only in rows.  Its body determines
+            which buffers are used."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -138,7 +138,7 @@ class _Bases:
         return _Bases(buffers, names, writable)
 
     def place(self, buffer: str, offset_bytes: int) -> Place:
-        """Return the address of a byte of a buffer as the index of a base and an offset in bytes.
+        """Return the address of a byte of a buffer: the index of a base, and the distance from it.
 
         offset_bytes: the position of the byte in the buffer."""
         found, at = self.buffers[buffer], offset_bytes
@@ -376,10 +376,10 @@ def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
-    """Return `command` with the bodies of calls replaced, including calls inside loops.
+    """Return `command` with new bodies of calls, including calls inside loops.
 
-    bodies: the new body for each step.  A step, the call for all rows (`as_step`), represents all
-        calls that differ only in their rows.  Calls of other steps do not change."""
+    bodies: new bodies by step.  The step of a call (`as_step`) represents all calls that differ
+        from it only in their rows.  Calls whose step has no new body do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

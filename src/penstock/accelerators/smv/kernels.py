@@ -333,7 +333,7 @@ def _spans(region: Sequence[Span]) -> tuple[Span, Span, Span]:
 
 
 def _row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
-    """Return the distances in bytes between consecutive rows, and columns, of a tile.
+    """Return (row pitch, column pitch): bytes between consecutive rows, or columns, of a tile.
 
     Rows, columns and channels are the last three dimensions.  A tile with two dimensions, rows and
     channels, has a single column; its column pitch is 0."""

@@ -106,8 +106,8 @@ def choose(
     Strategies for the composite's main operator or pattern are tried by decreasing level, down to
     `CORE_LEVEL` (10, the level of the processor's kernels), which is excluded.  The first level
     at which an implementation's condition holds provides the kernel: of the implementations whose
-    conditions hold, the one with the fewest cycles.  If others need less working memory, the
-    fallback kernel is the fastest of those that need the least.
+    conditions hold, the one with the fewest cycles.  If others need less working memory, schedules
+    with little memory use a fallback kernel: the fastest of those that need the least.
 
     `processor_cycles`: cycles of a node on the processor; `refusals`: result of `partition`.
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.

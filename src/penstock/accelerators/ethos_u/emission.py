@@ -166,7 +166,8 @@ def _add_second(
     rows: (first, end), if output rows [first, end) are computed.
 
     Vela uses the scale of a product unchanged. For a sum or difference, Vela computes multipliers
-    from the scales of the tensors. These scales are chosen such that the result equals TFLite's."""
+    from the scales that it is given for the three tensors; it is given substitutes for which its
+    multipliers equal TFLite's (`_scales`)."""
     if second.scalar is None:
         assert placed is not None
         first, end = op.second_rows(*rows)

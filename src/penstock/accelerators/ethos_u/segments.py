@@ -10,8 +10,8 @@ from penstock.accelerators.ethos_u.operation import Operation
 
 def with_prefetched_segments(op: Operation, count: int) -> Operation:
     """Return a variant of `op` whose first `count` segments of constants are prefetched: an earlier
-    call has copied them, and the operation reads the copies. If all segments are prefetched, the
-    variant has no buffers."""
+    call has copied them, and the operation reads the copies. It copies the other segments itself,
+    to buffers of its own; it has none if all segments are prefetched."""
     buffer = op.buffer_bytes if count < len(op.slices) else 0
     return replace(op, prefetched_segments=count, buffer_bytes=buffer)
 

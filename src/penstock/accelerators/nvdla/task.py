@@ -58,7 +58,9 @@ class Task:
         return (self.kernel_h - 1) * self.dilation_h + 1
 
     def row_bytes(self, width: int, channels: int) -> int:
-        """Return the size in bytes of a row of `width` columns and `channels` channels in packs."""
+        """Return the size in bytes of a row of `width` columns, stored as packs of channels.
+
+        channels: their number; the last pack is padded."""
         atom = self.hardware.memory_atom_bytes
         return -(-channels // atom) * width * atom
 

@@ -1,4 +1,5 @@
-"""Memories of an accelerator: their validation, and their sizes for given attributes."""
+"""Memories of an accelerator: their validation, and their sizes, which may depend on the attributes
+that the user sets for the accelerator (`NAME:attr=value`)."""
 
 from __future__ import annotations
 

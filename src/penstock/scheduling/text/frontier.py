@@ -12,8 +12,8 @@
 A plan lists its parts in execution order.  Clauses that may follow the parts:
 
     stripe N                              maximum number of rows per call; default: all rows
-    nearest                               `Plan.nearest_first` is True: if several inputs of a part
-                                          lack rows, that of the smallest advance is produced first
+    nearest                               `Plan.nearest_first` is True: it selects which input is
+                                          produced first where several inputs of a part lack rows
     scratch N                             scratch memory in bytes
     copy w from flash to dtcm 64 bytes early
                                           prefetch of the constant w by the copy engine; it starts

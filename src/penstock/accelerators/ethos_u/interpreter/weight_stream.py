@@ -169,8 +169,8 @@ class _Coded:
         """Skip the remainders of the previous chunk of quotients, and append their position to
         `places`.
 
-        has_chunk: whether another chunk of quotients has just been read. If so, `add_chunk` must
-            follow; otherwise, no more remainders have to be skipped."""
+        has_chunk: whether another chunk of quotients has just been read. If so, call `add_chunk`
+            next; otherwise, the remainders skipped by this call are the last ones."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:

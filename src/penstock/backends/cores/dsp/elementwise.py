@@ -76,10 +76,11 @@ def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     """Return a kernel that adds or subtracts two tensors, with broadcasting.
 
-    The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the inputs.
+    The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the inputs;
+    left, right, offset and shift are constants.
 
-    Returns None if no constants yield the operator's outputs for all inputs, or if rows are too
-    short, or too fragmented by broadcasting, to compute four consecutive elements at a time."""
+    Returns None if no such constants yield the operator's outputs for all inputs, or if rows are
+    too short, or too fragmented by broadcasting, to compute four consecutive elements at a time."""
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None

@@ -112,8 +112,9 @@ def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of four output channels at a time.
 
-    Each output channel must read all input channels.  Returns None if the kernel's requantisation
-    is not proved bit-exact."""
+    Requires that each output channel reads all input channels: an ordinary convolution, or a
+    depthwise one of a single input channel.  Returns None if the kernel's requantisation is not
+    proved bit-exact."""
     x, outputs = site.inputs[0], site.output.shape[3]
     found = _layer(op, site, np.arange(outputs))
     if found is None:

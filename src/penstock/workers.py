@@ -49,6 +49,8 @@ GRACE_SECONDS = 10
 """Time for a worker to remove the temporary files of its task, in which compiled code may delay a
 signal."""
 
+_END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -277,18 +279,27 @@ def _own_processes(count: int) -> Generator[Executor]:
 
 def _listen(told: Connection) -> None:
     """Initialise a worker: it exits silently on interruption, which a terminal sends to all
-    processes, and when the other end of the pipe is closed."""
-    signal.signal(signal.SIGINT, _end)
+    processes, on termination, which a pool sends to its other workers once one has exited, and
+    when the other end of the pipe is closed."""
+    for number in _END_SIGNALS:
+        signal.signal(number, _end)
     Thread(target=_end_with, args=(told,), daemon=True).start()
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End a worker.  A task is unwound first, which removes its temporary files."""
+    """End a worker.  A task is unwound first, which removes its temporary files; further signals
+    do not disturb it."""
+    for each in _END_SIGNALS:
+        signal.signal(each, _ignore)
     while frame is not None:
         if frame.f_code is _run.__code__:
             raise _Ended(128 + number)
         frame = frame.f_back
     os._exit(1)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing.  SIG_IGN would let Python report a signal that has arrived but is not handled."""
 
 
 def _end_with(told: Connection) -> None:

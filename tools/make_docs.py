@@ -126,7 +126,8 @@ within 0.6 units in the last place (ulp) of the real value, `tanh` and ELU withi
 (`tests/unit/ops/test_float_functions.py`). A comparison with goldens therefore allows a difference,
 in ulp of the largest element of a vector along the last axis. It contains the errors of both sides:
 one of a function of the C library (at most 1 ulp in glibc, 2 for `tanh`), and the roundings of sums
-and quotients around it. An 8-bit tensor computed from such a tensor may differ by one step.
+and quotients around it. An 8-bit tensor computed from such a tensor may differ by one step. In
+recurrent layers of ONNX, the reference adds the terms of long sums in single precision.
 
 | operator | tolerance (ulp) |
 | --- | --- |

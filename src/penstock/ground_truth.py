@@ -9,7 +9,7 @@ import numpy as np
 from penstock.errors import ModelError
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, DType
-from penstock.simulators.compare import Comparison, Difference, compare_tensor
+from penstock.simulators.compare import Comparison, Difference, compare_tensor, is_near
 from penstock.simulators.goldens import Goldens, array_crc32
 
 
@@ -58,12 +58,14 @@ def is_real(goldens: Goldens, model: Graph) -> bool:
 def distances_from_reals(
     model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens
 ) -> list[Array]:
-    """The distance of each element of each output from the real number, in quantisation steps."""
-    off: list[Array] = []
+    """The distance of each element of each output from the real number, in quantisation steps.
+
+    Of an output of real numbers, 1 where the distance exceeds the tolerance, else 0."""
+    off, ulps = list[Array](), _tolerances(model)
     for mine, golden in zip(reference, goldens.sets, strict=True):
         for value, real in zip(model.outputs, golden.outputs, strict=True):
             expected = _quantised(real, value)
-            found = _elements(value, mine).astype(np.int64)
+            found = _elements(value, mine)
             if expected.shape != found.shape:
                 raise ModelError(
                     "golden-010",
@@ -71,7 +73,11 @@ def distances_from_reals(
                     where=goldens.model,
                     help="the goldens are of another model",
                 )
-            off.append(np.abs(found - expected).ravel())
+            if value.type.dtype is DType.FLOAT32:
+                near = is_near(found, expected, ulps.get(value.name, 0))
+                off.append((~near).ravel().astype(np.int64))
+            else:
+                off.append(np.abs(found.astype(np.int64) - expected).ravel())
     return off
 
 

@@ -28,8 +28,8 @@ from strategies import regions, seeds
 
 WIDER = (
     "average_last", "batch_to_space", "channel_packs", "conv2d-1", "cumsum", "depth_to_space",
-    "gather", "lstm-", "mirror_pad", "requantise_last", "resize_bilinear-2", "running_product",
-    "shape", "slice", "tile-",
+    "gather", "gru", "lstm-", "mirror_pad", "real_lstm", "requantise_last", "resize_bilinear-2",
+    "running_product", "shape", "slice", "tile-",
 )  # fmt: skip
 """Samples whose affine form is wider than what they need: groups, mixed axes, turned borders."""
 

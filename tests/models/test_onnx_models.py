@@ -1,4 +1,5 @@
-"""The shared ONNX models: a quantised MobileNetV2, and topologies of a thousand nodes."""
+"""ONNX models: a committed recurrent network, and among the shared models a quantised MobileNetV2
+and topologies of a thousand nodes."""
 
 from __future__ import annotations
 
@@ -7,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from available import MODELS, TARGET
+from onnx_models import judged
 from penstock import api
 from penstock.ground_truth import golden_inputs
 from penstock.ir.graph import Graph
 from penstock.pipeline.graphs import read
+from penstock.reports.report import RealDifference
 from penstock.simulators.golden_archive import read_goldens
 from penstock.simulators.graph import run_graph
+from tools.make_onnx_models import STATES
 
 QUANTISED = "rand_mobilenet_v2_0.35_144_qdq_int8.onnx"
 MACS = 26_660_752
+RECURRENT = MODELS / "onnx" / "recurrent.onnx"
 
 
 def kinds(graph: Graph) -> Counter[str]:
@@ -62,3 +68,17 @@ def test_a_topology_is_folded_and_transposed_once(
     assert found["Conv2D"] + found["DepthwiseConv2D"] == layers
     assert found["Transpose"] == 1
     assert found["Quantize"] == 0
+
+
+def test_a_recurrent_network_equals_the_goldens_of_onnxruntime_on_every_rung() -> None:
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    verified = api.verify(RECURRENT, TARGET, RECURRENT.with_suffix(".npz"), states=STATES)
+    assert [rung.step for rung in verified.rungs] == ["end to end", "machine", "host", "core"]
+    assert verified.passed
+    assert verified.rungs[0].measured == RealDifference(0, 0)
+
+
+def test_every_recurrent_layer_is_within_a_step_of_real_arithmetic(tmp_path: Path) -> None:
+    found = judged(RECURRENT.read_bytes(), tmp_path)
+    assert found.unjudged == set()
+    assert found.comparison.mismatches == 0, found.comparison.first

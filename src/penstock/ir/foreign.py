@@ -14,7 +14,7 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import Array
 
 MALFORMED = "the model file is malformed; convert the model again"
-Attribute = int | float | bool | str | tuple[int | float, ...]
+Attribute = int | float | bool | str | tuple[int | float, ...] | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,15 @@ class OnnxNode(ForeignNode):
             raise self._wrong(attribute, value, "a string")
         return value
 
+    def texts(self, attribute: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """An attribute that is a list of strings.  Raises ModelError for another type."""
+        value = self.attributes.get(attribute, default)
+        if isinstance(value, tuple):
+            found = tuple(x for x in value if isinstance(x, str))
+            if len(found) == len(value):
+                return found
+        raise self._wrong(attribute, value, "strings")
+
     def listed(self, attribute: str, k: int) -> tuple[int, ...] | None:
         """Integers that are an attribute in old opsets and constant input k in new ones; None if
         absent."""

@@ -26,6 +26,8 @@ class AxisOrder(Enum):
     ROWS = "rows"
     """Input 0 in the model's order, or the tensor that it is flattened from; `OnnxNode.columns`
     then maps columns of the flattened matrix."""
+    MODEL = "as in the model"
+    """The model's order for all tensors, which may have different ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,14 @@ class OnnxName:
     `carries`: every output element is an element of input 0 (moved, chosen or clamped), so rounding
         commutes with the operator, and output and input may share a scale.
     `fixed`: scale and zero point of the output where the model states none and its range is known.
+    `real_inputs`: positions of the states of a recurrent layer.  States and outputs are real
+        numbers (float32) where the model states no quantisation.
     """
 
     axes: AxisOrder
     carries: bool = False
     fixed: Quantisation | None = None
+    real_inputs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,25 @@ def matrix(node: OnnxNode) -> Value:
     return _weights(node, value, elements, order, axis=0)
 
 
+def weights_at(node: OnnxNode, k: int, index: int) -> Value:
+    """Element `index` along the first axis of constant input k, (n, outputs, inputs), as int8."""
+    value, elements = node.input(k), node.constant(k)
+    require(
+        elements.ndim == 3 and index < len(elements),
+        f"weights have shape {list(elements.shape)}, must have 3 axes, the first of which counts "
+        "directions",
+    )
+    name, found = f"{value.name}/{index}", elements[index]
+    if value.type.dtype is DType.FLOAT32:
+        return _of_reals(node, name, found, 0)
+    q = value.type.quantisation
+    if q is not None and q.axis == 0:
+        q = Quantisation(q.scales[index : index + 1], q.zero_points[index : index + 1])
+    elif q is not None and q.axis is not None:
+        q = replace(q, axis=q.axis - 1)
+    return Value(name, TensorType(found.shape, value.type.dtype, q), Data.of(found))
+
+
 def _weights(
     node: OnnxNode, value: Value, elements: Array, order: tuple[int, ...], axis: int
 ) -> Value:

@@ -46,6 +46,12 @@ def bias(channels: int) -> tuple[TensorType, Data]:
     return TensorType((channels,), DType.INT32), Data.of(data)
 
 
+def real_bias(channels: int) -> tuple[TensorType, Data]:
+    """Random float32 biases."""
+    data = np.random.default_rng([channels, 2]).normal(0, 0.5, channels).astype(np.float32)
+    return TensorType((channels,), DType.FLOAT32), Data.of(data)
+
+
 Operand = TensorType | tuple[TensorType, Data]
 
 

@@ -20,12 +20,16 @@ from onnx.external_data_helper import load_external_data_for_model
 from onnx.reference import ReferenceEvaluator
 
 from penstock.errors import ToolError
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.simulators.compare import Comparison, Difference
 from penstock.simulators.judgement import Judgement
 
 MOST_STEPS = 1
 """Largest accepted difference from real arithmetic, in quantisation steps of the output."""
+MOST_REAL_ERROR = 2.0**-16
+"""Largest accepted difference of real numbers, which are states of recurrent layers, relative to
+the largest number of the tensor or 1.  Both sides compute in single precision, and sum in another
+order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Seen:
 
     @property
     def reals(self) -> Array:
+        if self.type.dtype is DType.FLOAT32:
+            return self.elements
         return _reals(self.elements, self.type.scale, self.type.zero_point)
 
 
@@ -125,7 +131,11 @@ def _version(node: Any, opset: Any) -> int:
 
 
 def _compare(found: Judgement, name: str, seen: Seen, real: Array, set_number: int) -> None:
-    """Compares penstock's elements with quantised real numbers, and records the result."""
+    """Compares penstock's elements with real numbers, quantised if they are, and records the
+    result."""
+    if seen.type.dtype is DType.FLOAT32:
+        _compare_reals(found, name, seen.elements, real, set_number)
+        return
     if real.dtype.kind == "f":
         expected = _rounded(real, seen.type.scale, seen.type.zero_point, -128, 127)
     else:
@@ -139,6 +149,20 @@ def _compare(found: Judgement, name: str, seen: Seen, real: Array, set_number: i
         index = tuple(int(i) for i in wrong[0])
         wanted = int(expected.reshape(mine.shape)[index])
         first = Difference(name, set_number, index, wanted, int(mine[index]), len(wrong))
+    found.comparison += Comparison(1, mine.size, len(wrong), first)
+
+
+def _compare_reals(found: Judgement, name: str, mine: Array, real: Array, set_number: int) -> None:
+    expected = real.reshape(mine.shape)
+    largest = max(1.0, float(np.abs(expected).max(initial=0)))
+    off = np.abs(mine.astype(np.float64) - expected)
+    wrong = np.argwhere(~(off <= MOST_REAL_ERROR * largest))
+    first = None
+    if len(wrong):
+        index = tuple(int(i) for i in wrong[0])
+        first = Difference(
+            name, set_number, index, float(expected[index]), float(mine[index]), len(wrong)
+        )
     found.comparison += Comparison(1, mine.size, len(wrong), first)
 
 

@@ -328,5 +328,7 @@ def _attribute(a: Any) -> Attribute:
             return tuple(int(i) for i in a.ints)
         case kinds.FLOATS:
             return tuple(float(f) for f in a.floats)
+        case kinds.STRINGS:
+            return tuple(printable(s) for s in a.strings)
         case _:
             return "a value of another kind"

@@ -26,6 +26,7 @@ from penstock.frontends.onnx.scales import (
     QUANTISE,
     RESHAPING,
     SAME,
+    real_tensors,
     tensor_scales,
 )
 from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, own
@@ -60,7 +61,7 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
     scales = tensor_scales(file, asked, assumed=reading.assume_int8)
-    importer = _Importer(file, scales, reading)
+    importer = _Importer(file, scales, real_tensors(file, asked, scales), reading)
     graph, names = _with_output_names(importer.graph(), file.outputs)
     verify(graph)
     check_rows(graph)
@@ -88,11 +89,17 @@ def _not_supported(node: FileNode, of_constants: str = "") -> PenstockError:
 class _Importer:
     """Builds the graph; `Tensors` holds the nodes so far."""
 
-    def __init__(self, file: File, scales: Mapping[str, Quantisation], reading: Reading) -> None:
-        self._file, self._scales, self._reading = file, scales, reading
+    def __init__(
+        self,
+        file: File,
+        scales: Mapping[str, Quantisation],
+        reals: frozenset[str],
+        reading: Reading,
+    ) -> None:
+        self._file, self._scales, self._reals, self._reading = file, scales, reals, reading
         self._constants = ModelConstants(file.constants)
         self._tensors = Tensors(taken=file.names())
-        self._presenter = Presenter(file, scales, reading, self._constants, self._tensors)
+        self._presenter = Presenter(file, scales, reals, reading, self._constants, self._tensors)
 
     def graph(self) -> Graph:
         inputs = tuple(self._input(border) for border in self._file.inputs)
@@ -118,7 +125,10 @@ class _Importer:
         where = f'{self._file.name}: input "{border.name}"'
         shape = tuple(self._extent(e, where) for e in border.shape)
         q = self._scales.get(border.name)
-        if q is None or border.dtype not in ("float16", "bfloat16", "float32", *EIGHT_BITS):
+        real = border.name in self._reals
+        if not real and (
+            q is None or border.dtype not in ("float16", "bfloat16", "float32", *EIGHT_BITS)
+        ):
             raise UnsupportedError(
                 "onnx-007",
                 f"the input is {border.dtype}, and no scale is known for it",
@@ -126,7 +136,7 @@ class _Importer:
                 why="inputs are int8 in the graph: a QuantizeLinear or DequantizeLinear says how",
                 help="quantise the model with its inputs, or give --assume-int8",
             )
-        value = Value(border.name, TensorType(shape, DType.INT8, q))
+        value = Value(border.name, TensorType(shape, DType.FLOAT32 if real else DType.INT8, q))
         _check_size(value, where)
         self._tensors.put(border.name, OrderedTensor(value, own(len(shape))))
         return value

@@ -30,10 +30,12 @@ IMAGE_RANK = 4
 class Presenter:
     """Turns nodes of the file into `OnnxNode`s.
 
-    `scales`: quantisation of each tensor of the model, as int8, by name."""
+    `scales`: quantisation of each tensor of the model, as int8, by name.  `reals`: names of
+    tensors that are real numbers instead."""
 
     file: File
     scales: Mapping[str, Quantisation]
+    reals: frozenset[str]
     reading: Reading
     constants: ModelConstants
     tensors: Tensors
@@ -47,6 +49,9 @@ class Presenter:
                 return self._with_rows(node)
             case AxisOrder.ALIKE | AxisOrder.VECTORS:
                 return self._with_one_order(node, vectors=axes is AxisOrder.VECTORS)
+            case AxisOrder.MODEL:
+                self._computed_input(node)
+                return self._onnx_node(node, map(self._in_model_order, node.inputs), ())
 
     def _with_channels_last(self, node: FileNode) -> OnnxNode:
         """Input 0 as (N, H, W, C), whatever its rank; the others as they are."""
@@ -174,9 +179,10 @@ class Presenter:
             assumed=self.reading.assume_int8,
         )
 
-    def _scale(self, node: FileNode, name: str) -> Quantisation:
+    def _scale(self, node: FileNode, name: str) -> Quantisation | None:
+        """The quantisation of an output; None if it holds real numbers or has no name."""
         found = self.scales.get(name)
-        if found is None:
+        if found is None and name and name not in self.reals:
             raise UnsupportedError(
                 "onnx-007",
                 f'no scale is known for "{name}"',

@@ -25,6 +25,8 @@ SAME = ("Identity", "Dropout", "Cast")
 RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 MOVING = (*SAME, *RESHAPING, "Transpose")
 """Nodes that only move elements, which the front end imports without an operator file."""
+MOVING_REALS = (*MOVING, "Slice", "Split", "Concat")
+"""Nodes through which states of recurrent layers may pass as real numbers."""
 QUANTISE = "QuantizeLinear"
 DEQUANTISE = "DequantizeLinear"
 EIGHT_BITS = ("int8", "uint8")
@@ -59,6 +61,44 @@ def tensor_scales(
         if assumed and border.dtype not in EIGHT_BITS:
             known.setdefault(border.name, ASSUMED)
     return known
+
+
+def real_tensors(
+    file: File, names: Mapping[str, OnnxName], known: Mapping[str, Quantisation]
+) -> frozenset[str]:
+    """Names of computed tensors that are real numbers (float32) in the graph.
+
+    These are states of recurrent layers without a quantisation: outputs of the layers and inputs
+    of the model, also through nodes that move elements, that only such layers and the caller
+    read."""
+    allowed = {
+        "",
+        *(b.name for b in file.inputs),
+        *(n for node in file.nodes for n in node.outputs),
+    }
+    allowed -= known.keys()
+    for node in reversed(file.nodes):
+        allowed -= {
+            n for k, n in enumerate(node.inputs) if n and not _takes_real(node, k, names, allowed)
+        }
+    computed = {b.name for b in file.inputs if b.dtype == "float32"}
+    for node in file.nodes:
+        if _has_states(node, names) or (
+            node.name in MOVING_REALS and computed.issuperset(_elements(node))
+        ):
+            computed.update(node.outputs)
+    return frozenset(allowed & computed)
+
+
+def _takes_real(node: FileNode, k: int, names: Mapping[str, OnnxName], allowed: set[str]) -> bool:
+    """Whether input k of a node may be real numbers, if these of its outputs may be."""
+    if node.name in MOVING_REALS:
+        return allowed.issuperset(node.outputs)
+    return _has_states(node, names) and k in names[node.name].real_inputs
+
+
+def _has_states(node: FileNode, names: Mapping[str, OnnxName]) -> bool:
+    return node.name in names and bool(names[node.name].real_inputs)
 
 
 def _stated(file: File) -> dict[str, Quantisation]:

@@ -1,0 +1,205 @@
+"""RealRecurrence: base of recurrent layers on real numbers, one output row for each time step.
+
+    x  (1, T, B, I)      int8     row t: the inputs of step t, for each sequence of the batch
+    s  (B, U)            float32  each state before step 0; the hidden state h is the last
+    w  (gates * U, I)    int8     weights of the inputs, gate by gate
+    r  (gates * U, U)    int8     weights of the hidden state
+    b  (biases * U)      float32
+    y  (1, T, B, n * U)  float32  row t: the n states after step t, computed from row t of x and
+                                  row t - 1 of y
+
+Both products with weights are sums of integers, which are exact and independent of the order of
+their terms: of x less its zero point, and of h as a fixed-point number.  Each sum is converted to
+single precision and multiplied by its scale.  All other arithmetic is single precision, rounded
+after each operation.  See docs/decisions/0013-recurrent-layers-of-onnx.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import Int64s
+from penstock.ir.affine import Affine
+from penstock.ir.op import Kernel, Site, Table, Work
+from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.checks import (
+    require,
+    require_dtype,
+    require_int8,
+    require_rank,
+    require_weights,
+)
+from penstock.opkit.float_functions import Floats
+
+FRACTION_BITS = 27
+"""Bits of the fixed-point hidden state after the binary point."""
+LARGEST_HIDDEN = np.float32(16 - 2**-20)
+"""Hidden states beyond it, which no layer computes from smaller ones, count as this number."""
+MOST_INPUTS = 2**15
+"""Inputs or units of a layer.  Sums of their products fit int32 and int64, and are exact in double
+precision."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealRecurrence(OperatorDefaults):
+    """Recurrent layer: operands, regions and sums; subclasses define a step."""
+
+    GATES: ClassVar[int]
+    STATES: ClassVar[int]
+    """States, of which the hidden state is the last."""
+    KERNEL: ClassVar[str]
+    REFERENCE_ULPS: ClassVar[int] = 256
+    """The reference sums in single precision, in any order."""
+
+    @property
+    def biases(self) -> int:
+        """Vectors of biases."""
+        return self.GATES
+
+    def bias(self, of_inputs: Array, of_hidden: Array) -> Array:
+        """The biases as the operator takes them, of those of both products, (gates * U) each."""
+        return of_inputs + of_hidden
+
+    def step(self, states: tuple[Floats, ...], products: Floats, site: Site) -> tuple[Floats, ...]:
+        """The states after a step.
+
+        states: those before, (B, U) each.  products: scaled sums of the inputs, (B, gates * U)."""
+        raise NotImplementedError
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        name, count = type(self).__name__, self.STATES + 4
+        require(len(inputs) == count, f"{name} has {len(inputs)} inputs, must have {count}")
+        x, states = inputs[0], inputs[1 : 1 + self.STATES]
+        w, r, b = inputs[1 + self.STATES :]
+        require_rank(x, (4,), "input")
+        require_int8(x, "input")
+        for state in (*states, b):
+            require_dtype(state, (DType.FLOAT32,), "state or bias")
+        for weights in (w, r):
+            require_dtype(weights, (DType.INT8,), "weights")
+            require_weights(weights, 0)
+        one, steps, batch, depth = x.shape
+        units = r.shape[-1] if r.shape else 0
+        gates = self.GATES * units
+        found = (*(state.shape for state in states), w.shape, r.shape, b.shape)
+        shapes = (*((batch, units),) * self.STATES, (gates, depth), (gates, units))
+        require(
+            one == 1 and found == (*shapes, (self.biases * units,)),
+            f"inputs of {name} have shapes {[list(type.shape) for type in inputs]}, which "
+            "contradict each other",
+        )
+        require(
+            max(depth, units) <= MOST_INPUTS,
+            f"{name} has {depth} inputs and {units} units, at most {MOST_INPUTS} are supported",
+        )
+        return TensorType((1, steps, batch, self.STATES * units), DType.FLOAT32)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, w = inputs[0], inputs[1 + self.STATES]
+        _, (first, end), columns, channels = out.slices, *out.intervals[1:]
+        batch = slice(*columns)
+        if first > 0:
+            before: Floats = inputs[len(site.inputs)][0, first - 1, batch]
+            states = tuple(np.split(before, self.STATES, axis=-1))
+        else:
+            states = tuple(state[batch] for state in inputs[1 : 1 + self.STATES])
+        with np.errstate(all="ignore"):
+            sums = exact_sums(
+                x[0, first:end, batch].astype(np.int64) - site.inputs[0].zero_point, w
+            )
+            products = sums.astype(np.float32) * input_scales(site, self.STATES)
+            rows: list[Array] = []
+            for row in products:
+                states = self.step(states, row, site)
+                rows.append(np.concatenate(states, axis=-1))
+        return np.stack(rows)[np.newaxis, ..., slice(*channels)]
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        x, *others = site.inputs
+        rows, columns = out.intervals[1:3]
+        read = Region.of((0, 1), rows, columns, (0, x.shape[3]))
+        units = others[0].shape[1]
+        state = Region.of(columns if rows[0] == 0 else (0, 0), (0, units))
+        constants = (Region.whole(type.shape) for type in others[self.STATES :])
+        return read, *((state,) * self.STATES), *constants
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        x, *others = site.inputs
+        rows = Affine.diagonal((1, 1, 1, 0), extra=(0, 0, 0, x.shape[3]))
+        return rows, *(Affine.constant(type.shape, 4) for type in others)
+
+    def work(self, site: Site, out: Region) -> Work:
+        *_, w, r, _ = site.inputs
+        depth = w.shape[1] + r.shape[1]
+        return Work(out.elements * (self.GATES // self.STATES) * depth, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        _, _, batch, depth = site.inputs[0].shape
+        units, k = site.inputs[1].shape[1], 1 + self.STATES
+        scales = input_scales(site, self.STATES), hidden_scales(site, self.STATES)
+        return Kernel(
+            self.KERNEL,
+            params=(
+                ("batch", batch),
+                ("in_c", depth),
+                ("units", units),
+                ("in_zero", site.inputs[0].zero_point),
+                ("in_step", int(scales[0].size > 1)),
+                ("hidden_step", int(scales[1].size > 1)),
+                *self.parameters(),
+            ),
+            tables=(("in_scales", Table.of(scales[0])), ("hidden_scales", Table.of(scales[1]))),
+            constants=((k, "weights"), (k + 1, "recurrent"), (k + 2, "bias")),
+            scratch_bytes=self.scratch_vectors() * units * DType.INT32.size_bytes,
+            by_rows=True,
+            recurrent=True,
+        )
+
+    def parameters(self) -> tuple[tuple[str, int], ...]:
+        """Further parameters of the kernel."""
+        return ()
+
+    def scratch_vectors(self) -> int:
+        """Fixed-point vectors of one sequence that the kernel keeps in its scratch memory."""
+        return 1
+
+
+def exact_sums(x: Int64s, weights: Array) -> Int64s:
+    """Sums of products with weights (outputs, inputs); below 2**53, so that doubles are exact."""
+    return (x.astype(np.float64) @ weights.astype(np.float64).T).astype(np.int64)
+
+
+def fixed_point(hidden: Floats) -> Int64s:
+    """Hidden states as fixed-point numbers, truncated; NaN counts as the smallest one."""
+    bounded = np.fmin(np.fmax(hidden, -LARGEST_HIDDEN), LARGEST_HIDDEN)
+    return (bounded * np.float32(2**FRACTION_BITS)).astype(np.int64)
+
+
+def hidden_products(hidden: Floats, weights: Array, scales: Floats) -> Floats:
+    """Scaled sums of the hidden state (B, U), with shape (B, outputs)."""
+    return exact_sums(fixed_point(hidden), weights).astype(np.float32) * scales
+
+
+def input_scales(site: Site, states: int) -> Floats:
+    """Scales of the sums of inputs: one, or one for each row of the weights."""
+    scales = np.array(_scales(site.inputs[1 + states]), np.float64)
+    return (scales * site.inputs[0].scale).astype(np.float32)
+
+
+def hidden_scales(site: Site, states: int) -> Floats:
+    """Scales of the sums of fixed-point hidden states, likewise."""
+    scales = np.array(_scales(site.inputs[2 + states]), np.float64)
+    return (scales / 2**FRACTION_BITS).astype(np.float32)
+
+
+def _scales(weights: TensorType) -> tuple[float, ...]:
+    assert weights.quantisation is not None
+    return weights.quantisation.scales

@@ -68,7 +68,8 @@ def weights_at(node: OnnxNode, k: int, index: int) -> Value:
         f"weights have shape {list(elements.shape)}, must have 3 axes, the first of which counts "
         "directions",
     )
-    name, found = f"{value.name}/{index}", elements[index]
+    name = value.name if len(elements) == 1 else f"{value.name}/{index}"
+    found = elements[index]
     if value.type.dtype is DType.FLOAT32:
         return _of_reals(node, name, found, 0)
     q = value.type.quantisation

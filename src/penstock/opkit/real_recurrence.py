@@ -8,10 +8,10 @@
     y  (1, T, B, n * U)  float32  row t: the n states after step t, computed from row t of x and
                                   row t - 1 of y
 
-Both products with weights are sums of integers, which are exact and independent of the order of
-their terms: of x less its zero point, and of h as a fixed-point number.  Each sum is converted to
-single precision and multiplied by its scale.  All other arithmetic is single precision, rounded
-after each operation.  See docs/decisions/0013-recurrent-layers-of-onnx.md.
+Both products with weights, less their zero point, are sums of integers, which are exact and
+independent of the order of their terms: of x less its zero point, and of h as a fixed-point number.
+Each sum is converted to single precision and multiplied by its scale.  All other arithmetic is
+single precision, rounded after each operation.  See docs/decisions/0013-recurrent-layers-of-onnx.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from penstock.opkit.checks import (
     require_dtype,
     require_int8,
     require_rank,
-    require_weights,
 )
 from penstock.opkit.float_functions import Floats
 
@@ -40,7 +39,7 @@ FRACTION_BITS = 27
 """Bits of the fixed-point hidden state after the binary point."""
 LARGEST_HIDDEN = np.float32(16 - 2**-20)
 """Hidden states beyond it, which no layer computes from smaller ones, count as this number."""
-MOST_INPUTS = 2**15
+MOST_INPUTS = 2**14
 """Inputs or units of a layer.  Sums of their products fit int32 and int64, and are exact in double
 precision."""
 
@@ -82,7 +81,7 @@ class RealRecurrence(OperatorDefaults):
             require_dtype(state, (DType.FLOAT32,), "state or bias")
         for weights in (w, r):
             require_dtype(weights, (DType.INT8,), "weights")
-            require_weights(weights, 0)
+            _require_weights(weights)
         one, steps, batch, depth = x.shape
         units = r.shape[-1] if r.shape else 0
         gates = self.GATES * units
@@ -109,9 +108,8 @@ class RealRecurrence(OperatorDefaults):
         else:
             states = tuple(state[batch] for state in inputs[1 : 1 + self.STATES])
         with np.errstate(all="ignore"):
-            sums = exact_sums(
-                x[0, first:end, batch].astype(np.int64) - site.inputs[0].zero_point, w
-            )
+            centred = x[0, first:end, batch].astype(np.int64) - site.inputs[0].zero_point
+            sums = exact_sums(centred, w, site.inputs[1 + self.STATES])
             products = sums.astype(np.float32) * input_scales(site, self.STATES)
             rows: list[Array] = []
             for row in products:
@@ -152,6 +150,8 @@ class RealRecurrence(OperatorDefaults):
                 ("in_c", depth),
                 ("units", units),
                 ("in_zero", site.inputs[0].zero_point),
+                ("weight_zero", site.inputs[k].zero_point),
+                ("recurrent_zero", site.inputs[k + 1].zero_point),
                 ("in_step", int(scales[0].size > 1)),
                 ("hidden_step", int(scales[1].size > 1)),
                 *self.parameters(),
@@ -172,9 +172,30 @@ class RealRecurrence(OperatorDefaults):
         return 1
 
 
-def exact_sums(x: Int64s, weights: Array) -> Int64s:
-    """Sums of products with weights (outputs, inputs); below 2**53, so that doubles are exact."""
-    return (x.astype(np.float64) @ weights.astype(np.float64).T).astype(np.int64)
+def _require_weights(weights: TensorType) -> None:
+    """Raises ModelError unless weights have one scale and zero point, or one scale for each row."""
+    q = weights.quantisation
+    require(q is not None, "weights have no quantisation, must have a scale")
+    assert q is not None
+    require(
+        len(q.scales) == 1 or q.axis == 0,
+        f"weights have {len(q.scales)} scales along axis {q.axis}, must have one, or one for each "
+        "output along axis 0",
+    )
+    zeros = sorted(set(q.zero_points))
+    require(
+        len(q.scales) == 1 or zeros == [0],
+        f"weights have {len(q.scales)} scales and zero points from {zeros[0]} to {zeros[-1]}, must "
+        "have 0",
+    )
+
+
+def exact_sums(x: Int64s, weights: Array, type: TensorType) -> Int64s:
+    """Sums of products with weights (outputs, inputs) of a type, less their zero point.
+
+    They are below 2**53, so that doubles are exact."""
+    centred = weights.astype(np.float64) - type.zero_point
+    return (x.astype(np.float64) @ centred.T).astype(np.int64)
 
 
 def fixed_point(hidden: Floats) -> Int64s:
@@ -183,9 +204,11 @@ def fixed_point(hidden: Floats) -> Int64s:
     return (bounded * np.float32(2**FRACTION_BITS)).astype(np.int64)
 
 
-def hidden_products(hidden: Floats, weights: Array, scales: Floats) -> Floats:
-    """Scaled sums of the hidden state (B, U), with shape (B, outputs)."""
-    return exact_sums(fixed_point(hidden), weights).astype(np.float32) * scales
+def hidden_products(hidden: Floats, weights: Array, type: TensorType, scales: Floats) -> Floats:
+    """Scaled sums of the hidden state (B, U), with shape (B, outputs).
+
+    type: of all weights; `weights` and `scales` may be those of some outputs."""
+    return exact_sums(fixed_point(hidden), weights, type).astype(np.float32) * scales
 
 
 def input_scales(site: Site, states: int) -> Floats:

@@ -23,12 +23,14 @@ def integers(*shape: int) -> TensorType:
     return TensorType(shape, DType.INT32)
 
 
-def weights(*shape: int, axis: int | None = None, scale: float = 0.02) -> tuple[TensorType, Data]:
+def weights(
+    *shape: int, axis: int | None = None, scale: float = 0.02, zero: int = 0
+) -> tuple[TensorType, Data]:
     """Random int8 weights, with one scale per index of `axis` if it is given."""
     rng = np.random.default_rng(shape)
     count = 1 if axis is None else shape[axis]
     scales = tuple(float(np.float32(scale * (1 + 0.37 * k))) for k in range(count))
-    type = TensorType(shape, DType.INT8, Quantisation(scales, (0,) * count, axis))
+    type = TensorType(shape, DType.INT8, Quantisation(scales, (zero,) * count, axis))
     return type, Data.of(rng.integers(-127, 128, shape).astype(np.int8))
 
 

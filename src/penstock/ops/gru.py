@@ -62,18 +62,18 @@ class Gru(RealRecurrence):
 
     def step(self, states: tuple[Floats, ...], products: Floats, site: Site) -> tuple[Floats, ...]:
         (hidden,) = states
-        r, b = site.constant(3), site.constant(4)
+        r, b, type = site.constant(3), site.constant(4), site.inputs[3]
         units, scales = hidden.shape[-1], hidden_scales(site, STATES)
         gates, last = slice(None, 2 * units), slice(2 * units, None)
         bias, after = b[: self.GATES * units], b[self.GATES * units :]
         first, rest = (scales, scales) if scales.size == 1 else (scales[gates], scales[last])
-        sums = products[:, gates] + hidden_products(hidden, r[gates], first) + bias[gates]
+        sums = products[:, gates] + hidden_products(hidden, r[gates], type, first) + bias[gates]
         update, reset = np.split(logistic(sums), 2, axis=-1)
         if self.reset_after:
-            recurrent = reset * (hidden_products(hidden, r[last], rest) + after)
+            recurrent = reset * (hidden_products(hidden, r[last], type, rest) + after)
             sums = products[:, last] + bias[last] + recurrent
         else:
-            recurrent = hidden_products(reset * hidden, r[last], rest)
+            recurrent = hidden_products(reset * hidden, r[last], type, rest)
             sums = products[:, last] + recurrent + bias[last]
         candidate = (np.float32(1) - update) * tanh(sums)
         return (np.add(candidate, update * hidden, dtype=np.float32),)
@@ -98,6 +98,10 @@ SAMPLES = (
     ),
     sample(
         Gru(reset_after=True), int8(1, 3, 2, 5, zero=9), reals(2, 3),
-        weights(9, 5, scale=0.01), weights(9, 3, axis=0, scale=0.003), real_bias(12),
+        weights(9, 5, scale=0.01, zero=3), weights(9, 3, axis=0, scale=0.003), real_bias(12),
+    ),
+    sample(
+        Gru(), int8(1, 2, 1, 4), reals(1, 5),
+        weights(15, 4, scale=0.01), weights(15, 5, scale=0.01, zero=-9), real_bias(15),
     ),
 )  # fmt: skip

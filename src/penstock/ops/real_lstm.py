@@ -50,7 +50,8 @@ class RealLstm(RealRecurrence):
     def step(self, states: tuple[Floats, ...], products: Floats, site: Site) -> tuple[Floats, ...]:
         cell, hidden = states
         r, b = site.constant(4), site.constant(5)
-        sums = products + hidden_products(hidden, r, hidden_scales(site, STATES)) + b
+        scales = hidden_scales(site, STATES)
+        sums = products + hidden_products(hidden, r, site.inputs[4], scales) + b
         into, shown, kept, candidate = np.split(sums, self.GATES, axis=-1)
         added = logistic(into) * tanh(candidate)
         after = np.add(logistic(kept) * cell, added, dtype=np.float32)
@@ -76,6 +77,6 @@ SAMPLES = (
     ),
     sample(
         RealLstm(), int8(1, 3, 2, 5, zero=9), reals(2, 3), reals(2, 3),
-        weights(12, 5, scale=0.01), weights(12, 3, scale=0.01), real_bias(12),
+        weights(12, 5, scale=0.01, zero=-7), weights(12, 3, scale=0.01, zero=5), real_bias(12),
     ),
 )  # fmt: skip

@@ -13,6 +13,7 @@
 
 struct lstm_s8_f32 {
     int32_t batch, in_c, units, in_zero;
+    int32_t weight_zero, recurrent_zero;
     int32_t in_step, hidden_step; /* 1 if each row of weights has a scale, else 0 */
     const float *in_scales;
     const float *hidden_scales;
@@ -21,14 +22,17 @@ struct lstm_s8_f32 {
     const float *bias;
 };
 
-/* The argument of a gate's activation. */
+/* The argument of a gate's activation; the totals are the sums of both vectors. */
 static inline float penstock_real_lstm_gate(const struct lstm_s8_f32 *p, int32_t row,
-                                            const int8_t *in, const int8_t *fixed) {
-    const float a = penstock_input_product(in, p->in_zero, p->weights + row * p->in_c, p->in_c,
-                                           p->in_scales[row * p->in_step]);
-    const float b = penstock_hidden_product(fixed, p->recurrent + row * p->units, p->units,
-                                            p->hidden_scales[row * p->hidden_step]);
-    return a + b + p->bias[row];
+                                            const int8_t *in, int32_t in_total,
+                                            const int8_t *fixed, int64_t total) {
+    const int32_t a = penstock_input_sum(in, p->in_zero, p->weights + row * p->in_c, p->in_c);
+    const int64_t b = penstock_hidden_sum(fixed, p->recurrent + row * p->units, p->units);
+    return penstock_product((float)(a - p->weight_zero * in_total),
+                            p->in_scales[row * p->in_step]) +
+           penstock_product((float)(b - p->recurrent_zero * total),
+                            p->hidden_scales[row * p->hidden_step]) +
+           p->bias[row];
 }
 
 PENSTOCK_KERNEL void lstm_s8_f32(const struct lstm_s8_f32 *p, const penstock_source *x,
@@ -42,13 +46,16 @@ PENSTOCK_KERNEL void lstm_s8_f32(const struct lstm_s8_f32 *p, const penstock_sou
             const int8_t *in = penstock_read_row(x, row) + b * p->in_c;
             const int8_t *cell = before ? before + 8 * b * units : penstock_read_row(x + 1, b);
             const int8_t *hidden = before ? cell + 4 * units : penstock_read_row(x + 2, b);
+            const int32_t in_total = penstock_input_total(in, p->in_zero, p->in_c);
+            int64_t total = 0;
             for (int32_t u = 0; u < units; u++) {
-                penstock_put_s32(scratch, u, penstock_fixed_point(penstock_get_f32(hidden, u)));
+                total = penstock_put_fixed(scratch, u, penstock_get_f32(hidden, u), total);
             }
             for (int32_t u = 0; u < units; u++) {
                 float gates[4];
                 for (int32_t g = 0; g < 4; g++) {
-                    const float sum = penstock_real_lstm_gate(p, g * units + u, in, scratch);
+                    const float sum = penstock_real_lstm_gate(p, g * units + u, in, in_total,
+                                                              scratch, total);
                     gates[g] = g == 3 ? penstock_tanh(sum) : penstock_logistic(sum);
                 }
                 const float kept = penstock_product(gates[2], penstock_get_f32(cell, u));

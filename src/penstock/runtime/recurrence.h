@@ -21,24 +21,41 @@ static inline int32_t penstock_fixed_point(float hidden) {
     return (int32_t)((raised < most ? raised : most) * 134217728.0f);
 }
 
-/* The scaled sum of a row of weights times the inputs of a step. */
-static inline float penstock_input_product(const int8_t *in, int32_t in_zero, const int8_t *weights,
-                                           int32_t count, float scale) {
+/* The sum of the inputs of a step, less their zero point. */
+static inline int32_t penstock_input_total(const int8_t *in, int32_t in_zero, int32_t count) {
+    int32_t total = 0;
+    for (int32_t k = 0; k < count; k++) {
+        total += in[k] - in_zero;
+    }
+    return total;
+}
+
+/* The sum of a row of weights times the inputs of a step, less their zero point. */
+static inline int32_t penstock_input_sum(const int8_t *in, int32_t in_zero, const int8_t *weights,
+                                         int32_t count) {
     int32_t sum = 0;
     for (int32_t k = 0; k < count; k++) {
         sum += (in[k] - in_zero) * weights[k];
     }
-    return penstock_product((float)sum, scale);
+    return sum;
 }
 
-/* The scaled sum of a row of weights times a hidden state, whose fixed-point numbers are int32. */
-static inline float penstock_hidden_product(const int8_t *fixed, const int8_t *weights,
-                                            int32_t count, float scale) {
+/* The sum of a row of weights times a hidden state, whose fixed-point numbers are int32. */
+static inline int64_t penstock_hidden_sum(const int8_t *fixed, const int8_t *weights,
+                                          int32_t count) {
     int64_t sum = 0;
     for (int32_t k = 0; k < count; k++) {
         sum += (int64_t)penstock_get_s32(fixed, k) * weights[k];
     }
-    return penstock_product((float)sum, scale);
+    return sum;
+}
+
+/* Writes a fixed-point number; returns `total` plus the number. */
+static inline int64_t penstock_put_fixed(int8_t *fixed, int32_t index, float hidden,
+                                         int64_t total) {
+    const int32_t number = penstock_fixed_point(hidden);
+    penstock_put_s32(fixed, index, number);
+    return total + number;
 }
 
 #endif

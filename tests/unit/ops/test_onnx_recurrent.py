@@ -193,12 +193,32 @@ def test_the_sequence_lengths_may_state_the_whole_sequence() -> None:
     assert "RealLstm" in kinds(graph_of(model.proto().SerializeToString()))
 
 
-def test_weights_with_a_zero_point_are_refused() -> None:
+def weights_change(scales: list[float], zeros: list[int]) -> Change:
+    """Replaces the quantisation of R, along axis 1."""
+
     def change(model: Model, node: Any) -> None:
         weights = next(n for n in model.nodes if n.output[0] == node.input[2])
-        weights.input[2] = model.constant(np.array(3, np.int8))
+        shape = () if len(zeros) == 1 else (len(zeros),)
+        weights.input[1] = model.constant(np.array(scales, np.float32).reshape(shape))
+        weights.input[2] = model.constant(np.array(zeros, np.int8).reshape(shape))
+        weights.attribute.append(helper.make_attribute("axis", 1))
 
-    assert "zero point 3, must be 0" in refusal(change).what
+    return change
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_weights_may_have_one_zero_point(kind: str, tmp_path: Path) -> None:
+    """As onnxruntime's quantiser writes them."""
+    model = model_of(RecurrentLayer(kind))
+    (node,) = (node for node in model.nodes if node.op_type == kind)
+    weights_change([0.004], [-9])(model, node)
+    found = judged(model.proto().SerializeToString(), tmp_path)
+    assert found.comparison.mismatches == 0, found.comparison.first
+
+
+def test_weights_with_several_zero_points_are_refused() -> None:
+    error = refusal(weights_change([0.01] * 16, [*range(16)]))
+    assert "16 scales and zero points from 0 to 15, must have 0" in error.what
 
 
 def test_a_sequence_without_scale_is_no_output_of_a_layer_for_integers() -> None:

@@ -24,6 +24,7 @@ from tools.network import Network
 from tools.quantised_tensor import Reals, quantised_activation
 from tools.svdf_network import SvdfNetwork, SvdfSpec
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
+from tools.unrolled_gru import INPUT, UnrolledGru
 
 ROOT = Path(__file__).parents[1]
 MODELS = ROOT / "tests" / "models"
@@ -182,6 +183,13 @@ def lstm() -> tuple[bytes, tuple[InputType, ...]]:
     return net.tflite(x, net.last_step(y)), ((shape, np.int8, zero),)
 
 
+def unrolled_gru() -> tuple[bytes, tuple[InputType, ...]]:
+    """A GRU layer whose steps a converter has unrolled; all hidden states are outputs."""
+    steps, depth = 5, 6
+    raw = UnrolledGru(np.random.default_rng(1), 12).tflite(steps, depth)
+    return raw, (((1, steps, depth), np.int8, INPUT[1]),)
+
+
 def svdf() -> tuple[bytes, tuple[InputType, ...]]:
     """Two SVDF layers with states of 16 and 8 bits, and a layer between them."""
     net = SvdfNetwork(np.random.default_rng(6))
@@ -197,6 +205,7 @@ OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (
     lstm,
     real_tails,
     svdf,
+    unrolled_gru,
 )
 """Models that are written without calibration."""
 STEPS = {"lstm": 4, "svdf": 8}

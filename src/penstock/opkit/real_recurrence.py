@@ -11,7 +11,7 @@
 Both products with weights, less their zero point, are sums of integers, which are exact and
 independent of the order of their terms: of x less its zero point, and of h as a fixed-point number.
 Each sum is converted to single precision and multiplied by its scale.  All other arithmetic is
-single precision, rounded after each operation.  See docs/decisions/0013-recurrent-layers-of-onnx.md.
+single precision, rounded after each operation (docs/decisions/0013-recurrent-layers-of-onnx.md).
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from benchmarks.layer_kinds import (
 )
 from benchmarks.plain_drawing import PlainDrawing
 from benchmarks.plain_layer_kinds import PLAIN_LAYERS
+from benchmarks.recurrent_layers import recurrent_layers
 from penstock.ir.graph import Graph
 
 NETWORK_LAYERS = (
@@ -65,5 +66,16 @@ def plain_mixture(seed: int) -> Graph:
     return d.graph()
 
 
-MIXTURES: Mapping[str, Callable[[int], Graph]] = {"int8": mixture, "plain": plain_mixture}
+def recurrent_mixture(seed: int) -> Graph:
+    """Recurrent layers on real numbers, side by side."""
+    d = PlainDrawing("recurrent mixture", seed)
+    recurrent_layers(d)
+    return d.graph()
+
+
+MIXTURES: Mapping[str, Callable[[int], Graph]] = {
+    "int8": mixture,
+    "plain": plain_mixture,
+    "recurrent": recurrent_mixture,
+}
 """By name."""

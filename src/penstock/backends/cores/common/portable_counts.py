@@ -7,7 +7,7 @@ A kernel is a loop nest.  Its cycles are a linear function of these counts:
     read     a lookup of an input row's address   step     an iteration of an innermost loop
     copy     a run of bytes that is copied        byte     a byte of such a run
     fill     a run of bytes that is filled        filled   a byte of such a run
-    wide step     an iteration of an innermost loop over int16 elements
+    wide step     an iteration of an innermost loop over int16 or int32 elements
     get 4         an input element of 4 bytes that is read; also of other sizes
     put 4         an output element of 4 bytes that is written; also of other sizes
 
@@ -168,6 +168,20 @@ def _lstm(p: Params, site: Site) -> Counts:
         "output": outputs,
         "step": outputs * GATES * p["in_c"],
         "wide step": outputs * GATES * p["units"],
+    }
+
+
+def _real_recurrence(p: Params, site: Site) -> Counts:
+    """Return how often each section of `lstm_s8_f32` or `gru_s8_f32` runs.
+
+    For each unit and gate, an innermost loop over the int8 inputs ("step") precedes one over the
+    fixed-point hidden state ("wide step")."""
+    *_, weights, _, _ = site.inputs
+    sequences = row_count(site.output.shape) * p["batch"]
+    return {
+        "output": sequences * p["units"],
+        "step": sequences * weights.shape[0] * p["in_c"],
+        "wide step": sequences * weights.shape[0] * p["units"],
     }
 
 
@@ -342,12 +356,15 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "floor_f32": _each_element,
     "fully_connected_s8": _fully_connected,
     "gather_nd": _gathered,
+    "gru_s8_f32": _real_recurrence,
+    "hidden_f32_s8": _each_element,
     "listed": _listed,
     "log_f32": _each_element,
     "log_softmax_f32": _softmax,
     "logistic_f32": _each_element,
     "lookup_s8": _each_element,
     "lstm_s8": _lstm,
+    "lstm_s8_f32": _real_recurrence,
     "max_pool2d_s8": _pool,
     "neg_f32": _each_element,
     "neg_s32": _each_element,

@@ -22,7 +22,7 @@ _SIZES = (-(2**31), -2, -1, 0, 1, 2, 3, 4, 7, 64, 255, 2**16, 2**24, 2**30, 2**3
 _REALS = (0.0, -1.0, math.nan, math.inf, -math.inf, 1e-45, 1e-38, 3e38, 1.0, 1 / 256)
 _OPERATORS = (
     "Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Conv", "Flatten",
-    "Gather",
+    "GRU", "Gather",
     "Gemm", "GlobalAveragePool", "Identity", "LSTM", "MatMul", "MaxPool", "Mul", "Pad", "PRelu",
     "QLinearConv", "QuantizeLinear", "DequantizeLinear", "ReduceMean", "Relu", "Reshape", "Resize",
     "Shape", "Sigmoid", "Slice", "Softmax", "Split", "Squeeze", "Transpose", "Unsqueeze", "If",

@@ -1,14 +1,15 @@
 """Small ONNX models for the fuzz command.
 
-They are quantised in both formats, or of real numbers, or compute shapes.
+They are quantised in both formats, or of real numbers, or compute shapes, or are recurrent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from tools.make_onnx_models import recurrent
 from tools.onnx_writer import Model
 
 
@@ -19,12 +20,15 @@ def onnx_subjects() -> Mapping[str, bytes]:
         "residual_uint8.onnx": residual(Model(kind="uint8", zero=-128)),
         "moves.onnx": moves(Model()),
         "signal.onnx": signal(Model()),
+        "sequence.onnx": sequence(Model()),
         "operators.onnx": operators(),
+        "recurrent.onnx": recurrent(),
     }
     real: dict[str, Callable[[Model], bytes]] = {
         "residual": residual,
         "moves": moves,
         "signal": signal,
+        "sequence": sequence,
     }
     return quantised | {
         f"{name}.assumed.onnx": make(Model(quantised=False)) for name, make in real.items()
@@ -71,6 +75,23 @@ def signal(model: Model) -> bytes:
     x = model.node("PRelu", x, model.qdq(model.reals(6, 1), scale=0.01, zero=0))
     x = model.node("Sub", x, model.constant(np.array(0.5, np.float32)))
     return model.raw(model.node("ReduceMean", x, axes=[2], keepdims=0))
+
+
+def sequence(model: Model) -> bytes:
+    """An LSTM in both directions, whose states a GRU takes as its inputs."""
+    x = model.input(5, 1, 3)
+    x = model.node("LSTM", x, *_gates(model, 4 * 4, (3, 4), 2), direction="bidirectional")
+    x = model.node("Transpose", x, perm=[0, 2, 1, 3])
+    shape = model.constant(np.array([5, 1, 8], np.int64))
+    x = model.node("Reshape", x, shape)
+    return model.raw(model.node("GRU", x, *_gates(model, 3 * 5, (8, 5), 1), linear_before_reset=1))
+
+
+def _gates(model: Model, rows: int, depths: tuple[int, int], directions: int) -> Iterator[str]:
+    """Weights of the inputs and of the hidden state, and biases."""
+    for depth in depths:
+        yield model.weights(directions, rows, depth, axis=1)
+    yield model.reals(directions, 2 * rows)
 
 
 def operators() -> bytes:

@@ -13,19 +13,22 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.requantise import Multipliers
-from penstock.opkit.samples import bias, int8, weights
+from penstock.opkit.samples import bias, int8, real_bias, weights
 from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.gru import Gru
 from penstock.ops.lstm import Lstm
 from penstock.ops.lstm_hidden import LstmHidden
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.pad import Pad
+from penstock.ops.real_hidden import RealHidden
+from penstock.ops.real_lstm import RealLstm
 from penstock.ops.relu import Relu
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.resize_nearest import ResizeNearest
@@ -151,6 +154,21 @@ def _recurrent(draw: st.DrawFn, name: str, x: Value) -> list[Node]:
     return [steps, node_of(name, LstmHidden(), (steps.output,), like=x.type)]
 
 
+def _real_recurrent(draw: st.DrawFn, name: str, x: Value) -> list[Node]:
+    """An LSTM or GRU layer on real numbers, likewise."""
+    _, _, batch, depth = x.type.shape
+    units = draw(st.integers(1, 3))
+    op = draw(st.sampled_from((RealLstm(), Gru(), Gru(reset_after=True))))
+    type = TensorType((batch, units), DType.FLOAT32)
+    states = ((type, Data.of(np.zeros(type.shape, np.float32))),) * op.STATES
+    gates = op.GATES * units
+    steps = node_of(
+        f"{name}/steps", op, (x,), *states, weights(gates, depth), weights(gates, units),
+        real_bias(op.biases * units),
+    )  # fmt: skip
+    return [steps, node_of(name, RealHidden(units), (steps.output,), like=x.type)]
+
+
 def _requantised(name: str, sums: Value, x: Value) -> Node:
     op = RequantiseLast(Multipliers.of([0.01] * sums.type.shape[3]))
     return node_of(name, op, (sums,), like=x.type)
@@ -185,7 +203,7 @@ def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
     made: list[Node] = []
     for k in range(draw(st.integers(2, most_parts))):
         if len(made) + 2 <= most_parts and draw(st.integers(0, 6)) == 0:
-            pair = draw(st.sampled_from((_totalled, _recurrent)))
+            pair = draw(st.sampled_from((_totalled, _recurrent, _real_recurrent)))
             made += pair(draw, f"n{k}", draw(st.sampled_from(known)))
         elif len(made) < most_parts:
             made.append(_node(draw, f"n{k}", known))

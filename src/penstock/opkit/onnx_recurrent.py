@@ -44,7 +44,7 @@ SWAP = Transpose((0, 2, 1, 3))
 
 
 def presentation(states: int) -> OnnxName:
-    """How the front end presents a layer with so many states."""
+    """How the front end presents a layer with `states` states."""
     return OnnxName(AxisOrder.MODEL, real_inputs=tuple(range(HIDDEN, HIDDEN + states)))
 
 

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from benchmarks import random_recurrent
 from onnx_models import graph_of, judged, kinds
 from penstock.errors import ModelError, PenstockError
 from penstock.ir.op import Site
@@ -62,6 +63,16 @@ def test_a_layer_is_within_a_step_of_real_arithmetic(layer: RecurrentLayer, tmp_
         assert found.unjudged == set()
         assert found.comparison.mismatches == 0, found.comparison.first
         assert found.near <= found.comparison.elements // 100
+
+
+@pytest.mark.parametrize(
+    "number", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 60))]
+)
+def test_random_layers_are_within_a_step_of_real_arithmetic(number: int) -> None:
+    """Also at every point of the frontier."""
+    elements, near, finding = random_recurrent.judged(2, number, "machine")
+    assert finding == ""
+    assert near <= elements // 100
 
 
 def test_real_states_are_float32_in_the_graph() -> None:

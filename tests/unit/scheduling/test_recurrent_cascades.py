@@ -11,6 +11,8 @@ from penstock.pipeline.compilation import Compilation
 from penstock.simulators.graph import run_sequences
 from penstock.simulators.machine import Machine
 from tools.lstm_network import LayerSpec, LstmNetwork
+from tools.onnx_recurrent import RecurrentLayer, add_layer
+from tools.onnx_writer import Model
 
 DEPTH, UNITS = 16, (24, 20)
 STATE_BYTES = sum(units * 3 for units in UNITS)
@@ -54,3 +56,34 @@ def test_the_caller_supplies_a_streamed_sequence_step_by_step(tmp_path: Path) ->
     machine = Machine(done.program)
     for run, values in zip(runs, expected, strict=True):
         np.testing.assert_array_equal(machine.run(run)[y.name], values[y.name])
+
+
+REAL_LAYERS = {"a": RecurrentLayer("GRU", 24), "b": RecurrentLayer("LSTM", 20)}
+
+
+def compiled_onnx(steps: int, folder: Path, *, stream_input: bool = False) -> Compilation:
+    """A GRU and an LSTM layer of ONNX, of which the second yields its last step."""
+    model, rng = Model(opset=14), np.random.default_rng(1)
+    x, depth = model.input(steps, 1, DEPTH, scale=0.02), DEPTH
+    for prefix, layer in REAL_LAYERS.items():
+        x = add_layer(model, x, (steps, 1, depth), layer, rng, prefix)
+        x = model.node("Squeeze", x, model.constant(np.array([1], np.int64)), scale=None)
+        depth = layer.units
+    path = folder / f"recurrent_{steps}.onnx"
+    bounds = [model.constant(np.array([n], np.int64)) for n in (-1, steps, 0)]
+    path.write_bytes(model.raw(model.node("Slice", x, *bounds, scale=None)))
+    return api.compile(path, "cortex-m4", stream_input=stream_input).compilation
+
+
+def test_layers_of_onnx_cascade_over_time_as_well(tmp_path: Path) -> None:
+    done = compiled_onnx(48, tmp_path, stream_input=True)
+    (x,), (y,) = done.parts.graph.inputs, done.graph.outputs
+    assert x.type.shape == (48, 1, DEPTH)
+    rows = 2 * 4 * 24 + 2 * 2 * 4 * 20  # two steps of the states of both layers
+    scratch = 2 * 4 * 24  # of the GRU
+    least = min(point.schedule.peak_bytes for point in done.points)
+    assert least <= rows + scratch + 2 * (24 + 20) + DEPTH
+    runs = [{x.name: np.full((48, 1, DEPTH), 40 * k, np.int8)} for k in range(2)]
+    expected = run_sequences(done.model, runs, 1)
+    for run, values in zip(runs, expected, strict=True):
+        np.testing.assert_array_equal(Machine(done.program).run(run)[y.name], values[y.name])

@@ -104,6 +104,7 @@ def test_real_states_pass_through_nodes_that_move_elements() -> None:
     gru.input[5] = "second"
     gru.output[1] = "last"
     model.nodes.append(helper.make_node("Concat", ["last", "last"], ["after"], axis=0))
+    model.nodes.append(helper.make_node("Shape", ["after"], ["extents"]))
     graph = graph_of(model.raw("y_d", "after"))
     assert graph.outputs[1].type == TensorType((2, 1, 4), DType.FLOAT32)
     assert "Dequantize" not in kinds(graph)

@@ -94,6 +94,8 @@ def _takes_real(node: FileNode, k: int, names: Mapping[str, OnnxName], allowed: 
     """Whether input k of a node may be real numbers, if these of its outputs may be."""
     if node.name in MOVING_REALS:
         return allowed.issuperset(node.outputs)
+    if node.name == "Shape":
+        return True
     return _has_states(node, names) and k in names[node.name].real_inputs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -46,7 +47,7 @@ def dequantised(model: Model, elements: Array, scales: Array, axis: int = 0) -> 
     name = model.constant(elements)
     zeros = model.constant(np.zeros(scales.shape, elements.dtype))
     inputs = [name, model.constant(scales.astype(np.float32)), zeros]
-    attributes = {"axis": axis} if scales.ndim else {}
+    attributes: dict[str, Any] = {"axis": axis} if scales.ndim else {}
     node = helper.make_node("DequantizeLinear", inputs, [f"{name}_d"], **attributes)
     model.nodes.append(node)
     return f"{name}_d"
@@ -74,7 +75,7 @@ def add_layer(
     for state in layer.state_names:
         inputs.append(_state_input(model, rng, layer, f"{prefix}{state}_in", (*sizes, units)))
         outputs.append(f"{prefix}{state}_out" if layer.states in ("int8", "float32") else "")
-    attributes: dict[str, int | str] = {"hidden_size": units, "direction": layer.direction}
+    attributes: dict[str, Any] = {"hidden_size": units, "direction": layer.direction}
     if layer.kind == "GRU":
         attributes["linear_before_reset"] = int(layer.reset_after)
     if layer.batch_first:

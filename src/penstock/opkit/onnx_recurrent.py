@@ -113,6 +113,11 @@ def _read(node: OnnxNode, op: RealRecurrence, activations: tuple[str, ...]) -> _
     units = recurrent.shape[2]
     said = node.integer("hidden_size", units)
     require(said == units, f"hidden_size is {said}, R is for {units} units")
+    most = 1 + op.STATES
+    require(
+        len(node.outputs) <= most,
+        f"there are {len(node.outputs)} outputs, must be at most {most}",
+    )
     batch, steps = x.shape[:2] if layout else (x.shape[1], x.shape[0])
     if node.optional(LENGTHS) is not None:
         lengths = node.constant_ints(LENGTHS)

@@ -146,6 +146,10 @@ def attribute(name: str, value: Any) -> Change:
     return change
 
 
+def extra_output(model: Model, node: Any) -> None:
+    node.output.extend([""] * (3 - len(node.output)) + ["extra"])
+
+
 def operand(k: int, array: np.ndarray[Any, Any]) -> Change:
     def change(model: Model, node: Any) -> None:
         node.input.extend([""] * (k + 1 - len(node.input)))
@@ -186,6 +190,7 @@ def test_variants_are_refused(change: Change, cause: str) -> None:
     [
         (attribute("direction", "sideways"), "direction is 'sideways', must be forward, reverse"),
         (attribute("layout", 2), "layout is 2"),
+        (extra_output, "there are 4 outputs, must be at most 3"),
         (attribute("hidden_size", 5), "hidden_size is 5, R is for 4 units"),
         (operand(3, np.zeros((1, 16), np.float32)), "B has shape [1, 16], must be [1, 32]"),
         (operand(2, np.zeros((16, 4), np.float32)), "R has shape [16, 4], must have 3 axes"),

@@ -19,6 +19,7 @@ from penstock.brief import Brief
 from penstock.errors import InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ground_truth import against_goldens, distances_from_reals, is_real
+from penstock.hops import Hops
 from penstock.ir.graph import Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
@@ -31,7 +32,13 @@ from penstock.scheduling.model.cost import Cost
 from penstock.scheduling.model.parts import update_name
 from penstock.simulators.compare import Comparison, compare_sets
 from penstock.simulators.goldens import Goldens
-from penstock.simulators.graph import evaluate_node, initial_states, next_states, run_sequences
+from penstock.simulators.graph import (
+    evaluate_node,
+    initial_states,
+    next_states,
+    run_graph,
+    run_sequences,
+)
 from penstock.simulators.judgement import Judgement
 from penstock.simulators.machine import Counts, Machine
 from penstock.workers import mapped
@@ -66,23 +73,33 @@ def climb(
     compiler: str = "zig",
     executor: Executor | None = None,
     steps: int = 1,
+    hops: Hops | None = None,
 ) -> Iterator[Rung]:
     """Yield the rungs, lowest first, each as soon as it is compared.
 
     `sets` holds the inputs of each run by name; before every `steps` runs, states are reset.
     `real` compares operators with real arithmetic, on the first set.  `every_point` adds a rung
-    that runs every point of the frontier on the machine."""
+    that runs every point of the frontier on the machine.  `hops`, for an incremental network, adds
+    a rung that compares it with the network with the window; ground truth is that of the latter, at
+    the end of every `steps` runs."""
     on_rung("reference")
     sets = tuple(with_interface(compilation, inputs) for inputs in sets)
     reference = tuple(run_sequences(compilation.model, sets, steps))
+    model, results = compilation.model, reference
+    if hops is not None:
+        windows = tuple(hops.windows(sets, steps))[steps - 1 :: steps]
+        model, results = hops.window, tuple(run_graph(hops.window, one) for one in windows)
     if real is not None:
-        judged = real(reference[0])
+        judged = real(results[0])
         near = RealDifference(judged.near, min(judged.near, 1))
         yield Rung("operators", judged.comparison, str(judged), near)
-    if goldens is not None and is_real(goldens, compilation.model):
-        yield _measured(distances_from_reals(compilation.model, reference, goldens))
+    if goldens is not None and is_real(goldens, model):
+        yield _measured(distances_from_reals(model, results, goldens))
     elif goldens is not None:
-        yield Rung("reference", against_goldens(compilation.model, reference, goldens))
+        yield Rung("reference", against_goldens(model, results, goldens))
+    if hops is not None:
+        on_rung("hops")
+        yield _hops_rung(hops.compared(sets, steps, reference), len(sets))
     survivors = surviving(compilation)
     on_rung("machine")
     found = run_machine(compilation, sets, steps)
@@ -104,6 +121,12 @@ def climb(
         found = _all_completed(compilation, [run.tensors for run in runs], sets, steps)
         note = f"stack {max(run.stack_bytes for run in runs)} bytes"
         yield Rung("core", compare_sets(survivors, found, reference), note)
+
+
+def _hops_rung(found: Comparison, hops: int) -> Rung:
+    """The rung of an incremental network against the network with the window."""
+    verdict = "unequal" if found.mismatches else "equal"
+    return Rung("hops", found, f"{hops} hops, {verdict} to the network with the window")
 
 
 def without_c(compilation: Compilation) -> tuple[str, ...]:

@@ -53,6 +53,20 @@ def binary(operator: str, a: TensorSpec, b: TensorSpec, y: TensorSpec = Y) -> by
     return write_tflite((a, b, y), (OperatorSpec(operator, (0, 1), (2,)),), (0, 1), (2,))
 
 
+def pooled() -> bytes:
+    """A pool with stride 2 over 8 frames."""
+    x = TensorSpec("frames", (1, 8, 1, 4), scales=(0.5,), zero_points=(0,))
+    options = {"padding": 1, "stride_w": 1, "stride_h": 2, "filter_width": 1, "filter_height": 2}
+    operator = OperatorSpec("MAX_POOL_2D", (0,), (1,), options)
+    return write_tflite((x, replace(x, name="pooled", shape=(1, 4, 1, 4))), (operator,), (0,), (1,))
+
+
+def softmax() -> bytes:
+    """A softmax over all elements."""
+    y = replace(Y, scales=(1 / 256,), zero_points=(-128,))
+    return write_tflite((X, y), (OperatorSpec("SOFTMAX", (0,), (1,), {"beta": 1.0}),), (0,), (1,))
+
+
 def sparse() -> bytes:
     """A RELU of a tensor whose elements are stored sparsely."""
     tensors = [
@@ -165,6 +179,11 @@ ONNX_FILES = {
 
 MODEL_FILES = {
     "good.tflite": GOOD,
+    "one_pixel.tflite": write_tflite(
+        (replace(X, shape=(1, 1)), replace(Y, shape=(1, 1))), (RELU,), (0,), (1,)
+    ),
+    "pooled.tflite": pooled(),
+    "softmax.tflite": softmax(),
     "scale_is_nan.tflite": changed("scale", float("nan")),
     "version_2.tflite": changed("version", 2),
     "half_floats.tflite": changed("type", 1),

@@ -65,6 +65,10 @@ COMMANDS: dict[str, str] = {
     "golden-003": "verify good.tflite --goldens no_archive.npz",
     "golden-004": "verify good.tflite --goldens contradiction.npz",
     "golden-010": "verify good.tflite --goldens of_another_model.npz",
+    "incremental-001": "compile pooled.tflite --incremental 3",
+    "incremental-002": "compile zoo:lenet5 --incremental 1",
+    "incremental-003": "compile one_pixel.tflite --incremental 1",
+    "incremental-004": "compile softmax.tflite --incremental 1",
     "input-001": "run good.tflite --input a.npy --input b.npy",
     "input-002": "run good.tflite --input no_array.npy",
     "input-003": "run good.tflite --input shape_3.npy",
@@ -136,6 +140,9 @@ COMMANDS: dict[str, str] = {
     "usage-118": "compile good.tflite --state pixels=clamped",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
+    "usage-130": "compile two_streams.tflite --incremental 1",
+    "usage-131": "compile explicit_state.tflite --incremental 1",
+    "usage-132": "compile zoo:lenet5 --incremental 29",
 }
 """By code, the command that meets it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,10 @@ SEQUENCE_STEPS = 8
 """Runs of each random sequence for a model with state."""
 
 
+HOPS = 200
+"""Runs of the random sequence for an incremental network."""
+
+
 def sequence_steps(model: Graph) -> int | None:
     """The number of runs of each random sequence; None for a model without state, whose runs are
     independent of each other."""
@@ -39,13 +43,21 @@ def drawn_sets(compilation: Compilation, count: int) -> tuple[Mapping[str, Array
     """Sets of random inputs by name; the seed is fixed, so equal models have equal inputs.
 
     For a model with state, `count` sequences of `SEQUENCE_STEPS` sets each."""
-    inputs = compilation.model.inputs
     steps = drawn_steps(compilation.model)
-    drawn = (
-        draw_inputs(input_types(inputs), k, seed=step)
-        for k in range(count)
-        for step in range(steps)
-    )
+    return _drawn(compilation, ((k, step) for k in range(count) for step in range(steps)))
+
+
+def drawn_hops(compilation: Compilation, hops: int) -> tuple[Mapping[str, Array], ...]:
+    """The random inputs of a sequence of runs; they are of all kinds in turn."""
+    return _drawn(compilation, ((hop, 0) for hop in range(hops)))
+
+
+def _drawn(
+    compilation: Compilation, numbers: Iterable[tuple[int, int]]
+) -> tuple[Mapping[str, Array], ...]:
+    """The inputs with these numbers and seeds."""
+    inputs = compilation.model.inputs
+    drawn = (draw_inputs(input_types(inputs), number, seed) for number, seed in numbers)
     names = [value.name for value in inputs]
     sets = (dict(zip(names, arrays, strict=True)) for arrays in drawn)
     return tuple(with_interface(compilation, _in_range(compilation, arrays)) for arrays in sets)

@@ -41,6 +41,7 @@ class Settings(TypedDict, total=False):
     strict: reject networks that accelerators run only in part.
     io: element types of the generated interface: "quantized", or those of the "model".
     states: by the name of an input that is a state, the output with its new elements.
+    incremental: number of new frames that a network with a window of frames consumes per run.
     assume_int8, dimensions: see `frontends.reading`."""
 
     sram: Size | None
@@ -57,6 +58,7 @@ class Settings(TypedDict, total=False):
     assume_int8: bool
     dimensions: Mapping[str, int]
     states: Mapping[str, str]
+    incremental: int | None
 
 
 def request(
@@ -92,6 +94,7 @@ def request(
             settings.get("assume_int8", False),
             tuple(settings.get("dimensions", {}).items()),
             tuple(settings.get("states", {}).items()),
+            settings.get("incremental"),
         ),
         goal,
         _interface_types(settings.get("io", "quantized")),

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from penstock import ladder
-from penstock.api.arrays import drawn_sets, drawn_steps, input_types, sequence_steps
+from penstock.api.arrays import (
+    HOPS,
+    drawn_hops,
+    drawn_sets,
+    drawn_steps,
+    input_types,
+    sequence_steps,
+)
 from penstock.api.compiled import Compiled, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.rungs import LAST_RUNGS
@@ -22,6 +29,7 @@ from penstock.frontends.open import read_bytes, unpacked
 from penstock.frontends.reading import Reading
 from penstock.ground_truth import golden_inputs
 from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hops import Hops
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
@@ -124,6 +132,7 @@ def verify(
     every_point: bool = False,
     compiler: str = "zig",
     last_rung: str = "core",
+    hops: int = HOPS,
     workers: Workers = 1,
     on_stage: OnStage = ignore_stage,
     **settings: Unpack[Settings],
@@ -137,6 +146,7 @@ def verify(
     every_point: run all points of the frontier on the machine, with the first set of inputs.
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end, one of `LAST_RUNGS`; "reference" needs ground truth.
+    hops: runs of an incremental network, without ground truth.
 
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
@@ -144,13 +154,18 @@ def verify(
     with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
-        truth = _truth(done, goldens, reference, on_stage)
+        against = _hops(done)
+        original = done.model if against is None else against.window
+        truth = _truth(done.request, original, goldens, reference, on_stage)
         real = real_judge(wanted) if reference == "onnx" else None
         sets, steps = drawn_sets(done, DRAWN_SETS), drawn_steps(done.model)
+        if against is not None:
+            sets, steps = drawn_hops(done, hops), hops
         if truth is not None:
             steps = sequence_length(truth)
             truth = unrolled(truth)
-            sets = golden_inputs(done.model, truth)
+            sets = golden_inputs(original, truth)
+            sets, steps = (sets, steps) if against is None else against.fed(sets)
         climbing = ladder.climb(
             done,
             truth,
@@ -161,6 +176,7 @@ def verify(
             compiler=compiler,
             executor=executor,
             steps=steps,
+            hops=against,
         )
         rungs = tuple(_until(last, climbing))
     verified = tuple(
@@ -175,6 +191,16 @@ def verify(
         for r in rungs
     )
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
+
+
+def _hops(done: Compilation) -> Hops | None:
+    """What an incremental network is compared with; reads the model file again.  None for other
+    networks."""
+    reading = done.request.reading
+    if reading.incremental is None:
+        return None
+    window = read(done.request.model, dataclasses.replace(reading, incremental=None))
+    return Hops(window, done.model)
 
 
 def check_last_rung(name: str) -> str:
@@ -252,7 +278,8 @@ def _origin(graph: Graph, tensor: str) -> str:
 
 
 def _truth(
-    done: Compilation,
+    wanted: Request,
+    model: Graph,
     goldens: str | Path | None,
     reference: str | None,
     on_stage: OnStage,
@@ -263,7 +290,7 @@ def _truth(
     if reference != "tflite":
         return None
     on_stage("tflite")
-    return _made_goldens(done.model, done.request.model, done.request.reading, DRAWN_SETS)
+    return _made_goldens(model, wanted.model, wanted.reading, DRAWN_SETS)
 
 
 def _made_goldens(

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock import api
+from penstock.api.arrays import HOPS
 from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.progress import progress
@@ -44,6 +45,14 @@ def verify(
         ),
     ] = False,
     last_rung: p.LastRung = "core",
+    hops: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of runs of an incremental network (--incremental), without ground truth.",
+        ),
+    ] = HOPS,
     limits: p.Limits = p.NO_LIMITS,
     compiler: p.CompilerName = "zig",
     workers: p.Workers = 1,
@@ -65,6 +74,7 @@ def verify(
             reference="onnx" if reference == "onnx" else "tflite" if reference else None,
             every_point=every_point,
             last_rung=last_rung,
+            hops=hops,
             compiler=values.compiler(compiler),
             workers=workers,
             on_stage=on_stage,

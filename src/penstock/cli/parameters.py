@@ -111,6 +111,15 @@ State = Annotated[
         "represents 0 in the first run; repeatable.",
     ),
 ]
+Incremental = Annotated[
+    int | None,
+    typer.Option(
+        metavar="HOP",
+        help="Compile a network with a window of frames, the first axis of its input, to one that "
+        "consumes HOP new frames per run and keeps what later runs need.  Before the first run, "
+        "all frames were 0.",
+    ),
+]
 StreamInput = Annotated[bool, typer.Option(help="Read the input row by row through a callback.")]
 CompilerName = Annotated[
     str,
@@ -156,6 +165,7 @@ class Limits:
     assume_int8: AssumeInt8 = False
     dimension: Dimension = None
     state: State = None
+    incremental: Incremental = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ def show(
     assume_int8: p.AssumeInt8 = False,
     dimension: p.Dimension = None,
     state: p.State = None,
+    incremental: p.Incremental = None,
     workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
@@ -55,6 +56,7 @@ def show(
         assume_int8=assume_int8,
         dimensions=values.dimensions(dimension),
         states=values.states(state),
+        incremental=incremental,
     )
     if nodes:
         _print_nodes(api.nodes(wanted), as_json)

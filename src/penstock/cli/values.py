@@ -39,6 +39,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
         assume_int8=limits.assume_int8,
         dimensions=dimensions(limits.dimension),
         states=states(limits.state),
+        incremental=limits.incremental,
     )
 
 

@@ -11,11 +11,14 @@ class Reading:
         Shapes and costs are right; results are meaningless.
     `dimensions`: (name, extent) of symbolic dimensions.
     `states`: (input, output) pairs by name: the input is a state, whose new elements are the
-        output, see `frontends.explicit_states`."""
+        output, see `frontends.explicit_states`.
+    `incremental`: frames that the network consumes per run, see `passes.incremental`; None: all of
+        its window."""
 
     assume_int8: bool = False
     dimensions: tuple[tuple[str, int], ...] = ()
     states: tuple[tuple[str, str], ...] = ()
+    incremental: int | None = None
 
 
 AS_IT_IS = Reading()

@@ -9,6 +9,7 @@ from penstock.frontends.explicit_states import with_states
 from penstock.frontends.open import check_dimensions, parse, read_bytes
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph
+from penstock.passes.incremental import incremental
 from penstock.passes.interface_types import InterfaceTypes
 from penstock.passes.order import PASSES, run_passes
 from penstock.passes.quantised_interface import quantised_interface
@@ -23,11 +24,17 @@ def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
 
     Raises ModelError, UnsupportedError or UsageError.
     """
+    graph = with_states(_parsed(model, reading), reading)
+    return graph if reading.incremental is None else incremental(graph, reading.incremental)
+
+
+def _parsed(model: str, reading: Reading) -> Graph:
+    """The graph of a model as its file states it."""
     if model.startswith("zoo:"):
         check_dimensions((), reading, model)
-        return with_states(open_zoo(model), reading)
+        return open_zoo(model)
     path = Path(model)
-    return with_states(parse(read_bytes(path), path.name, reading, path.parent), reading)
+    return parse(read_bytes(path), path.name, reading, path.parent)
 
 
 def simplify(

@@ -1,0 +1,272 @@
+"""incremental: a network with a window of frames becomes one that consumes a few frames per run.
+
+The network is applied to the last T frames of a signal, and again `hop` frames later.  Rows of
+a tensor that only move in between (`passes/time_series.py`) are computed once: a run computes those
+that the new frames add, and keeps the older ones that readers still need as a state,
+
+    window = Concatenation(kept, new rows); kept becomes the last rows of the window,
+
+which `passes/queues.py` stores in a ring.  A reader of fewer rows than the window reads a slice.
+Operators that need all rows, such as a mean over time or a dense layer, read the whole window, and
+they and all that depends on them are computed per run, as in the network with the window.
+
+Before the first run, the signal was zero: the states are what the network computes of such frames.
+An output with a time axis has its new rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.errors import UnsupportedError, UsageError
+from penstock.ir.graph import Graph, Node, State, Value, free_name
+from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Array, Data
+from penstock.ir.verify import verify
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.registry import COPY
+from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
+from penstock.passes.drop_dead import drop_dead
+from penstock.passes.fold_constants import fold_constants
+from penstock.passes.time_series import RunStep, TimeSeries, steps
+
+OPTION = "--incremental"
+
+
+def incremental(graph: Graph, hop: int) -> Graph:
+    """Return the network that consumes `hop` frames per run.
+
+    The time axis is the first axis of the input, after the batch, with an extent above 1.  An input
+    of rank 2 that the network views as a tensor of a higher rank has the shape of the view.
+
+    Raises UsageError if the hop is not in [1, T] or the network has several inputs or states, and
+    UnsupportedError if a layer forbids it (`time_series.steps`)."""
+    graph = drop_dead(fold_constants(graph))
+    _check_interface(graph)
+    graph = _with_viewed_input(graph)
+    x = graph.inputs[0]
+    series = _frames(graph, x, hop)
+    done = steps(graph, {x.name: series}, hop)
+    _refuse_whole(graph, done, series)
+    found = _Writer(graph, done, {x.name: series}).graph()
+    verify(found)
+    return found
+
+
+def zero_frames(x: Value, shape: tuple[int, ...]) -> Array:
+    """Elements of an input that represent 0."""
+    return np.full(shape, x.type.zero_point, x.type.dtype.value)
+
+
+def _check_interface(graph: Graph) -> None:
+    """Raises UsageError if the network has states, or not exactly one input."""
+    if graph.states:
+        raise UsageError(
+            "usage-130",
+            "the network has states already",
+            where=f"{graph.name}, {OPTION}",
+            why=f'"{graph.states[0].before.name}" is kept from run to run, so that no window of '
+            "frames determines the results",
+            help=f"omit {OPTION}",
+        )
+    if len(graph.inputs) != 1:
+        raise UsageError(
+            "usage-131",
+            f"the network has {len(graph.inputs)} inputs",
+            where=f"{graph.name}, {OPTION}",
+            why="a network that runs incrementally has one input, a window of frames",
+            help=f"omit {OPTION}",
+        )
+
+
+def _with_viewed_input(graph: Graph) -> Graph:
+    """The graph whose input has the shape in which the network views it, if its rank is 2."""
+    (x,) = graph.inputs
+    readers = graph.consumers().get(x.name, ())
+    view = readers[0] if len(readers) == 1 and x not in graph.outputs else None
+    if x.type.rank != 2 or view is None or not isinstance(view.op, Reshape):
+        return graph
+    if view.output.type.rank < 3 or view.output in graph.outputs:
+        return graph
+    viewed = Value(x.name, view.output.type)
+    nodes = (
+        replace(node, inputs=tuple(viewed if v == view.output else v for v in node.inputs))
+        for node in graph.nodes
+        if node is not view
+    )
+    return replace(graph, inputs=(viewed,), nodes=tuple(nodes))
+
+
+def _refuse_whole(graph: Graph, done: Sequence[RunStep], frames: TimeSeries) -> None:
+    """Raises UnsupportedError if no layer computes fewer rows than the network with the window."""
+    partial = any(step.series is not None and step.series.new < step.series.total for step in done)
+    if partial or frames.new == frames.total:
+        return
+    first = next((step.node for step in done if any(step.reads)), None)
+    raise UnsupportedError(
+        "incremental-004",
+        "no run can use what an earlier one has computed",
+        where=graph.name if first is None else first.origin,
+        why=f"this layer, the first one, mixes all {frames.total} frames of the window, or all of "
+        f"its rows are new after {frames.new} frames",
+        help=f"omit {OPTION}, and supply the window of each run",
+    )
+
+
+def _frames(graph: Graph, x: Value, hop: int) -> TimeSeries:
+    """The input as a series of frames.  Raises UsageError if it has none, or fewer than the hop."""
+    axes = (axis for axis in range(1, x.type.rank) if x.type.shape[axis] > 1)
+    axis = next(axes, None)
+    if axis is None or x.type.shape[0] != 1:
+        raise UnsupportedError(
+            "incremental-003",
+            "the input has no time axis",
+            where=f'{graph.name}, input "{x.name}"',
+            why=f"its type is {x.type}; the time axis is the first axis after a batch of 1 with an "
+            "extent above 1",
+            help=f"omit {OPTION}",
+        )
+    frames = x.type.shape[axis]
+    if not 1 <= hop <= frames:
+        raise UsageError(
+            "usage-132",
+            f"the hop is {hop}, must be at least 1 and at most {frames}",
+            where=f'{graph.name}, {OPTION}, input "{x.name}"',
+            why=f"the window, axis {axis} of {x.type}, has {frames} frames",
+            help="give the number of new frames per run",
+        )
+    return TimeSeries(axis, frames, hop, 1)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes the nodes of one run.
+
+    written: per series, the new rows, followed by parts of the window by their rows.
+    """
+
+    before: Graph
+    steps: tuple[RunStep, ...]
+    inputs: Mapping[str, TimeSeries]
+    nodes: list[Node] = field(default_factory=list[Node])
+    states: list[State] = field(default_factory=list[State])
+    parts: dict[tuple[str, Interval], Value] = field(
+        default_factory=dict[tuple[str, Interval], Value]
+    )
+    taken: set[str] = field(default_factory=set[str])
+
+    def graph(self) -> Graph:
+        """The network of one run."""
+        self.taken = set(self.before.names())
+        zero = _zero_rows(self.before)
+        outputs: dict[str, Value] = {}
+        for value in self.before.inputs:
+            outputs[value.name] = self._appended(value, self.inputs[value.name], zero)
+        for step in self.steps:
+            value = step.node.output
+            inputs = tuple(
+                outputs.get(x.name, x) if read is None else self.parts[x.name, read]
+                for x, read in zip(step.inputs, step.reads, strict=True)
+            )
+            made = value if step.series is None else _new_rows(value, step.series)
+            self.nodes.append(Node(step.op, inputs, made, step.node.origin))
+            outputs[value.name] = value
+            if step.series is not None:
+                outputs[value.name] = self._appended(value, step.series, zero)
+        return replace(
+            self.before,
+            inputs=tuple(outputs[value.name] for value in self.before.inputs),
+            outputs=tuple(outputs.get(value.name, value) for value in self.before.outputs),
+            nodes=tuple(self.nodes),
+            states=tuple(self.states),
+        )
+
+    def _appended(self, value: Value, series: TimeSeries, zero: Mapping[str, Array]) -> Value:
+        """Append the new rows of a series to those that readers still need; return the new rows."""
+        new = _new_rows(value, series)
+        reads = self._reads(value)
+        first = min((lower for lower, _ in reads), default=series.interval[0])
+        window, lower = new, series.interval[0]
+        if first < lower:
+            window, lower = self._window(new, series, lower - first, zero[value.name]), first
+        for read in reads:
+            inside = (read[0] - lower, read[1] - lower)
+            self.parts[value.name, read] = self._rows(value, window, new, series, inside)
+        return new
+
+    def _reads(self, value: Value) -> list[Interval]:
+        """The rows of a series that its readers read, each interval once."""
+        reads = (
+            read
+            for step in self.steps
+            for x, read in zip(step.inputs, step.reads, strict=True)
+            if x.name == value.name and read is not None
+        )
+        return list(dict.fromkeys(reads))
+
+    def _window(self, new: Value, series: TimeSeries, kept: int, zero: Array) -> Value:
+        """A state with older rows, followed by the new ones."""
+        axis, extent = series.axis, kept + series.new
+        rows = Region.whole(zero.shape).replace(axis, (series.total - kept, series.total))
+        state = Value(self._name(new, "kept"), new.type.with_shape(_with(new, axis, kept)))
+        window = Value(self._name(new, "window"), new.type.with_shape(_with(new, axis, extent)))
+        self.nodes.append(Node(Concatenation(axis), (state, new), window, f'rows of "{new.name}"'))
+        after = self._slice(window, axis, (series.new, extent), self._name(new, "next"))
+        update = Node(COPY, (after,), state, f'rows of "{new.name}"')
+        self.states.append(State(Data.of(zero[rows.slices]), update))
+        return window
+
+    def _rows(
+        self, value: Value, window: Value, new: Value, series: TimeSeries, read: Interval
+    ) -> Value:
+        """Rows of a window, as an interval of its rows."""
+        extent = window.type.shape[series.axis]
+        if read == (0, extent):
+            return window
+        if read == (extent - series.new, extent):
+            return new
+        return self._slice(window, series.axis, read, self._name(value, "part"))
+
+    def _slice(self, x: Value, axis: int, rows: Interval, name: str) -> Value:
+        """An interval of a tensor along an axis."""
+        shape = _with(x, axis, rows[1] - rows[0])
+        start = tuple(rows[0] if a == axis else 0 for a in range(x.type.rank))
+        y = Value(name, x.type.with_shape(shape))
+        self.nodes.append(
+            Node(Slice(start, shape, (1,) * x.type.rank), (x,), y, f'rows of "{x.name}"')
+        )
+        return y
+
+    def _name(self, value: Value, role: str) -> str:
+        """A free name for a tensor that belongs to a series."""
+        name = free_name(f"{value.name}/{role}", self.taken)
+        self.taken.add(name)
+        return name
+
+
+def _zero_rows(graph: Graph) -> Mapping[str, Array]:
+    """All tensors of the network for a signal of zeros."""
+    found = {x.name: zero_frames(x, x.type.shape) for x in graph.inputs}
+    for node in graph.nodes:
+        inputs = (found[x.name] if x.data is None else x.data.array(x.type) for x in node.inputs)
+        whole = Region.whole(node.output.type.shape)
+        found[node.name] = node.op.evaluate(node.site, tuple(inputs), whole)
+    return found
+
+
+def _new_rows(value: Value, series: TimeSeries) -> Value:
+    """The value with the new rows only."""
+    shape = _with(value, series.axis, series.new)
+    if shape == value.type.shape:
+        return value
+    return Value(value.name, value.type.with_shape(shape))
+
+
+def _with(value: Value, axis: int, extent: int) -> tuple[int, ...]:
+    """The shape of a value with another extent along an axis."""
+    shape = value.type.shape
+    return (*shape[:axis], extent, *shape[axis + 1 :])

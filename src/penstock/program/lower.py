@@ -187,9 +187,9 @@ class _Writer:
 
     @property
     def queues(self) -> Mapping[str, QueueMemory]:
-        """The queues by the names of their rings and of their new rows."""
+        """The queues by the names of their rings and of the storages inside these."""
         every = self.expanded.schedule.parts.queues
-        return {name: queue for queue in every for name in (queue.ring, queue.new)}
+        return {name: queue for queue in every for name in (queue.ring, *queue.inside)}
 
     def copy(self, copy: Prefetch) -> Command:
         """The command that copies a constant."""

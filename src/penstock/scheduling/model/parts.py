@@ -15,6 +15,7 @@ from penstock.brief import Brief
 from penstock.errors import UnsupportedError
 from penstock.ir.graph import Graph, Node, State, Value, free_name
 from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.queue_guests import queue_guests
 from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
 from penstock.scheduling.model.row_reads import row_parts
 from penstock.scheduling.model.rows import RowParts
@@ -89,7 +90,7 @@ class Parts(Brief):
 
         A queue keeps the last rows of a sequence from one run to the next.
         """
-        return queue_memories(self.graph, self.owners)
+        return queue_memories(self.graph, self.owners, queue_guests(self.graph, self.parts))
 
     @cached_property
     def owners(self) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ rows and the new rows of a run.  A window of N rows is stored in a ring of N slo
 states in which slot row 0 of the window is.  Each run ends by advancing the counter by the number
 of new rows, modulo N.  So the rows that are kept stay where they are.  The part that computes the
 new rows writes them directly into the ring: their storage has no memory of its own.
+The same holds for guests, which use slots while they hold no row of the queue (`queue_guests.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.ir.graph import Graph, Queue, free_name
+from penstock.scheduling.model.queue_guests import Guests, QueueGuest
 
 COUNTER_BYTES = 2
 """Size of the counter of a ring, a number of 16 bits."""
@@ -29,12 +31,19 @@ class QueueMemory:
     counter: storage of the counter, in memory at all times.  The counter states which row of the
         ring is row 0 of the window.
     new: storage of the new rows, which are part of the ring.
+    guests: tensors that are stored in the ring for a part of the run.
     """
 
     queue: Queue
     ring: str
     counter: str
     new: str
+    guests: tuple[QueueGuest, ...] = ()
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """The storages that are part of the ring and have no memory of their own."""
+        return (self.new, *(guest.value.name for guest in self.guests))
 
     def place(self, value: str) -> tuple[int, int]:
         """Return where a value begins in the window, as (row, byte).
@@ -46,6 +55,9 @@ class QueueMemory:
         for section in self.queue.sections:
             if section.value.name == value:
                 return section.first_row, section.first_byte
+        for guest in self.guests:
+            if guest.value.name == value:
+                return guest.row, 0
         return self.kept_rows, 0
 
     @property
@@ -59,7 +71,9 @@ class QueueMemory:
         return self.queue.before.type.size_bytes // self.queue.kept_rows
 
 
-def queue_memories(graph: Graph, owners: Mapping[str, str]) -> tuple[QueueMemory, ...]:
+def queue_memories(
+    graph: Graph, owners: Mapping[str, str], guests: Guests
+) -> tuple[QueueMemory, ...]:
     """Return how each queue of a graph is stored.
 
     A queue keeps the last rows of a sequence from one run to the next.
@@ -72,6 +86,7 @@ def queue_memories(graph: Graph, owners: Mapping[str, str]) -> tuple[QueueMemory
             queue.before.name,
             free_name(f"{queue.before.name}/counter", names),
             owners[queue.window.name],
+            guests[queue.before.name],
         )
         for queue in graph.queues
     )

@@ -111,13 +111,14 @@ def _storage(value: Value, contiguous: bool, accumulates: bool) -> Storage:
 def _of_queue(queue: QueueMemory) -> tuple[Storage, ...]:
     """Return the storages of a queue, which keeps the last rows of a sequence between runs.
 
-    These are a ring of rows, the counter that locates its first row, and the new rows.  The storage
-    of the new rows has `row_bytes` 0, because they are part of the ring.
+    These are a ring of rows, the counter that locates its first row, the new rows, and guests.  The
+    storages of new rows and guests have `row_bytes` 0, because they are part of the ring.
     """
     return (
         Storage(queue.ring, queue.queue.rows, queue.row_bytes, contiguous=True),
         Storage(queue.counter, 1, COUNTER_BYTES, contiguous=True),
         Storage(queue.new, queue.queue.new_rows, 0, contiguous=True),
+        *(Storage(guest.value.name, 1, 0, contiguous=True) for guest in queue.guests),
     )
 
 
@@ -208,7 +209,7 @@ class _RowAnalysis:
         contiguous, too, and that no other part reads it.
         """
         written = self.owner[part.output.name]
-        rings = {queue.new for queue in self.windows.values()}
+        rings = {name for queue in self.windows.values() for name in queue.inside}
         if written in rings or name in rings:
             return False
         return written not in self.contiguous or (

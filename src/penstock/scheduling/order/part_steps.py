@@ -23,7 +23,7 @@ def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
     graph = parts.graph
     sizes = ((storage.name, storage.size_bytes) for storage in parts.rows.storages)
     outputs = (storages[v.name] for v in graph.results if v.data is None)
-    in_rings = frozenset(queue.new for queue in parts.queues)
+    in_rings = frozenset(name for queue in parts.queues for name in queue.inside)
     counters = tuple(queue.counter for queue in parts.queues)
     return OrderProblem(
         tuple(_step(part, storages, in_rings) for part in parts.parts),

@@ -1,0 +1,149 @@
+"""Queue guests: tensors that are stored in the ring of a queue while one of its slots is unused.
+
+A ring has a slot for each row of the window.  Two of them are unused for a part of a run:
+
+1. The slot of the first new row, until that row is computed.  A tensor may be stored there if the
+   part that computes the new row depends on all parts that read the tensor.
+2. The slot of the oldest row, once all parts have run that read the window.  A tensor may be stored
+   there if the part that computes it depends on all these.  The row is part of the state that a run
+   begins with; so this is allowed only where no run can fail, which leaves the state unchanged.
+
+Only tensors of one row are guests, and only dependences between parts of one output row count:
+these hold in any order and in any cascade.  A slot has one guest at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.ir.graph import Graph, Queue, Value
+from penstock.ir.op import Kernel, row_count
+from penstock.scheduling.model.part import Part
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGuest:
+    """A tensor that is stored in the ring of a queue for a part of the run.
+
+    row: the row of the window in whose slot the row of the tensor is.
+    """
+
+    value: Value
+    row: int
+
+
+Guests = Mapping[str, tuple[QueueGuest, ...]]
+"""The guests of each queue, by the name of `queue.before`."""
+
+
+def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
+    """Return the guests of each queue of a graph: large tensors first, in the smallest slots."""
+    slots = tuple(_slots(graph, parts)) if graph.queues else ()
+    found: dict[str, list[QueueGuest]] = {queue.before.name: [] for queue in graph.queues}
+    free = sorted(slots, key=lambda slot: slot.row_bytes)
+    candidates = (part for part in parts if _may_be_guest(graph, parts, part))
+    for part in sorted(candidates, key=lambda part: -part.output.type.size_bytes):
+        slot = next((slot for slot in free if slot.admits(part)), None)
+        if slot is not None:
+            free.remove(slot)
+            found[slot.queue.before.name].append(QueueGuest(part.output, slot.row))
+    return {name: tuple(guests) for name, guests in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A slot that is unused for a part of a run.
+
+    row: the row of the window that it is the slot of.
+    guests: names of the tensors that exist only while it is unused.
+    """
+
+    queue: Queue
+    row: int
+    guests: frozenset[str]
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of the slot in bytes."""
+        return self.queue.window.type.size_bytes // self.queue.rows
+
+    def admits(self, part: Part) -> bool:
+        """Return whether the output of a part may be stored in the slot."""
+        value = part.output
+        return value.name in self.guests and value.type.size_bytes <= self.row_bytes
+
+
+def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
+    """The slots of all queues, with the tensors that exist only while they are unused."""
+    before = _earlier(graph, parts)
+    readers = _readers(parts)
+    cannot_fail = all(p.streamed_input is None and p.kernel.body is None for p in parts)
+    producers = {node.name: node for node in graph.nodes}
+    for queue in graph.queues:
+        new = producers[queue.window.name].inputs[1].name
+        earlier = before.get(new, frozenset())
+        early = (p.name for p in parts if readers[p.name] and readers[p.name] <= earlier)
+        yield _Slot(queue, queue.kept_rows, frozenset(early))
+        if cannot_fail:
+            reading = frozenset[str]().union(*(readers[value.name] for value in queue.views))
+            late = (p.name for p in parts if reading <= before.get(p.name, frozenset()))
+            yield _Slot(queue, 0, frozenset(late))
+
+
+def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
+    """The parts that have run before a part runs, by name, for parts of one output row.
+
+    A part that reads the last row of a window runs after the part that computes the new rows."""
+    producers = graph.producers()
+    new = {
+        view.name: producers[queue.window.name].inputs[1].name
+        for queue in graph.queues
+        for view, end_row in _views(queue)
+        if end_row == queue.rows
+    }
+    found: dict[str, frozenset[str]] = {}
+    for part in parts:
+        if row_count(part.output.type.shape) == 1:
+            names = (new.get(value.name, value.name) for value in part.variable_inputs)
+            read = [name for name in names if name in found]
+            found[part.name] = frozenset(read).union(*(found[name] for name in read))
+    return found
+
+
+def _views(queue: Queue) -> Iterator[tuple[Value, int]]:
+    """The window and the sections of a queue, each with the row of the window at which it ends."""
+    yield queue.window, queue.rows
+    for section in queue.sections:
+        yield section.value, section.first_row + row_count(section.value.type.shape)
+
+
+def _readers(parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
+    """The parts that read each tensor, by name."""
+    found: dict[str, set[str]] = {part.name: set() for part in parts}
+    for part in parts:
+        for value in part.variable_inputs:
+            found.setdefault(value.name, set()).add(part.name)
+    return {name: frozenset(names) for name, names in found.items()}
+
+
+def _may_be_guest(graph: Graph, parts: Sequence[Part], part: Part) -> bool:
+    """Return whether a tensor is a row that only kernels access that can access rings."""
+    value = part.output
+    windows = (node for node in graph.nodes if value in node.inputs)
+    readers = [other for other in parts if value in other.variable_inputs]
+    return (
+        bool(part.nodes)
+        and row_count(value.type.shape) == 1
+        and value not in graph.results
+        and len(list(windows)) == len(readers)
+        and all(_accesses_rings(one) for one in (part, *readers))
+    )
+
+
+def _accesses_rings(part: Part) -> bool:
+    """Return whether all kernels of a part access rings."""
+    kernels: tuple[Kernel, ...] = (part.kernel, *part.prefetching)
+    if part.fallback is not None:
+        kernels = (*kernels, part.fallback)
+    return all(k.by_rows and k.body is None and k.alignment_bytes == 1 for k in kernels)

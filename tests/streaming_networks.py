@@ -19,9 +19,10 @@ MOST_STRIDE = 4
 
 @dataclass(frozen=True)
 class StreamingNetwork:
-    """A network, and the product of its strides along time (axis 1 of the input)."""
+    """A network, the frames of its window, and the product of its strides along time."""
 
     graph: Graph
+    frames: int
     stride: int
 
 
@@ -30,12 +31,12 @@ def streaming_networks(draw: st.DrawFn, most_layers: int = 5) -> StreamingNetwor
     """Layers along time, then a head that reads all rows or those that are left."""
     net = GraphBuilder("streaming", seed=draw(st.integers(0, 999)))
     shape = (1, draw(st.integers(9, 24)), draw(st.integers(1, 3)), draw(st.integers(1, 4)))
-    x, stride = net.input(shape), 1
+    x, stride = _input(draw, net, shape), 1
     for _ in range(draw(st.integers(1, most_layers))):
         y = draw(st.sampled_from((_windowed, _windowed, _branches, _pointwise)))(draw, net, x)
         if stride * y.stride <= MOST_STRIDE:
             x, stride = y.value, stride * y.stride
-    return StreamingNetwork(net.build(_head(draw, net, x)), stride)
+    return StreamingNetwork(net.build(_head(draw, net, x)), shape[1], stride)
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,50 @@ class _Layer:
     stride: int = 1
 
 
+def _input(draw: st.DrawFn, net: GraphBuilder, shape: tuple[int, int, int, int]) -> Value:
+    """An input of frames, perhaps in another shape and viewed in this one."""
+    _, frames, columns, channels = shape
+    match draw(st.sampled_from(("image", "flat", "sequence", "columns"))):
+        case "image":
+            return net.input(shape)
+        case "flat":
+            return net.reshape(net.input((1, frames * columns * channels)), shape)
+        case "sequence":
+            return net.reshape(net.input((1, frames, columns * channels)), shape)
+        case _:
+            return net.reshape(net.input((1, 1, frames, columns * channels)), shape)
+
+
 def _windowed(draw: st.DrawFn, net: GraphBuilder, x: Value) -> _Layer:
+    """A layer over rows or, where there is one column, perhaps over columns."""
+    if x.type.shape[2] > 1 or draw(st.booleans()):
+        return _over_rows(draw, net, x)
+    return _over_columns(draw, net, x)
+
+
+def _over_columns(draw: st.DrawFn, net: GraphBuilder, x: Value) -> _Layer:
+    """A layer of which converters make one over columns; some add an activation to a tensor of rank
+    3."""
+    _, frames, _, channels = x.type.shape
+    size, stride = draw(st.integers(1, 4)), draw(st.sampled_from((1, 1, 2)))
+    dilation = draw(st.sampled_from((1, 2))) if stride == 1 else 1
+    if (size - 1) * dilation + 1 + stride > frames:
+        return _Layer(x)
+    wide = net.reshape(x, (1, 1, frames, channels))
+    if draw(st.booleans()):
+        y = net.conv2d(wide, 5, (1, size), (1, stride), "valid", "none", (1, dilation))
+    elif dilation == 1 and draw(st.booleans()):
+        y = net.max_pool2d(wide, (1, size), (1, stride))
+    else:
+        y = net.depthwise_conv2d(wide, (1, size), (1, stride), "valid", "none", (1, dilation))
+    frames, channels = y.type.shape[2:]
+    flat = net.reshape(y, (1, frames, channels))
+    for _ in range(draw(st.integers(0, 1))):
+        flat = net.add(net.apply(Relu(), flat, quantisation=y.type.quantisation), flat)
+    return _Layer(net.reshape(flat, (1, frames, 1, channels)), stride)
+
+
+def _over_rows(draw: st.DrawFn, net: GraphBuilder, x: Value) -> _Layer:
     """A convolution or a pool; what does not fit is left out."""
     frames, columns = x.type.shape[1:3]
     size, stride = draw(st.integers(1, 4)), draw(st.sampled_from((1, 1, 1, 2, 3)))
@@ -100,8 +144,11 @@ def _branches(draw: st.DrawFn, net: GraphBuilder, x: Value) -> _Layer:
 def _head(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
     """A head over all rows, one over the last row, or none."""
     shape = x.type.shape
-    match draw(st.sampled_from(("mean", "dense", "pool", "last", "none"))):
-        case "mean":
+    match draw(st.sampled_from(("mean", "mean 1d", "dense", "pool", "last", "none"))):
+        case "mean 1d" if shape[2] == 1:
+            flat = net.reshape(x, (1, shape[1], shape[3]))
+            return net.apply(Mean((1,)), flat, quantisation=x.type.quantisation)
+        case "mean" | "mean 1d":
             y = net.apply(Mean((1, 2)), x, quantisation=x.type.quantisation)
             return net.softmax(net.fully_connected(net.reshape(y, (1, shape[3])), 3))
         case "dense":

@@ -23,6 +23,7 @@ import numpy as np
 
 from penstock.errors import UnsupportedError, UsageError
 from penstock.ir.graph import Graph, Node, State, Value, free_name
+from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data
 from penstock.ir.verify import verify
@@ -32,6 +33,7 @@ from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 from penstock.passes.drop_dead import drop_dead
 from penstock.passes.fold_constants import fold_constants
+from penstock.passes.time_rows import ROWS, row_shape, time_rows
 from penstock.passes.time_series import RunStep, TimeSeries, steps
 
 OPTION = "--incremental"
@@ -52,6 +54,9 @@ def incremental(graph: Graph, hop: int) -> Graph:
     series = _frames(graph, x, hop)
     done = steps(graph, {x.name: series}, hop)
     _refuse_whole(graph, done, series)
+    axes = {step.node.name: step.series.axis for step in done if step.series is not None}
+    graph = time_rows(graph, {x.name: series.axis, **axes})
+    done = steps(graph, {x.name: series}, hop)
     found = _Writer(graph, done, {x.name: series}).graph()
     verify(found)
     return found
@@ -165,7 +170,9 @@ class _Writer:
         zero = _zero_rows(self.before)
         outputs: dict[str, Value] = {}
         for value in self.before.inputs:
-            outputs[value.name] = self._appended(value, self.inputs[value.name], zero)
+            series = self.inputs[value.name]
+            outputs[value.name] = _new_rows(value, series)
+            self._append(value, outputs[value.name], series, zero[value.name])
         for step in self.steps:
             value = step.node.output
             inputs = tuple(
@@ -173,10 +180,13 @@ class _Writer:
                 for x, read in zip(step.inputs, step.reads, strict=True)
             )
             made = value if step.series is None else _new_rows(value, step.series)
-            self.nodes.append(Node(step.op, inputs, made, step.node.origin))
-            outputs[value.name] = value
+            if _takes_all(step.op, inputs) and value not in self.before.outputs:
+                made = inputs[0]
+            else:
+                self.nodes.append(Node(step.op, inputs, made, step.node.origin))
+            outputs[value.name] = made
             if step.series is not None:
-                outputs[value.name] = self._appended(value, step.series, zero)
+                self._append(value, made, step.series, zero[value.name])
         return replace(
             self.before,
             inputs=tuple(outputs[value.name] for value in self.before.inputs),
@@ -185,18 +195,33 @@ class _Writer:
             states=tuple(self.states),
         )
 
-    def _appended(self, value: Value, series: TimeSeries, zero: Mapping[str, Array]) -> Value:
-        """Append the new rows of a series to those that readers still need; return the new rows."""
-        new = _new_rows(value, series)
+    def _append(self, value: Value, new: Value, series: TimeSeries, zero: Array) -> None:
+        """Append the new rows of a series to those that readers still need.
+
+        zero: the series for a signal of zeros."""
         reads = self._reads(value)
         first = min((lower for lower, _ in reads), default=series.interval[0])
-        window, lower = new, series.interval[0]
+        if all(read == series.interval for read in reads):
+            self.parts.update(((value.name, read), new) for read in reads)
+            return
+        shape = row_shape(new.type.shape, series.axis)
+        rows, axis = (new, series.axis) if shape is None else (self._view(new, shape), ROWS)
+        window, lower = rows, series.interval[0]
         if first < lower:
-            window, lower = self._window(new, series, lower - first, zero[value.name]), first
+            window, lower = self._window(rows, axis, lower - first, zero, series), first
         for read in reads:
             inside = (read[0] - lower, read[1] - lower)
-            self.parts[value.name, read] = self._rows(value, window, new, series, inside)
-        return new
+            part = new if read == series.interval else self._part(window, axis, inside)
+            shape = _with(value, series.axis, read[1] - read[0])
+            self.parts[value.name, read] = self._view(part, shape)
+
+    def _view(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """A value in another shape."""
+        if shape == value.type.shape:
+            return value
+        y = Value(self._name(value, "view"), value.type.with_shape(shape))
+        self.nodes.append(Node(Reshape(shape), (value,), y, f'rows of "{value.name}"'))
+        return y
 
     def _reads(self, value: Value) -> list[Interval]:
         """The rows of a series that its readers read, each interval once."""
@@ -208,10 +233,12 @@ class _Writer:
         )
         return list(dict.fromkeys(reads))
 
-    def _window(self, new: Value, series: TimeSeries, kept: int, zero: Array) -> Value:
-        """A state with older rows, followed by the new ones."""
-        axis, extent = series.axis, kept + series.new
-        rows = Region.whole(zero.shape).replace(axis, (series.total - kept, series.total))
+    def _window(self, new: Value, axis: int, kept: int, zero: Array, series: TimeSeries) -> Value:
+        """A state with older rows, followed by the new ones.
+
+        zero: the series for a signal of zeros."""
+        extent = kept + series.new
+        rows = Region.whole(zero.shape).replace(series.axis, (series.total - kept, series.total))
         state = Value(self._name(new, "kept"), new.type.with_shape(_with(new, axis, kept)))
         window = Value(self._name(new, "window"), new.type.with_shape(_with(new, axis, extent)))
         self.nodes.append(Node(Concatenation(axis), (state, new), window, f'rows of "{new.name}"'))
@@ -220,16 +247,11 @@ class _Writer:
         self.states.append(State(Data.of(zero[rows.slices]), update))
         return window
 
-    def _rows(
-        self, value: Value, window: Value, new: Value, series: TimeSeries, read: Interval
-    ) -> Value:
-        """Rows of a window, as an interval of its rows."""
-        extent = window.type.shape[series.axis]
-        if read == (0, extent):
+    def _part(self, window: Value, axis: int, rows: Interval) -> Value:
+        """An interval of a window's rows."""
+        if rows == (0, window.type.shape[axis]):
             return window
-        if read == (extent - series.new, extent):
-            return new
-        return self._slice(window, series.axis, read, self._name(value, "part"))
+        return self._slice(window, axis, rows, self._name(window, "part"))
 
     def _slice(self, x: Value, axis: int, rows: Interval, name: str) -> Value:
         """An interval of a tensor along an axis."""
@@ -256,6 +278,11 @@ def _zero_rows(graph: Graph) -> Mapping[str, Array]:
         whole = Region.whole(node.output.type.shape)
         found[node.name] = node.op.evaluate(node.site, tuple(inputs), whole)
     return found
+
+
+def _takes_all(op: Op, inputs: Sequence[Value]) -> bool:
+    """Whether an operator is a slice of all elements."""
+    return isinstance(op, Slice) and set(op.step) == {1} and op.shape == inputs[0].type.shape
 
 
 def _new_rows(value: Value, series: TimeSeries) -> Value:

@@ -83,10 +83,11 @@ def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
     for queue in graph.queues:
         new = producers[queue.window.name].inputs[1].name
         earlier = before.get(new, frozenset())
-        early = (p.name for p in parts if readers[p.name] and readers[p.name] <= earlier)
+        early = (p.name for p in parts if p.name in readers and readers[p.name] <= earlier)
         yield _Slot(queue, queue.kept_rows, frozenset(early))
-        if cannot_fail:
-            reading = frozenset[str]().union(*(readers[value.name] for value in queue.views))
+        if cannot_fail and not any(state.after in queue.views for state in graph.states):
+            found = (readers.get(value.name, frozenset[str]()) for value in queue.views)
+            reading = frozenset[str]().union(*found)
             late = (p.name for p in parts if reading <= before.get(p.name, frozenset()))
             yield _Slot(queue, 0, frozenset(late))
 
@@ -119,8 +120,8 @@ def _views(queue: Queue) -> Iterator[tuple[Value, int]]:
 
 
 def _readers(parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
-    """The parts that read each tensor, by name."""
-    found: dict[str, set[str]] = {part.name: set() for part in parts}
+    """The parts that read each tensor, by name; unread tensors are absent."""
+    found: dict[str, set[str]] = {}
     for part in parts:
         for value in part.variable_inputs:
             found.setdefault(value.name, set()).add(part.name)

@@ -6,8 +6,7 @@ and reshape between the two.  The bytes are the same in all these shapes.  Each 
 into the shape of rows:
 
 1. Convolutions and pools over columns, with a single row, slide over rows.
-2. Element-wise operators, concatenations of channels, and reductions (an attribute `axes`) run on
-   the other shape.
+2. Element-wise operators, concatenations of channels, slices and reductions run on the other shape.
 3. Views from one such shape to another disappear.
 4. All other operators read a view in the old shape.
 """
@@ -17,17 +16,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any
 
 from penstock.errors import ModelError
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.tensor import Data, TensorType
 from penstock.opkit.elementwise import Elementwise
-from penstock.opkit.window import Window
+from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.concatenation import Concatenation
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.mean import Mean
+from penstock.ops.reduce_extreme import ReduceMax, ReduceMin
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
+from penstock.ops.sum import Sum
 
 ROWS, COLUMNS, CHANNELS = 1, 2, 3
 """The axes of a tensor whose rows are time steps; its rank is 4."""
@@ -122,7 +126,7 @@ class _Writer:
             return None
         if type.elements != node.output.type.elements:
             return None
-        made = self._value(node.output, node.output.type.with_shape(type.shape))
+        made = self._with_shape(node.output, node.output.type.with_shape(type.shape))
         self.nodes.append(Node(op, inputs, made, node.origin))
         self.rows[node.name] = made
         if shape is None:  # no series: readers know its old shape
@@ -130,7 +134,7 @@ class _Writer:
             del self.rows[node.name]
         return made
 
-    def _value(self, value: Value, type: TensorType) -> Value:
+    def _with_shape(self, value: Value, type: TensorType) -> Value:
         """A value with another shape, under its own name if the shape is the same."""
         if type.shape == value.type.shape:
             return value
@@ -148,7 +152,7 @@ class _Writer:
         shape = self._shape(value)
         if shape is None:
             return
-        made = self._value(value, value.type.with_shape(shape))
+        made = self._with_shape(value, value.type.with_shape(shape))
         if made is not value:
             self.nodes.append(Node(Reshape(shape), (value,), made, f'rows of "{value.name}"'))
         self.rows[value.name], self.views[value.name] = made, value
@@ -176,12 +180,7 @@ def _for_rows(node: Node, axis: int) -> Op | None:
         case Slice():
             return _slice_for_rows(op, axis)
         case _:
-            fields: Mapping[str, Any] = {name: getattr(op, name, None) for name in _FIELDS}
-            return _replaced(op, fields, node, axis)
-
-
-_FIELDS = ("rows", "columns", "axes")
-"""The attributes that state axes: windows along rows and columns, and the axes of a reduction."""
+            return _with_other_axes(op, node.inputs[0].type.shape, axis)
 
 
 def _slice_for_rows(op: Slice, axis: int) -> Slice | None:
@@ -200,21 +199,23 @@ def _slice_for_rows(op: Slice, axis: int) -> Slice | None:
     return Slice(start, shape, step)
 
 
-def _replaced(op: Any, fields: Mapping[str, Any], node: Node, axis: int) -> Op | None:
-    """The operator with windows along rows, or with the axes of a reduction for rows."""
-    shape = node.inputs[0].type.shape
-    if isinstance(fields["rows"], Window) and isinstance(fields["columns"], Window):
-        if axis == ROWS:
-            return op
-        swap = (len(shape), axis) == (4, COLUMNS) and op.rows.size == 1
-        return replace(op, rows=op.columns, columns=op.rows) if swap else None
-    if isinstance(fields["axes"], tuple):
-        middle = frozenset(range(axis + 1, len(shape) - 1))
-        reduced = frozenset(int(a) % len(shape) for a in op.axes)
-        if reduced & middle not in (frozenset[int](), middle) or axis == len(shape) - 1:
+def _with_other_axes(op: Op, shape: tuple[int, ...], axis: int) -> Op | None:
+    """The operator with windows along rows, or with the axes of a reduction for rows; None if it
+    has neither.
+
+    shape: of the input in the model, where its time axis is `axis`."""
+    rank = len(shape)
+    if isinstance(op, (Conv2D, DepthwiseConv2D, AveragePool2D, MaxPool2D)):
+        swap = (rank, axis) == (4, COLUMNS) and op.rows.size == 1
+        swapped = replace(op, rows=op.columns, columns=op.rows) if swap else op
+        return swapped if swap or axis == ROWS else None
+    if isinstance(op, (Mean, Sum, ReduceMax, ReduceMin)) and axis < rank - 1:
+        middle = frozenset(range(axis + 1, rank - 1))
+        reduced = frozenset(a % rank for a in op.axes)
+        if reduced & middle not in (frozenset[int](), middle):
             return None
         axes = (ROWS,) * (axis in reduced) + (COLUMNS,) * bool(reduced & middle)
-        return replace(op, axes=axes + (CHANNELS,) * (len(shape) - 1 in reduced))
+        return replace(op, axes=axes + (CHANNELS,) * (rank - 1 in reduced))
     return None
 
 

@@ -121,12 +121,36 @@ def two_heads() -> Network:
     return net
 
 
+def streaming() -> Network:
+    """A keyword network on spectrograms, without padding along time."""
+    draw, net = Weights(6), Network()
+    x = net.input("spectrogram", (1, 49, 10, 1))
+    w, b = draw.kernel((16, 10, 4, 1)), draw.reals((16,))
+    x = net.conv("stem", x, w, b, "RELU", stride=(2, 2), padding="VALID")
+    for dilation in (1, 2):
+        w, b = draw.depthwise(3, 1, 16), draw.reals((16,))
+        y = net.depthwise(
+            f"spread{dilation}", x, w, b, "RELU", dilation=(dilation, 1), padding="VALID"
+        )
+        w, b = draw.kernel((16, 1, 1, 16)), draw.reals((16,))
+        y = net.conv(f"mix{dilation}", y, w, b, "RELU")
+        crop = net.crop(f"crop{dilation}", x, dilation, net.shape(y)[1])
+        x = net.elementwise(f"sum{dilation}", "ADD", y, crop)
+    _, frames, columns, _ = net.shape(x)
+    x = net.pool("mean", x, "AVERAGE", (frames, columns), padding="VALID")
+    x = net.fully_connected("scores", net.reshape("flat", x, (1, 16)), draw.reals((12, 16)),
+                            draw.reals((12,)))  # fmt: skip
+    net.output(net.softmax("probabilities", x))
+    return net
+
+
 NETWORKS: tuple[Callable[[], Network], ...] = (
     strided_residual,
     padded_branches,
     dilated_average,
     arithmetic,
     two_heads,
+    streaming,
 )
 
 

@@ -126,6 +126,14 @@ class Network:
         numbers = self._numbers(f"{name}/paddings", paddings)
         return self._layer("PAD", name, (x, numbers), shape, {}, group=x)
 
+    def crop(self, name: str, x: str, first: int, rows: int) -> str:
+        """Rows [first, first + rows) of x (N, H, W, C)."""
+        extents = self.shape(x)
+        shape = (extents[0], rows, *extents[2:])
+        start = self._numbers(f"{name}/start", (0, first, 0, 0))
+        size = self._numbers(f"{name}/size", shape)
+        return self._layer("SLICE", name, (x, start, size), shape, {}, group=x)
+
     def mean(self, name: str, x: str, axes: Sequence[int], keep_dims: bool) -> str:
         extents = [1 if a in axes else extent for a, extent in enumerate(self.shape(x))]
         kept = [extent for a, extent in enumerate(extents) if keep_dims or a not in axes]

@@ -18,8 +18,15 @@ def _statement(program: Program, names: Names, command: Command) -> str:
             size = target.type.size_bytes
             return f"memset({_address(program, names, target)}, {byte}, {size});"
         case LoadTensor(target, source):
-            constant = names.buffers[source.buffer]
-            return f"memcpy({_address(program, names, target)}, {constant}, sizeof {constant});"
+            constant, address = names.buffers[source.buffer], _address(program, names, target)
+            times = target.type.size_bytes // source.type.size_bytes
+            if times == 1:
+                return f"memcpy({address}, {constant}, sizeof {constant});"
+            place = f"{address} + k * sizeof {constant}"
+            return (
+                f"for (size_t k = 0; k < {times}; k++) {{\n"
+                f"        memcpy({place}, {constant}, sizeof {constant});\n    }}"
+            )
         case _:
             raise InternalError("codegen-007", f"a reset contains {command}")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from penstock.ir.graph import Graph, Queue, State, Value, free_name
+from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import Data
 from penstock.program.program import Buffer, Kind
 from penstock.scheduling.model.part import Part
@@ -60,7 +62,18 @@ def _initial_constants(expanded: ExpandedSchedule) -> Iterator[Value]:
     graph = expanded.schedule.parts.graph
     for state in (*graph.states, *graph.queues):
         if only_byte(state.initial) is None:
-            yield Value(initial_name(expanded, state), state.before.type, state.initial)
+            yield initial_constant(initial_name(expanded, state), state)
+
+
+def initial_constant(name: str, state: State | Queue) -> Value:
+    """The initial elements of a state or queue; if all its rows are the same, one of them."""
+    type, raw = state.before.type, state.initial.raw
+    rows = row_count(type.shape)
+    if prod(type.shape[: row_axis(type.rank)]) > 1 or raw != raw[: len(raw) // rows] * rows:
+        return Value(name, type, state.initial)
+    axis = row_axis(type.rank)
+    row = type.with_shape((*type.shape[:axis], 1, *type.shape[axis + 1 :])) if rows > 1 else type
+    return Value(name, row, Data(raw[: len(raw) // rows]))
 
 
 def _read_constants(steps: tuple[Part, ...]) -> tuple[Value, ...]:

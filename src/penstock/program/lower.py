@@ -14,7 +14,12 @@ from penstock.ir.graph import Value
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import DType, TensorType
 from penstock.program.cascade import commands
-from penstock.program.constants import constant_buffers, initial_name, only_byte
+from penstock.program.constants import (
+    constant_buffers,
+    initial_constant,
+    initial_name,
+    only_byte,
+)
 from penstock.program.expr import Expr
 from penstock.program.program import (
     FIRST,
@@ -117,7 +122,7 @@ def _reset(expanded: ExpandedSchedule, writer: _Writer) -> Iterator[Command]:
         target = writer.view(state.before, {})
         byte = only_byte(state.initial)
         name = initial_name(expanded, state)
-        source = View.whole(name, state.before.type, name)
+        source = View.whole(name, initial_constant(name, state).type, name)
         yield LoadTensor(target, source) if byte is None else FillTensor(target, byte)
 
 

@@ -334,7 +334,7 @@ class FillTensor:
 
 @dataclass(frozen=True, slots=True)
 class LoadTensor:
-    """Copies a constant to a tensor of the same type, whose rows are contiguous."""
+    """Copies a constant to a tensor, whose rows are contiguous, as often as it takes to fill it."""
 
     target: View
     source: View

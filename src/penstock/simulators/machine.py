@@ -80,7 +80,8 @@ class Machine:
                     self._fill(command)
                 case LoadTensor():
                     source = self._memories.read(self._whole(command.source))
-                    self._write(self._whole(command.target), source)
+                    shape = command.target.type.shape
+                    self._write(self._whole(command.target), np.resize(source, shape))
                 case _:
                     self._execute((command,), {})
 

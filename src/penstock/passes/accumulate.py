@@ -7,9 +7,9 @@ added.  Conditions:
 2. The image is computed row by row, and this operator is its only reader.
 3. A row of totals takes at most half the bytes of the image; otherwise nothing is saved.
 
-The window of a queue, or a section of it, need not meet conditions 2 and 3: its rows are in a ring,
-which only kernels that work by rows can read.  A fully connected layer may read the image through
-aliases of other shapes.
+The window of a queue, or a section of it, stays in a ring, which only kernels that work by rows can
+read.  A reduction of it is split if its own kernel does not work by rows; conditions 2 and 3 do not
+apply.  A fully connected layer may read the image through aliases of other shapes.
 """
 
 from __future__ import annotations
@@ -72,9 +72,11 @@ def _split(node: Node, seen: _Seen) -> Iterator[Node]:
         image = seen.image(node.inputs[0]) if through_views else node.inputs[0]
         direct = replace(node, inputs=(image, *node.inputs[1:]))
         halves = node.op.halves(direct.site)
-        if halves is not None and (
-            image.name in seen.windows or (seen.by_rows_for_one(image) and _pays(image, halves))
-        ):
+        if image.name in seen.windows:
+            splits = image != node.inputs[0] or not node.op.kernel(node.site).by_rows
+        else:
+            splits = seen.by_rows_for_one(image) and halves is not None and _pays(image, halves)
+        if halves is not None and splits:
             yield from _halved(direct, halves, seen.names)
             return
     yield node

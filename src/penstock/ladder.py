@@ -302,8 +302,11 @@ def added(compilation: Compilation) -> tuple[str, ...]:
 
 
 def vanished(compilation: Compilation) -> tuple[str, ...]:
-    """Tensors of the model that the compiled graph does not compute, except `converted` ones."""
+    """Tensors of the model that the compiled graph does not compute, except `converted` ones and,
+    in an incremental network, the new elements of states."""
     kept = {value.name for value in compilation.graph.variables()} | {*converted(compilation)}
+    if compilation.request.reading.incremental is not None:
+        kept |= {state.after.name for state in compilation.model.states}
     return tuple(v.name for v in compilation.model.variables() if v.name not in kept)
 
 

@@ -25,6 +25,8 @@ def provenance(request: Request) -> str:
     text = f"{_source(request.model)}, for {request.target.name}"
     if request.reading.assume_int8:
         text += ", as if it were int8: scales are made up, answers mean nothing"
+    if request.reading.incremental is not None:
+        text += f"; incremental: {request.reading.incremental} new frames per run, at first all 0"
     return text
 
 

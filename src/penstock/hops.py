@@ -2,14 +2,14 @@
 
 The runs of an incremental network consume the frames of a signal that was zero before.  After each
 run, the network with the window is evaluated on the last frames, as many as its window has.  This
-file shares no code with `passes/incremental.py`.  The axes before the time axis have extent 1, so
-that frames follow each other in memory.
+file shares no code with `passes/incremental.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -33,23 +33,37 @@ class Hops:
         number of the runs of one window.  Zero frames precede a window that is no multiple of the
         hop."""
         hop, window = self.incremental.inputs[0], self.window.inputs[0]
-        runs = -(-window.type.elements // hop.type.elements)
+        new, frames = self._frames(hop.type.shape), self._frames(window.type.shape)
+        runs = -(-frames[1] // new[1])
         sets: list[Tensors] = []
         for inputs in windows:
-            silence = self._silence(runs * hop.type.elements - window.type.elements)
-            signal = np.concatenate((silence, inputs[window.name].ravel()))
-            pieces = signal.reshape(runs, *hop.type.shape)
-            sets.extend({hop.name: piece} for piece in pieces)
+            silence = self._silence(runs * new[1] - frames[1])
+            signal = np.concatenate((silence, inputs[window.name].reshape(frames)), 1)
+            pieces = np.split(signal, runs, 1)
+            sets.extend({hop.name: piece.reshape(hop.type.shape)} for piece in pieces)
         return tuple(sets), runs
 
     def windows(self, sets: Sequence[Tensors], runs: int) -> Iterator[Tensors]:
         """The window after each run; before every `runs` runs, the signal was zero."""
-        x = self.window.inputs[0]
-        last = self._silence(x.type.elements)
+        x, hop = self.window.inputs[0], self.incremental.inputs[0].type.shape
+        frames = self._frames(x.type.shape)[1]
+        last = self._silence(frames)
         for k, inputs in enumerate(sets):
-            before = last if k % runs else self._silence(x.type.elements)
-            last = np.concatenate((before, inputs[x.name].ravel()))[-x.type.elements :]
+            before = last if k % runs else self._silence(frames)
+            last = np.concatenate((before, inputs[x.name].reshape(self._frames(hop))), 1)
+            last = last[:, -frames:]
             yield {x.name: last.reshape(x.type.shape)}
+
+    def _frames(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
+        """The shape of an input as (elements before the time axis, frames, elements after it).  If
+        the two networks' inputs have other ranks, or the hop is the window, each element is a
+        frame."""
+        ours, theirs = self.incremental.inputs[0].type.shape, self.window.inputs[0].type.shape
+        pairs = enumerate(zip(ours, theirs, strict=False))
+        axis = next((a for a, (x, y) in pairs if x != y), None)
+        if axis is None or len(ours) != len(theirs):
+            return 1, prod(shape), 1
+        return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
     def compared(self, sets: Sequence[Tensors], runs: int, found: Sequence[Tensors]) -> Comparison:
         """Compare the results of all runs with those of the network with the window: each tensor
@@ -70,10 +84,11 @@ class Hops:
             if value.name in theirs and value.type.rank == theirs[value.name].rank
         )
 
-    def _silence(self, elements: int) -> Array:
-        """Elements of frames that represent 0."""
+    def _silence(self, frames: int) -> Array:
+        """Frames that represent 0."""
         type = self.window.inputs[0].type
-        return np.full(elements, type.zero_point, type.dtype.value)
+        outer, _, inner = self._frames(type.shape)
+        return np.full((outer, frames, inner), type.zero_point, type.dtype.value)
 
 
 def _last(array: Array, shape: tuple[int, ...]) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from penstock.ir.graph import Graph
 from penstock.passes.incremental import incremental
 from penstock.pipeline.graphs import read
 from penstock.simulators.graph import run_sequences
+from tools.onnx_writer import Model
 
 STREAMING = MODELS / "streaming.tflite"
 
@@ -54,6 +56,17 @@ def test_a_state_that_begins_otherwise_is_found(window: Graph) -> None:
     other = replace(first, initial=replace(first.initial, raw=bytes(len(first.initial.raw))))
     wrong = run_sequences(replace(made, states=(other, *made.states[1:])), sets, 3)
     assert hops.compared(sets, 3, wrong).mismatches > 0
+
+
+def test_frames_may_be_the_last_axis(tmp_path: Path) -> None:
+    model = Model()
+    x = model.node("Conv", model.input(1, 4, 20), model.weights(6, 4, 3))
+    y = model.node("Conv", model.node("Relu", x), model.weights(6, 6, 3))
+    path = tmp_path / "channels_first.onnx"
+    path.write_bytes(model.raw(model.node("GlobalAveragePool", y)))
+    verified = api.verify(path, "host", incremental=2, hops=12, last_rung="machine")
+    assert verified.passed
+    assert verified.compiled.compilation.model.inputs[0].type.shape == (1, 4, 2)
 
 
 def test_windows_are_fed_as_hops_after_silence(window: Graph) -> None:

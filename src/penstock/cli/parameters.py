@@ -115,9 +115,9 @@ Incremental = Annotated[
     int | None,
     typer.Option(
         metavar="HOP",
-        help="Compile a network with a window of frames, the first axis of its input, to one that "
-        "consumes HOP new frames per run and keeps what later runs need.  Before the first run, "
-        "all frames were 0.",
+        help="Compile a network with a window of frames, which are along the first axis of its "
+        "input after the batch, to one that consumes HOP new frames per run and keeps what later "
+        "runs need.  Before the first run, all frames are 0.",
     ),
 ]
 StreamInput = Annotated[bool, typer.Option(help="Read the input row by row through a callback.")]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.errors import UnsupportedError, UsageError
+from penstock.errors import PenstockError
 from penstock.ir.graph import Graph, Node, State, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
@@ -33,118 +33,58 @@ from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 from penstock.passes.drop_dead import drop_dead
 from penstock.passes.fold_constants import fold_constants
+from penstock.passes.frames import (
+    NEXT_AXIS,
+    check_interface,
+    frames_along,
+    refuse_whole,
+    time_axes,
+    with_viewed_input,
+)
 from penstock.passes.time_rows import ROWS, row_shape, time_rows
 from penstock.passes.time_series import RunStep, TimeSeries, steps
-
-OPTION = "--incremental"
 
 
 def incremental(graph: Graph, hop: int) -> Graph:
     """Return the network that consumes `hop` frames per run.
 
-    The time axis is the first axis of the input, after the batch, with an extent above 1.  An input
-    of rank 2 that the network views as a tensor of a higher rank has the shape of the view.
+    The time axis is the first one of `frames.time_axes` along which that saves
+    multiply-accumulates.
 
     Raises UsageError if the hop is not in [1, T] or the network has several inputs or states, and
     UnsupportedError if a layer forbids it (`time_series.steps`)."""
     graph = drop_dead(fold_constants(graph))
-    _check_interface(graph)
-    graph = _with_viewed_input(graph)
+    check_interface(graph)
+    graph = with_viewed_input(graph)
+    macs, found, errors = graph.macs(), list[Graph](), list[PenstockError]()
+    for axis in time_axes(graph):
+        try:
+            made = _along(graph, axis, hop)
+        except PenstockError as error:
+            if error.code not in NEXT_AXIS:
+                raise
+            errors.append(error)
+            continue
+        if made.macs() < macs or not macs:
+            return made
+        found.append(made)
+    if not found:
+        raise errors[0]
+    return found[0]
+
+
+def _along(graph: Graph, axis: int, hop: int) -> Graph:
+    """Return the network that consumes `hop` frames, which are along an axis of the input."""
     x = graph.inputs[0]
-    series = _frames(graph, x, hop)
+    series = frames_along(graph, axis, hop)
     done = steps(graph, {x.name: series}, hop)
-    _refuse_whole(graph, done, series)
+    refuse_whole(graph, done, series)
     axes = {step.node.name: step.series.axis for step in done if step.series is not None}
-    graph = time_rows(graph, {x.name: series.axis, **axes})
+    graph = time_rows(graph, {x.name: axis, **axes})
     done = steps(graph, {x.name: series}, hop)
     found = _Writer(graph, done, {x.name: series}).graph()
     verify(found)
     return found
-
-
-def zero_frames(x: Value, shape: tuple[int, ...]) -> Array:
-    """Elements of an input that represent 0."""
-    return np.full(shape, x.type.zero_point, x.type.dtype.value)
-
-
-def _check_interface(graph: Graph) -> None:
-    """Raises UsageError if the network has states, or not exactly one input."""
-    if graph.states:
-        raise UsageError(
-            "usage-130",
-            "the network has states already",
-            where=f"{graph.name}, {OPTION}",
-            why=f'"{graph.states[0].before.name}" is kept from run to run, so that no window of '
-            "frames determines the results",
-            help=f"omit {OPTION}",
-        )
-    if len(graph.inputs) != 1:
-        raise UsageError(
-            "usage-131",
-            f"the network has {len(graph.inputs)} inputs",
-            where=f"{graph.name}, {OPTION}",
-            why="a network that runs incrementally has one input, a window of frames",
-            help=f"omit {OPTION}",
-        )
-
-
-def _with_viewed_input(graph: Graph) -> Graph:
-    """The graph whose input has the shape in which the network views it, if its rank is 2."""
-    (x,) = graph.inputs
-    readers = graph.consumers().get(x.name, ())
-    view = readers[0] if len(readers) == 1 and x not in graph.outputs else None
-    if x.type.rank != 2 or view is None or not isinstance(view.op, Reshape):
-        return graph
-    if view.output.type.rank < 3 or view.output in graph.outputs:
-        return graph
-    viewed = Value(x.name, view.output.type)
-    nodes = (
-        replace(node, inputs=tuple(viewed if v == view.output else v for v in node.inputs))
-        for node in graph.nodes
-        if node is not view
-    )
-    return replace(graph, inputs=(viewed,), nodes=tuple(nodes))
-
-
-def _refuse_whole(graph: Graph, done: Sequence[RunStep], frames: TimeSeries) -> None:
-    """Raises UnsupportedError if no layer computes fewer rows than the network with the window."""
-    partial = any(step.series is not None and step.series.new < step.series.total for step in done)
-    if partial or frames.new == frames.total:
-        return
-    first = next((step.node for step in done if any(step.reads)), None)
-    raise UnsupportedError(
-        "incremental-004",
-        "no run can use what an earlier one has computed",
-        where=graph.name if first is None else first.origin,
-        why=f"this layer, the first one, mixes all {frames.total} frames of the window, or all of "
-        f"its rows are new after {frames.new} frames",
-        help=f"omit {OPTION}, and supply the window of each run",
-    )
-
-
-def _frames(graph: Graph, x: Value, hop: int) -> TimeSeries:
-    """The input as a series of frames.  Raises UsageError if it has none, or fewer than the hop."""
-    axes = (axis for axis in range(1, x.type.rank) if x.type.shape[axis] > 1)
-    axis = next(axes, None)
-    if axis is None or x.type.shape[0] != 1:
-        raise UnsupportedError(
-            "incremental-003",
-            "the input has no time axis",
-            where=f'{graph.name}, input "{x.name}"',
-            why=f"its type is {x.type}; the time axis is the first axis after a batch of 1 with an "
-            "extent above 1",
-            help=f"omit {OPTION}",
-        )
-    frames = x.type.shape[axis]
-    if not 1 <= hop <= frames:
-        raise UsageError(
-            "usage-132",
-            f"the hop is {hop}, must be at least 1 and at most {frames}",
-            where=f'{graph.name}, {OPTION}, input "{x.name}"',
-            why=f"the window, axis {axis} of {x.type}, has {frames} frames",
-            help="give the number of new frames per run",
-        )
-    return TimeSeries(axis, frames, hop, 1)
 
 
 @dataclass(slots=True)
@@ -272,7 +212,9 @@ class _Writer:
 
 def _zero_rows(graph: Graph) -> Mapping[str, Array]:
     """All tensors of the network for a signal of zeros."""
-    found = {x.name: zero_frames(x, x.type.shape) for x in graph.inputs}
+    found: dict[str, Array] = {
+        x.name: np.full(x.type.shape, x.type.zero_point, x.type.dtype.value) for x in graph.inputs
+    }
     for node in graph.nodes:
         inputs = (found[x.name] if x.data is None else x.data.array(x.type) for x in node.inputs)
         whole = Region.whole(node.output.type.shape)

@@ -1,0 +1,105 @@
+"""Frames: the input of a network as a window of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.errors import UnsupportedError, UsageError
+from penstock.ir.graph import Graph, Value
+from penstock.ops.reshape import Reshape
+from penstock.passes.time_series import RunStep, TimeSeries
+
+OPTION = "--incremental"
+NEXT_AXIS = ("incremental-004", "usage-132")
+"""The errors after which another axis may be the time axis."""
+
+
+def check_interface(graph: Graph) -> None:
+    """Raises UsageError if the network has states, or not exactly one input."""
+    if graph.states:
+        raise UsageError(
+            "usage-130",
+            "the network has states already",
+            where=f"{graph.name}, {OPTION}",
+            why=f'"{graph.states[0].before.name}" is kept from run to run, so that no window of '
+            "frames determines the results",
+            help=f"omit {OPTION}",
+        )
+    if len(graph.inputs) != 1:
+        raise UsageError(
+            "usage-131",
+            f"the network has {len(graph.inputs)} inputs",
+            where=f"{graph.name}, {OPTION}",
+            why="a network that runs incrementally has one input, a window of frames",
+            help=f"omit {OPTION}",
+        )
+
+
+def with_viewed_input(graph: Graph) -> Graph:
+    """The graph whose input has the shape in which the network views it, if its rank is 2."""
+    (x,) = graph.inputs
+    readers = graph.consumers().get(x.name, ())
+    view = readers[0] if len(readers) == 1 and x not in graph.outputs else None
+    if x.type.rank != 2 or view is None or not isinstance(view.op, Reshape):
+        return graph
+    if view.output.type.rank < 3 or view.output in graph.outputs:
+        return graph
+    viewed = Value(x.name, view.output.type)
+    nodes = (
+        replace(node, inputs=tuple(viewed if v == view.output else v for v in node.inputs))
+        for node in graph.nodes
+        if node is not view
+    )
+    return replace(graph, inputs=(viewed,), nodes=tuple(nodes))
+
+
+def refuse_whole(graph: Graph, done: Sequence[RunStep], frames: TimeSeries) -> None:
+    """Raises UnsupportedError if no layer computes fewer rows than the network with the window."""
+    partial = any(step.series is not None and step.series.new < step.series.total for step in done)
+    if partial or frames.new == frames.total:
+        return
+    first = next((step.node for step in done if any(step.reads)), None)
+    raise UnsupportedError(
+        "incremental-004",
+        "no run can use what an earlier one has computed",
+        where=graph.name if first is None else first.origin,
+        why=f"this layer, the first one, mixes all {frames.total} frames of the window, or all of "
+        f"its rows are new after {frames.new} frames",
+        help=f"omit {OPTION}, and supply the window of each run",
+    )
+
+
+def time_axes(graph: Graph) -> tuple[int, ...]:
+    """The axes that may be the time axis: the first one after a batch of 1 with an extent above 1;
+    for an input of rank 3, which may be (1, T, C) or (1, C, T), each of the two.
+
+    Raises UnsupportedError if there is none."""
+    x = graph.inputs[0]
+    axes = tuple(axis for axis in range(1, x.type.rank) if x.type.shape[axis] > 1)
+    if not axes or x.type.shape[0] != 1:
+        raise UnsupportedError(
+            "incremental-003",
+            "the input has no time axis",
+            where=f'{graph.name}, input "{x.name}"',
+            why=f"its type is {x.type}; a time axis is an axis after a batch of 1 with an extent "
+            "above 1",
+            help=f"omit {OPTION}",
+        )
+    return axes if x.type.rank == 3 else axes[:1]
+
+
+def frames_along(graph: Graph, axis: int, hop: int) -> TimeSeries:
+    """The input as a series of frames along an axis.  Raises UsageError if the hop has none, or
+    more than the window."""
+    x = graph.inputs[0]
+    frames = x.type.shape[axis]
+    if not 1 <= hop <= frames:
+        raise UsageError(
+            "usage-132",
+            f"the hop is {hop}, must be at least 1 and at most {frames}",
+            where=f'{graph.name}, {OPTION}, input "{x.name}"',
+            why=f"the window, axis {axis} of {x.type}, has {frames} frames",
+            help="give the number of new frames per run",
+        )
+    return TimeSeries(axis, frames, hop, 1)

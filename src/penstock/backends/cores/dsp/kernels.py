@@ -64,7 +64,7 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
     """Return the DSP kernel for an operator; None if there is none or portable C is faster."""
     match op:
         case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
-            return _convolution(op, site)
+            return _one_pixel(op, site) or _convolution(op, site)
         case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
             return _convolution(op, site)
         case Conv2D():
@@ -81,6 +81,16 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
             return pool_kernel(op, site)
         case _:
             return None
+
+
+def _one_pixel(op: Conv2D, site: Site) -> Kernel | None:
+    """Return a kernel that reads its inputs in place, for an output of one pixel; or None.
+
+    Without corrections (`is_signed`), it is as fast as one that needs scratch for a copy: simulated
+    on a Cortex-M4, 24,774 and 24,837 cycles for 128 inputs and outputs (estimated 2 % higher)."""
+    copying = _convolution(op, site) if site.output.shape[:3] == (1, 1, 1) else None
+    direct = direct_kernel(op, site) if copying is not None and copying.scratch_bytes else None
+    return direct if direct is not None and not dict(direct.params)["is_signed"] else None
 
 
 def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:

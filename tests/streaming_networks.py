@@ -50,11 +50,15 @@ class _Layer:
 def _input(draw: st.DrawFn, net: GraphBuilder, shape: tuple[int, int, int, int]) -> Value:
     """An input of frames, perhaps in another shape and viewed in this one."""
     _, frames, columns, channels = shape
-    match draw(st.sampled_from(("image", "flat", "sequence", "columns"))):
+    match draw(st.sampled_from(("image", "flat", "quantised", "sequence", "columns"))):
         case "image":
             return net.input(shape)
         case "flat":
             return net.reshape(net.input((1, frames * columns * channels)), shape)
+        case "quantised":
+            flat = net.input((1, frames * columns * channels))
+            flat = net.apply(Relu(), flat, quantisation=flat.type.quantisation)
+            return net.reshape(flat, shape)
         case "sequence":
             return net.reshape(net.input((1, frames, columns * channels)), shape)
         case _:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.errors import UnsupportedError, UsageError
-from penstock.ir.graph import Graph, Value
+from penstock.ir.graph import Graph, Node, Value
+from penstock.opkit.elementwise import Elementwise
 from penstock.ops.reshape import Reshape
 from penstock.passes.time_series import RunStep, TimeSeries
 
@@ -37,21 +38,51 @@ def check_interface(graph: Graph) -> None:
 
 
 def with_viewed_input(graph: Graph) -> Graph:
-    """The graph whose input has the shape in which the network views it, if its rank is 2."""
-    (x,) = graph.inputs
-    readers = graph.consumers().get(x.name, ())
-    view = readers[0] if len(readers) == 1 and x not in graph.outputs else None
-    if x.type.rank != 2 or view is None or not isinstance(view.op, Reshape):
+    """The graph whose input has the shape in which the network views it, if that has more axes.
+
+    Element-wise operators, such as a quantisation, may precede the view."""
+    before, view = _viewed(graph)
+    if view is None:
         return graph
-    if view.output.type.rank < 3 or view.output in graph.outputs:
-        return graph
-    viewed = Value(x.name, view.output.type)
+    shape = view.output.type.shape
+    old = (*graph.inputs, *(node.output for node in before), view.output)
+    viewed = {value.name: Value(value.name, value.type.with_shape(shape)) for value in old[:-1]}
+    viewed[view.name] = viewed[old[-2].name]
     nodes = (
-        replace(node, inputs=tuple(viewed if v == view.output else v for v in node.inputs))
+        replace(
+            node,
+            inputs=tuple(viewed.get(value.name, value) for value in node.inputs),
+            output=viewed.get(node.name, node.output),
+        )
         for node in graph.nodes
         if node is not view
     )
-    return replace(graph, inputs=(viewed,), nodes=tuple(nodes))
+    return replace(graph, inputs=(viewed[old[0].name],), nodes=tuple(nodes))
+
+
+def _viewed(graph: Graph) -> tuple[list[Node], Node | None]:
+    """The element-wise operators of one input each that follow the input, and the view after them
+    that has more axes with an extent above 1; None if there is no such view."""
+    consumers, before = graph.consumers(), list[Node]()
+    x = graph.inputs[0]
+    while True:
+        last = before[-1].output if before else x
+        readers = consumers.get(last.name, ())
+        if len(readers) != 1 or last in graph.outputs or len(readers[0].inputs) != 1:
+            return before, None
+        node = readers[0]
+        if isinstance(node.op, Reshape):
+            adds = _adds_axes(x, node.output) and node.output not in graph.outputs
+            return before, node if adds else None
+        if not isinstance(node.op, Elementwise):
+            return before, None
+        before.append(node)
+
+
+def _adds_axes(x: Value, view: Value) -> bool:
+    """Whether a view of a tensor with one axis, or of rank 2 at most, has more axes."""
+    long, more = (sum(n > 1 for n in value.type.shape) for value in (x, view))
+    return long == 1 and view.type.rank > 2 and (more > 1 or x.type.rank <= 2)
 
 
 def refuse_whole(graph: Graph, done: Sequence[RunStep], frames: TimeSeries) -> None:

@@ -25,8 +25,10 @@ def provenance(request: Request) -> str:
     text = f"{_source(request.model)}, for {request.target.name}"
     if request.reading.assume_int8:
         text += ", as if it were int8: scales are made up, answers mean nothing"
-    if request.reading.incremental is not None:
-        text += f"; incremental: {request.reading.incremental} new frames per run, at first all 0"
+    hop = request.reading.incremental
+    if hop is not None:
+        frames = "frame" if hop == 1 else "frames"
+        text += f"; incremental: each run takes {hop} new {frames}, before the first run all are 0"
     return text
 
 

@@ -10,10 +10,15 @@ import pytest
 
 from available import MODELS, SHARED
 from penstock import api
+from penstock.frontends.text import graph_from_text
 from penstock.hops import Hops
 from penstock.ir.graph import Graph
+from penstock.ir.text.printer import print_graph
 from penstock.passes.incremental import incremental
 from penstock.pipeline.graphs import read
+from penstock.program.text.context import ProgramContext
+from penstock.program.text.printer import print_program
+from penstock.program.text.reader import read_program
 from penstock.simulators.graph import run_sequences
 from tools.onnx_writer import Model
 
@@ -92,3 +97,11 @@ def test_the_streaming_wake_word() -> None:
     assert verified.compiled.compilation.model.macs() <= 50_000
     assert report.ram_bytes.arena <= 4096
     assert report.cycles.estimated <= 150_000
+
+
+def test_the_texts_of_an_incremental_network_read_back() -> None:
+    done = api.compile(STREAMING, "host", incremental=2).compilation
+    assert graph_from_text(print_graph(done.model, with_data=True)) == done.model
+    context = ProgramContext(done.parts)
+    text = print_program(done.program, context, with_data=True)
+    assert read_program(text, context) == done.program

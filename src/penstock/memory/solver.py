@@ -7,6 +7,7 @@ fixed seed and a budget in deterministic time make results the same on every mac
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from penstock.memory.problem import Column
 from penstock.memory.stacking import Boxes
 
 if TYPE_CHECKING:
-    from ortools.sat.python.cp_model import CpModel, LinearExprT
+    from ortools.sat.python.cp_model import CpModel, CpSolver, CpSolverStatus, LinearExprT
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,28 @@ def solve(boxes: Boxes, bound: int, ceiling: int, hint: Column, work: float) -> 
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
     solver.parameters.max_deterministic_time = work
-    status = solver.solve(model)
+    solver.parameters.catch_sigint_signal = False  # it would return what it has, as if complete
+    status = _interruptible(solver, model)
     if status == cp_model.INFEASIBLE:
         return Solution(None, ceiling + 1)
     proven = max(bound, ceil(solver.best_objective_bound - 1e-6))  # the height is an integer
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Solution(None, proven)
     return Solution(np.array([solver.value(place) for place in places], dtype=np.int64), proven)
+
+
+def _interruptible(solver: CpSolver, model: CpModel) -> CpSolverStatus:
+    """Solve the model and return the status; an interrupt stops the solver.
+
+    The solver runs in a thread of its own, since Python handles a signal only once the library
+    function that the main thread is in has returned."""
+    with ThreadPoolExecutor(1) as pool:
+        solved = pool.submit(solver.solve, model)
+        try:
+            return solved.result()
+        except BaseException:
+            solver.stop_search()
+            raise
 
 
 def _place(model: CpModel, boxes: Boxes, box: int, hint: int, ceiling: int) -> LinearExprT:

@@ -1,4 +1,4 @@
-"""Networks with float32 and uint8 inputs and outputs: both interfaces, and the header's helpers."""
+"""Networks with float32 and uint8 inputs and outputs: both interfaces."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pytest
 
 from available import path_of
 from penstock import api
-from penstock.ir.op import Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import DType, Quantisation, TensorType
-from penstock.ops.dequantize import Dequantize
-from penstock.ops.quantize import QuantizeReal
 from penstock.toolchains.host import host_compiler
 from tools.tflite_borders import with_border
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
@@ -102,49 +96,3 @@ def test_real_networks_with_a_border_are_exact(
     assert done.passed
     program = done.compiled.compilation.program
     assert {v.type.dtype.value for v in (*program.inputs, *program.outputs)} == {kind}
-
-
-def test_the_helpers_of_the_header_convert_as_the_operators(tmp_path: Path) -> None:
-    """Over ties, numbers near them, and numbers that saturate."""
-    path = tmp_path / "real.tflite"
-    path.write_bytes(network("float32"))
-    api.compile(path, "host").write(tmp_path / "out")
-    rng = np.random.default_rng(1)
-    steps = np.concatenate([np.arange(-600, 600) / 2, rng.uniform(-200, 200, 4000), [1e9, -1e9]])
-    reals = (steps * 0.05).astype(np.float32)
-    program = """
-        #include <stdio.h>
-        #include "real.h"
-        int main(void) {
-            float real;
-            while (fread(&real, sizeof real, 1, stdin) == 1) {
-                putchar(real_input_quantize(real));
-            }
-            for (int k = -128; k < 128; k++) {
-                const float back = real_output_dequantize((int8_t)k);
-                fwrite(&back, sizeof back, 1, stdout);
-            }
-            const int shape[] = {REAL_INPUT_SHAPE};
-            return REAL_INPUT_ZERO_POINT != 3 || sizeof shape != 4 * sizeof shape[0];
-        }
-    """
-    (tmp_path / "main.c").write_text(program)
-    compiler = host_compiler()
-    command = [*compiler.command, "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
-    files = [f"-I{tmp_path / 'out'}", str(tmp_path / "main.c"), "-o", str(tmp_path / "main")]
-    subprocess.run([*command, *files], check=True)
-    found = subprocess.run(
-        [tmp_path / "main"], input=reals.tobytes(), capture_output=True, check=True
-    )
-    x = TensorType(reals.shape, DType.FLOAT32)
-    y = TensorType(reals.shape, DType.INT8, Quantisation((0.05000000074505806,), (3,)))
-    whole = Region.whole(reals.shape)
-    expected = QuantizeReal().evaluate(Site((x,), y, (None,)), (reals,), whole)
-    np.testing.assert_array_equal(np.frombuffer(found.stdout[: reals.size], np.int8), expected)
-    every = np.arange(-128, 128).astype(np.int8)
-    scores = TensorType(every.shape, DType.INT8, Quantisation((1 / 256,), (-128,)))
-    result = TensorType(every.shape, DType.FLOAT32)
-    backs = Dequantize().evaluate(
-        Site((scores,), result, (None,)), (every,), Region.whole(every.shape)
-    )
-    np.testing.assert_array_equal(np.frombuffer(found.stdout[reals.size :], np.float32), backs)

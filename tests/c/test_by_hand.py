@@ -100,7 +100,8 @@ def test_the_bundles_example_prints_the_answer_to_zeros(name: str, tmp_path: Pat
     sources = [folder / source for source in (*c_sources(PREFIX), "main.c")]
     objects = compile_objects(host_compiler(), sources, folder / "out", include=(folder,))
     printed = run_executable(link_executable(host_compiler(), objects, folder / "example"))
-    zeros = {v.name: np.zeros(v.type.shape, np.int8) for v in example.graph.inputs}
+    inputs = example.graph.inputs
+    zeros = {v.name: np.full(v.type.shape, v.type.zero_point, np.int8) for v in inputs}
     answer = run_graph(example.graph, zeros)[example.graph.outputs[0].name]
     assert [int(word) for word in printed.split()] == answer.ravel().tolist()
 

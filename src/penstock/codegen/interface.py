@@ -8,9 +8,9 @@ from itertools import chain
 
 from penstock.codegen import c_text
 from penstock.codegen.c_functions import view_text
+from penstock.codegen.elements import Elements
 from penstock.codegen.names import Names
 from penstock.ir.op import row_count
-from penstock.ir.tensor import DType, Quantisation
 from penstock.program.program import Kind, Memory, Program, View
 from penstock.program.steps import lives, steps, streams
 
@@ -45,12 +45,11 @@ class Port:
     the address of one row, found with `view`.  Both are aligned for the element type: memory blocks
     are (`scheduling/simulate/placement_problems.py`), and so are their rows.
 
-    name: PREFIX_input, PREFIX_input_1, ..; macros and functions of the port begin with it.
-    quantisation: of an int8 tensor, None for other element types."""
+    name: PREFIX_input, PREFIX_input_1, ..; macros and functions of the port begin with it."""
 
     name: str
     shape: tuple[int, ...]
-    quantisation: Quantisation | None
+    elements: Elements
     function: str
     c_type: str
     macro: str
@@ -68,28 +67,21 @@ class Port:
     @property
     def row_place(self) -> str:
         """The address of a row in C, if `by_rows`."""
-        c_type = self.c_type.removeprefix("const ")
-        return c_text.typed_pointer(c_type, "penstock_write_row(&view, row)")
-
-    @property
-    def scale_literal(self) -> str:
-        """The scale in C; "1.0f" without quantisation."""
-        return c_text.real(self.quantisation.scales[0] if self.quantisation else 1.0)
-
-    @property
-    def zero_point_literal(self) -> str:
-        """The zero point in C, in parentheses; "(0)" without quantisation."""
-        return f"({self.quantisation.zero_points[0] if self.quantisation else 0})"
+        return c_text.typed_pointer(self.elements.c_type, "penstock_write_row(&view, row)")
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An input that the run function requests row by row by calling `pull` with `context`."""
+    """An input that the run function requests row by row by calling `pull` with `context`.
+
+    name: PREFIX_pull, PREFIX_pull_1, ..; macros and functions of the input begin with it."""
 
     number: int
+    name: str
     pull: str
     context: str
     macro: str
+    elements: Elements
     rows: int
     row_bytes: int
     note: str
@@ -113,9 +105,14 @@ class Interface:
     state_bytes: int
 
     @property
-    def quantised(self) -> tuple[Port, ...]:
-        """Inputs and outputs with a scale and a zero point."""
-        return tuple(port for port in (*self.inputs, *self.outputs) if port.quantisation)
+    def quantised(self) -> tuple[Port | Stream, ...]:
+        """Inputs that the header's functions quantise."""
+        return tuple(port for port in (*self.inputs, *self.streams) if port.elements.narrow)
+
+    @property
+    def dequantised(self) -> tuple[Port, ...]:
+        """Outputs that the header's functions dequantise."""
+        return tuple(p for p in self.outputs if p.elements.narrow or p.elements.word)
 
     @property
     def all_inside(self) -> bool:
@@ -237,12 +234,13 @@ def _ports(program: Program, views: tuple[View, ...], role: str, names: Names) -
         constant = buffer.kind is Kind.CONSTANT
         memory = program.ram()[0].name if constant else buffer.memory
         pointer, symbol = names.memories[memory].name, names.buffers[buffer.name]
-        c_type = c_text.C_TYPES[view.type.dtype]
+        elements = Elements.of(view.type)
+        c_type = elements.c_type
         found.append(
             Port(
                 name,
                 view.type.shape,
-                view.type.quantisation if view.type.dtype is DType.INT8 else None,
+                elements,
                 name if view.contiguous else f"{name}_row",
                 f"const {c_type}" if role == "output" else c_type,
                 f"{name}_bytes".upper(),
@@ -265,9 +263,18 @@ def _ports(program: Program, views: tuple[View, ...], role: str, names: Names) -
 
 def _stream(view: View, number: int, names: Names) -> Stream:
     pull, context = names.pulls[view.tensor]
-    macro = f"{names.prefix}_{pull.name}".upper()
-    rows = row_count(view.type.shape)
-    return Stream(number, pull.name, context.name, macro, rows, view.row_bytes, _note(view))
+    name = f"{names.prefix}_{pull.name}"
+    return Stream(
+        number,
+        name,
+        pull.name,
+        context.name,
+        name.upper(),
+        Elements.of(view.type),
+        row_count(view.type.shape),
+        view.row_bytes,
+        _note(view),
+    )
 
 
 def _note(view: View) -> str:

@@ -88,6 +88,7 @@ class RegionSearch:
         self._default = memories.default_assignment
         self._is_free = len(order) <= options.max_free_parts
         self._parts = [parts.parts[k] for k in order]
+        self._shared_constants = parts.shared_constants
         self._model = model
         self._names = [storage.name for storage in parts.rows.storages]
         self._number = parts.rows.number
@@ -248,7 +249,8 @@ class RegionSearch:
                 Prefetch.by_copy_engine(value, target, self._default, PrefetchStart.OWN_CASCADE)
                 for p, calls in zip(positions.tolist(), counts.tolist(), strict=True)
                 for value in self._parts[p].constants
-                if self._saved(p, value, target) @ (1, calls - 1)
+                if value.name not in self._shared_constants
+                and self._saved(p, value, target) @ (1, calls - 1)
                 > FINE * self._copy_stall(value.type.size_bytes, target)
             )
             if helpful:

@@ -7,6 +7,7 @@ parts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,6 +74,15 @@ class Parts(Brief):
     def can_prefetch(self) -> bool:
         """Whether any part has a kernel that reads prefetched constants."""
         return any(part.prefetching for part in self.parts)
+
+    @cached_property
+    def shared_constants(self) -> frozenset[str]:
+        """Names of the constants that several parts read.
+
+        The copy engine does not prefetch them: the buffer of a copy has the name of the constant,
+        so that a schedule can copy each constant once."""
+        counts = Counter(value.name for part in self.parts for value in part.constants)
+        return frozenset(name for name, count in counts.items() if count > 1)
 
     @cached_property
     def names(self) -> frozenset[str]:

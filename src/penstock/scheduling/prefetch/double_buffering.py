@@ -116,8 +116,8 @@ class _Room:
     def _savings(self, cascade: ExpandedCascade, late: set[str]) -> Iterator[_Saving]:
         """Yield the constants that may be copied one cascade earlier, with the time this saves.
 
-        Two kinds of constants are excluded: those that the cascade prefetches to another region,
-        and those whose copies already start in the previous cascade.
+        Three kinds of constants are excluded: those that the cascade prefetches to another region,
+        those whose copies already start in the previous cascade, and `Parts.shared_constants`.
         late: names of the constants whose copies to this region start, in the present plan, when
             the cascade begins.
         """
@@ -125,13 +125,14 @@ class _Room:
         assert copier is not None
         source, target = self._memories.constants.name, self._memory.name
         order = self._schedule.order
+        shared = self._schedule.parts.shared_constants
         elsewhere = {c.constant for c in cascade.plan.copies} - late
         for position, count in zip(
             *np.unique(cascade.calls[:, 0], return_counts=True), strict=True
         ):
             part = self._schedule.parts.parts[order[int(position)]]
             for value in part.constants:
-                if value.name in elsewhere:
+                if value.name in elsewhere or value.name in shared:
                     continue
                 slow, fast = (
                     np.array(self._memories.constant_reads(memory, part, value), np.int64)

@@ -320,13 +320,18 @@ def converted(compilation: Compilation) -> tuple[str, ...]:
 
 def with_interface(compilation: Compilation, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """The inputs of the model with those of the compiled network, which differ from them where
-    conversions have moved out of it (`passes/quantised_interface.py`)."""
+    conversions have moved out of it (`passes/quantised_interface.py`).
+
+    The elements of such an input may also be given as the compiled network takes them."""
     producers = compilation.model.producers()
     found = dict(inputs)
     for value in compilation.graph.inputs:
         if value.name not in found:
             node = producers[value.name]
             operands = tuple(found[operand.name] for operand in node.inputs)
+            if operands[0].dtype.name == value.type.dtype.value:
+                found[value.name] = operands[0]
+                continue
             whole = Region.whole(value.type.shape)
             found[value.name] = node.op.evaluate(node.site, operands, whole)
     return found

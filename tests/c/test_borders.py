@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from available import path_of
 from penstock import api
+from penstock.errors import ModelError
+from penstock.passes.interface_types import InterfaceTypes
 from penstock.toolchains.host import host_compiler
 from tools.tflite_borders import with_border
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
@@ -74,6 +77,34 @@ def test_the_header_declares_the_model_s_element_types(
     command = (*host_compiler().command, "-x", "c++", "-Wall", "-Wextra", "-Werror")
     files = ("-fsyntax-only", f"-I{tmp_path / 'out'}", str(tmp_path / "main.cc"))
     subprocess.run([*command, *files], check=True)
+
+
+@pytest.mark.parametrize("io", ["quantized", "model"])
+def test_run_accepts_the_model_s_elements_and_those_of_the_generated_code(
+    model: Path, io: Literal["quantized", "model"], tmp_path: Path
+) -> None:
+    drawn = np.random.default_rng(2).integers(-128, 128, (1, 8, 6, 4)).astype(np.int8)
+    outside = (drawn.astype(np.int16) + 128).astype(np.uint8)
+    if model.stem == "float32":
+        outside = (drawn.astype(np.float32) - 3) * np.float32(0.05)
+    np.save(tmp_path / "outside.npy", outside)
+    np.save(tmp_path / "inside.npy", drawn)
+    types = InterfaceTypes(io)
+    sets = api.read_inputs(str(model), [tmp_path / "outside.npy"], io=types)
+    (expected,) = api.run(model, "host", sets, io=io).outputs
+    if io == "model":
+        with pytest.raises(ModelError, match=f"must be {model.stem}\\[1,8,6,4\\]\n"):
+            api.read_inputs(str(model), [tmp_path / "inside.npy"], io=types)
+        return
+    (found,) = api.run(
+        model, "host", api.read_inputs(str(model), [tmp_path / "inside.npy"], io=types)
+    ).outputs
+    assert {name: y.tolist() for name, y in found.items()} == {
+        name: y.tolist() for name, y in expected.items()
+    }
+    np.save(tmp_path / "other.npy", drawn.astype(np.int16))
+    with pytest.raises(ModelError, match=f"{model.stem}\\[1,8,6,4\\] or int8\\[1,8,6,4\\]\n"):
+        api.read_inputs(str(model), [tmp_path / "other.npy"], io=types)
 
 
 def test_the_reference_agrees_with_tensorflow_lite_micro(model: Path, tmp_path: Path) -> None:

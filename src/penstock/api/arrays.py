@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock.api.array_files import read_runs
 from penstock.errors import ModelError, OutputError
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array
 from penstock.ladder import with_interface
 from penstock.ops.quantize import QuantizeReal
+from penstock.passes.interface_types import InterfaceTypes
+from penstock.passes.quantised_interface import quantised_interface
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
-
-NPY_MAGIC = b"\x93NUMPY"
-
 
 SEQUENCE_STEPS = 8
 """Runs of each random sequence for a model with state."""
@@ -82,12 +82,16 @@ def input_types(inputs: Sequence[Value]) -> list[InputType]:
 
 
 def read_inputs(
-    model: str, paths: Sequence[Path], reading: Reading = AS_IT_IS
+    model: str,
+    paths: Sequence[Path],
+    reading: Reading = AS_IT_IS,
+    io: InterfaceTypes = InterfaceTypes.QUANTISED,
 ) -> tuple[Mapping[str, Array], ...]:
     """The inputs of each run of a model from .npy files, given in the model's order.
 
-    The files contain a single run.  For a model with state, they may contain a sequence of runs:
-    arrays with one more axis, the first, whose index is the run.
+    The elements of each file have the type of the model's input or that of the generated code,
+    which `io` decides.  The files contain a single run.  For a model with state, they may contain a
+    sequence of runs: arrays with one more axis, the first, whose index is the run.
 
     Raises ModelError if number, shape or element type do not match."""
     graph = read(model, reading)
@@ -99,8 +103,11 @@ def read_inputs(
             where=model,
             help="use --input once for each of: " + ", ".join(f'"{v.name}"' for v in values),
         )
-    pairs = list(zip(paths, values, strict=True))
-    runs = [_read_runs(path, value, sequence=bool(graph.states)) for path, value in pairs]
+    within = (quantised_interface(graph) if io is InterfaceTypes.QUANTISED else graph).inputs
+    runs = [
+        read_runs(path, value, other.type, stateful=bool(graph.states))
+        for path, value, other in zip(paths, values, within, strict=True)
+    ]
     lengths = [len(arrays) for arrays in runs]
     if len(set(lengths)) > 1:
         raise ModelError(
@@ -125,52 +132,3 @@ def write_array(path: Path, array: Array) -> None:
             where=str(path),
             help="use a file in an existing, writable folder",
         ) from error
-
-
-def _read_runs(path: Path, value: Value, *, sequence: bool) -> tuple[Array, ...]:
-    """The array of each run in a file; several only if `sequence`."""
-    array = _read_array(path)
-    expected = (value.type.shape, value.type.dtype.value)
-    if (array.shape, array.dtype.name) == expected:
-        return (np.array(array),)
-    if sequence and len(array) and (array.shape[1:], array.dtype.name) == expected:
-        return tuple(np.array(array))
-    raise ModelError(
-        "input-003",
-        f"the array is {array.dtype.name}{list(array.shape)}, must be {value.type}",
-        where=f'{path}, input "{value.name}"',
-        help="pass inputs in the model's order, with the model's types"
-        + ("; a sequence has the run as its first axis" if sequence else ""),
-    )
-
-
-def _read_array(path: Path) -> Array:
-    """The array in a file.  Raises ModelError if there is none."""
-    try:
-        # Mapping the file bounds memory if its header promises more elements than it holds.
-        array: object = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise _not_an_array(path, _reason(path, error)) from error
-    if not isinstance(array, np.ndarray):
-        if isinstance(array, np.lib.npyio.NpzFile):
-            array.close()
-        raise _not_an_array(path, "it is an archive of arrays (.npz)")
-    return array
-
-
-def _reason(path: Path, error: Exception) -> str:
-    """NumPy's message, except for files that NumPy takes for pickled Python objects."""
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    begins = path.read_bytes()[: len(NPY_MAGIC)]
-    return str(error) if begins == NPY_MAGIC else f"it begins with {begins!r}, not {NPY_MAGIC!r}"
-
-
-def _not_an_array(path: Path, why: str) -> ModelError:
-    return ModelError(
-        "input-002",
-        "not a .npy file",
-        where=str(path),
-        why=why,
-        help="write it with numpy.save",
-    )

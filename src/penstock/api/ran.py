@@ -105,7 +105,8 @@ def run(
     """Compile a model and run it on the target's simulated core, or else on the host.
 
     `sets` holds the inputs of each inference by name; by default, one set of random inputs, or a
-    sequence of them for a model with state, which is reset before the first inference only.
+    sequence of them for a model with state, which is reset before the first inference only.  The
+    elements have the type of the model's input or that of the generated code.
     `compiler` is "zig" or "gcc".
 
     Raises as `compile`; CapacityError also if the measured stack exceeds its reserve, or the

@@ -30,8 +30,9 @@ def run(
         typer.Option(
             metavar="FILE.npy",
             help="Input file; one per input, in the order of the model's inputs. Random data if "
-            "omitted. For a model with state, it may hold a sequence of runs: the first axis is "
-            "the run.",
+            "omitted. Its elements have the type of the model's input or that of the generated "
+            "code (--io). For a model with state, it may hold a sequence of runs: the first axis "
+            "is the run.",
         ),
     ] = None,
     output: Annotated[
@@ -39,7 +40,8 @@ def run(
         typer.Option(
             metavar="FILE.npy",
             help="Write an output to this file; one per output, in the order of the model's "
-            "outputs. Outputs of a sequence have the run as their first axis.",
+            "outputs. Its elements have the type of the generated code (--io). Outputs of a "
+            "sequence have the run as their first axis.",
         ),
     ] = None,
     limits: p.Limits = p.NO_LIMITS,
@@ -52,7 +54,7 @@ def run(
     on the host if the target has none."""
     wanted = values.request(model, target, limits, options)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
-        sets = api.read_inputs(model, input, wanted.reading) if input else None
+        sets = api.read_inputs(model, input, wanted.reading, wanted.io) if input else None
         done = api.run(
             wanted,
             sets=sets,

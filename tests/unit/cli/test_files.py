@@ -152,7 +152,28 @@ def test_an_input_of_another_shape_is_refused(penstock: CommandLine, model: Path
     np.save("a.npy", np.zeros((2, 2), np.int8))
     said = penstock("run", model, "--input", "a.npy", "--input", "a.npy", "-t", "host")
     assert said.code == 1
-    assert "error[input-003]: the array is int8[2, 2], must be int8[" in said.err
+    assert "error[input-003]: the array is int8[2,2], must be int8[" in said.err
+
+
+@pytest.mark.parametrize(
+    ("path", "what"), [("no.npy", "there is no such file"), (".", "this is a")]
+)
+def test_an_input_that_is_no_file_is_refused(
+    penstock: CommandLine, model: Path, path: str, what: str
+) -> None:
+    said = penstock("run", model, "--input", path, "--input", path, "-t", "host")
+    assert said.code == 1
+    assert said.err.startswith(f"error[input-002]: {what}")
+    assert "numpy.save" not in said.err
+
+
+def test_a_sequence_for_a_model_without_state_is_refused(
+    penstock: CommandLine, model: Path
+) -> None:
+    np.save("a.npy", np.zeros((3, 1, 8, 7, 4), np.int8))
+    said = penstock("run", model, "--input", "a.npy", "--input", "a.npy", "-t", "host")
+    assert said.code == 1
+    assert "why: the model has no state, so a file holds a single run" in said.err
 
 
 def test_more_outputs_than_the_model_has_are_refused(

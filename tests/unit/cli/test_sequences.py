@@ -12,6 +12,7 @@ from penstock.frontends.open import parse
 from penstock.simulators.graph import run_sequences
 from tools.stateful_network import draw_stateful
 
+MODELS = Path(__file__).resolve().parents[2] / "models"
 RAW = draw_stateful(4, 0)
 RUNS = 5
 
@@ -60,3 +61,23 @@ def test_compile_writes_all_files_of_a_stateful_network(
     (tmp_path / "m.tflite").write_bytes(RAW)
     penstock("compile", tmp_path / "m.tflite", "--target", "cortex-m4", "-o", tmp_path / "out")
     assert {path.suffix for path in (tmp_path / "out").iterdir()} >= {".c", ".h", ".html", ".json"}
+
+
+@pytest.mark.parametrize(
+    ("array", "why"),
+    [
+        (np.int8(3), ""),
+        (np.zeros((0, 1, 16), np.int8), "the sequence is empty"),
+        (np.zeros((1, 16), np.float32), "the compiled network takes int8 elements q; real = 0.05"),
+    ],
+)
+def test_an_input_that_is_no_sequence_is_refused(
+    penstock: CommandLine, array: np.ndarray, why: str
+) -> None:
+    np.save("x.npy", array)
+    said = penstock("run", MODELS / "svdf.tflite", "--input", "x.npy", "--target", "host")
+    assert said.code == 1
+    wanted = "must be int8[1,16], or int8[runs,1,16] for a sequence"
+    assert said.err.startswith("error[input-003]: the array is ")
+    assert wanted in said.err.splitlines()[0]
+    assert why in said.err

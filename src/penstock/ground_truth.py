@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -25,17 +25,47 @@ def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], 
         )
         if len(arrays) == len(model.inputs):
             arrays = tuple(map(_quantised, arrays, model.inputs))
-        found = tuple((array.shape, array.dtype.name) for array in arrays)
-        wanted = tuple((v.type.shape, v.type.dtype.value) for v in model.inputs)
-        if found != wanted:
-            raise ModelError(
-                "golden-010",
-                f"inputs of set {number} are {found}, must be {wanted}",
-                where=goldens.model,
-                help="the goldens are of another model",
+        if [_type(array) for array in arrays] != [str(v.type) for v in model.inputs]:
+            raise _misfit(
+                model,
+                goldens,
+                f"the inputs of set {number} are {_listed(map(_type, arrays))}, must be "
+                + _listed(f'{v.type} ("{v.name}")' for v in model.inputs),
+                help=_help(model, len(arrays), len(golden.outputs)),
             )
         sets.append({v.name: array for v, array in zip(model.inputs, arrays, strict=True)})
     return tuple(sets)
+
+
+def _help(model: Graph, inputs: int, outputs: int) -> str:
+    """What a user may have forgotten, by the numbers of inputs and outputs of the goldens."""
+    if inputs < len(model.inputs) and outputs < len(model.outputs):
+        return (
+            "pass --state INPUT=OUTPUT for each state, if the goldens were recorded with states; "
+            "otherwise, use goldens of this model"
+        )
+    if inputs > len(model.inputs) and model.states:
+        return "record the goldens with the same --state options, or use goldens of this model"
+    return "use goldens of this model, recorded with the same options"
+
+
+def _misfit(model: Graph, goldens: Goldens, what: str, help: str = "") -> ModelError:
+    """The error that goldens do not fit a model."""
+    return ModelError(
+        "golden-010",
+        what,
+        where=model.name,
+        why=f'the goldens were recorded from "{goldens.model}"' if goldens.model else "",
+        help=help or "use goldens of this model, recorded with the same options",
+    )
+
+
+def _type(array: Array) -> str:
+    return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+
+
+def _listed(types: Iterable[str]) -> str:
+    return ", ".join(types) or "none"
 
 
 def _quantised(array: Array, value: Value) -> Array:
@@ -63,15 +93,17 @@ def distances_from_reals(
     Of an output of real numbers, 1 where the distance exceeds the tolerance, else 0."""
     off, ulps = list[Array](), _tolerances(model)
     for mine, golden in zip(reference, goldens.sets, strict=True):
+        if len(golden.outputs) != len(model.outputs):
+            what = f"the goldens have {len(golden.outputs)} outputs, the model {len(model.outputs)}"
+            raise _misfit(model, goldens, what)
         for value, real in zip(model.outputs, golden.outputs, strict=True):
             expected = _quantised(real, value)
             found = _elements(value, mine)
             if expected.shape != found.shape:
-                raise ModelError(
-                    "golden-010",
-                    f'output "{value.name}" is {expected.shape}, must be {found.shape}',
-                    where=goldens.model,
-                    help="the goldens are of another model",
+                raise _misfit(
+                    model,
+                    goldens,
+                    f'output "{value.name}" is {_type(real)}, must have the shape of {value.type}',
                 )
             if value.type.dtype is DType.FLOAT32:
                 near = is_near(found, expected, ulps.get(value.name, 0))

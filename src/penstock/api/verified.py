@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Unpack
@@ -22,11 +23,12 @@ from penstock.api.progress import ignore_stage
 from penstock.api.rungs import LAST_RUNGS
 from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
-from penstock.errors import MismatchError, UsageError
+from penstock.errors import MismatchError, ModelError, UsageError
 from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes, unpacked
 from penstock.frontends.reading import Reading
+from penstock.frontends.tflite import looks_like_tflite
 from penstock.ground_truth import golden_inputs
 from penstock.hardware.load import DEFAULT_TARGET
 from penstock.hops import Hops
@@ -49,6 +51,8 @@ from penstock.workers import Workers, executor_of
 DRAWN_SETS = 2
 """Sets of random inputs that `verify` draws without an archive of goldens."""
 
+GOLDENS_MISFIT = "golden-010"
+"""The code of the error that goldens do not fit the model."""
 _MISMATCH_HELP = {
     True: "if the goldens belong to this model and are unaltered, please report this with both "
     "files",
@@ -164,7 +168,8 @@ def verify(
         if truth is not None:
             steps = sequence_length(truth)
             truth = unrolled(truth)
-            sets = golden_inputs(original, truth)
+            with _located(goldens):
+                sets = golden_inputs(original, truth)
             sets, steps = (sets, steps) if against is None else against.fed(sets)
         climbing = ladder.climb(
             done,
@@ -178,7 +183,8 @@ def verify(
             steps=steps,
             hops=against,
         )
-        rungs = tuple(_until(last, climbing))
+        with _located(goldens):
+            rungs = tuple(_until(last, climbing))
     verified = tuple(
         RungReport(
             r.step,
@@ -191,6 +197,17 @@ def verify(
         for r in rungs
     )
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
+
+
+@contextmanager
+def _located(goldens: str | Path | None) -> Generator[None]:
+    """Names the archive in the error that its goldens do not fit the model."""
+    try:
+        yield
+    except ModelError as error:
+        if goldens is None or error.code != GOLDENS_MISFIT:
+            raise
+        raise error.at(str(goldens)) from error
 
 
 def _hops(done: Compilation) -> Hops | None:
@@ -311,12 +328,15 @@ def _feedbacks(model: str, reading: Reading) -> tuple[Feedback, ...]:
 
 
 def _file_bytes(model: str) -> bytes:
-    """The contents of a model file.  Raises UsageError for zoo networks."""
-    if model.startswith("zoo:"):
+    """The contents of a TFLite file, unpacked.  Raises UsageError for other models."""
+    is_zoo = model.startswith("zoo:")
+    raw = b"" if is_zoo else unpacked(read_bytes(Path(model)), Path(model).name)
+    if not looks_like_tflite(raw):
+        reference = "without --reference" if is_zoo else "with --reference onnx"
         raise UsageError(
             "usage-010",
-            "TensorFlow Lite Micro runs model files only",
+            "TensorFlow Lite Micro runs .tflite files only",
             where=model,
-            help="omit --reference, or use a .tflite file",
+            help=f"use a .tflite file, or `penstock verify` {reference}",
         )
-    return read_bytes(Path(model))
+    return raw

@@ -176,12 +176,13 @@ def _error(refusal: Refusal) -> ToolError:
             f"TensorFlow Lite Micro crashed on this model ({name})",
             where="the reference runtime, in its own process",
             why=words,
-            help="pass goldens of another runtime with --goldens",
+            help="pass goldens of another runtime to `penstock verify --goldens`",
         )
     return ToolError(
         "tool-041",
         "TensorFlow Lite Micro refuses this model or its inputs",
         where="the reference runtime, in its own process",
         why=words,
-        help="if the inputs are right, pass goldens of another runtime with --goldens",
+        help="if the inputs are right, pass goldens of another runtime to `penstock verify "
+        "--goldens`",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from command_line import CommandLine
 from penstock import api
 from penstock.errors import InternalError, UsageError
+from penstock.simulators.golden_archive import read_goldens
 
+ONNX = Path(__file__).resolve().parents[2] / "models" / "onnx" / "recurrent.onnx"
 VERBS = (
     "compile run verify profile scan golden show targets ops options demo".split()  # noqa: SIM905
 )
@@ -214,3 +217,40 @@ def test_a_rounding_that_there_is_not_is_refused(model: Path) -> None:
     settings: Any = {"rounding": "triple"}
     with pytest.raises(UsageError, match="use one of double, single"):
         api.request(model, **settings)
+
+
+@pytest.mark.parametrize(
+    "words", [("golden", "-o", "x.npz"), ("verify", "--reference", "tflite", "-t", "host")]
+)
+def test_tensorflow_lite_micro_is_given_no_onnx_model(
+    penstock: CommandLine, words: tuple[str, ...]
+) -> None:
+    said = penstock(*words, ONNX)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("error[usage-010]: TensorFlow Lite Micro runs .tflite files only")
+    assert "with --reference onnx" in said.err
+
+
+def test_goldens_of_a_packed_model_are_those_of_the_model(
+    penstock: CommandLine, model: Path
+) -> None:
+    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+    packed = Path("packed.tflite.gz")
+    packed.write_bytes(gzip.compress(model.read_bytes()))
+    assert penstock("golden", packed, "-o", "packed.npz").code == 0
+    assert penstock("golden", model, "-o", "plain.npz").code == 0
+    packed_goldens, plain = (read_goldens(Path(name)) for name in ("packed.npz", "plain.npz"))
+    assert packed_goldens.tensor_crc32 == plain.tensor_crc32
+
+
+def test_goldens_recorded_with_states_name_the_option(penstock: CommandLine) -> None:
+    archive = ONNX.with_suffix(".npz")
+    said = penstock("verify", ONNX, "--goldens", archive, "-t", "host")
+    assert said.code == 1
+    assert said.err.splitlines()[:2] == [
+        "error[golden-010]: the inputs of set 0 are float32[6,1,5], must be "
+        'int8[6,1,5] ("x"), int8[1,1,6] ("first/h_in"), float32[1,1,7] ("second/h_in"), '
+        'float32[1,1,7] ("second/c_in")',
+        f"  --> {archive}, recurrent.onnx",
+    ]
+    assert "help: pass --state INPUT=OUTPUT for each state" in said.err

@@ -32,7 +32,8 @@ def test_the_runtimes_own_words_say_which_operator_it_does_not_know(runtime: Non
         "  --> the reference runtime, in its own process\n"
         "  why: Didn't find op for builtin opcode 'GELU'; "
         "Failed to get registration from op code GELU; TFLM failed to allocate tensors\n"
-        "  help: if the inputs are right, pass goldens of another runtime with --goldens"
+        "  help: if the inputs are right, pass goldens of another runtime to "
+        "`penstock verify --goldens`"
     )
 
 

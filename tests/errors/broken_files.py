@@ -228,6 +228,7 @@ def write_broken_files(folder: Path) -> None:
     np.save(folder / "three_runs.npy", np.zeros((3, 1, 1, 1, 4), np.int8))
     (folder / "no_array.npy").write_bytes(b"no array")
     (folder / "no_archive.npz").write_bytes(b"no archive")
+    shutil.copy(MODELS / "onnx" / "recurrent.onnx", folder)
     shutil.copy(MODELS / "arithmetic.npz", folder / "of_another_model.npz")
     zeros, nines = np.zeros((1, 4), np.int8), np.full((1, 4), 99, np.int8)
     np.savez(folder / "wrong_answers.npz", in0_set0=zeros, out0_set0=nines)

@@ -135,9 +135,11 @@ COMMANDS: dict[str, str] = {
     "usage-113": "compile zoo:lenet5:seed=many",
     "usage-114": "compile any_batch.onnx --dimension bacth=1",
     "usage-115": "compile explicit_state.tflite --state x1",
-    "usage-116": "compile explicit_state.tflite --state state=x2",
+    "usage-116": "compile recurrent.onnx --state second/h=second/h_out",
     "usage-117": "compile explicit_state.tflite --state x2=x3",
     "usage-118": "compile good.tflite --state pixels=clamped",
+    "usage-119": "compile recurrent.onnx --state second/h_in=second/h_out "
+    "--state second/c_in=second/h_out",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
     "usage-130": "compile two_streams.tflite --incremental 1",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from penstock import api
@@ -72,7 +72,7 @@ def dimensions(items: Sequence[str] | None) -> dict[str, int]:
                 where="--dimension",
                 help="write NAME=N, as in batch=1",
             )
-        found[name] = _unique(int(extent), name in found, item, "--dimension")
+        found[name] = _unique(int(extent), name, found, item, "--dimension")
     return found
 
 
@@ -88,7 +88,7 @@ def states(items: Sequence[str] | None) -> dict[str, str]:
                 where="--state",
                 help="write INPUT=OUTPUT, as in state_in=state_out",
             )
-        found[before] = _unique(after, before in found, item, "--state")
+        found[before] = _unique(after, before, found, item, "--state")
     return found
 
 
@@ -101,17 +101,20 @@ def sizes(items: Sequence[str]) -> dict[str, str]:
             raise UsageError(
                 "usage-012", f"{item!r} has no size", where="--memory", help="write REGION=SIZE"
             )
-        found[region] = _unique(size, region in found, item, "--memory")
+        found[region] = _unique(size, region, found, item, "--memory")
     return found
 
 
-def _unique(value: _Value, repeated: bool, item: str, option: str) -> _Value:
+def _unique(
+    value: _Value, name: str, found: Mapping[str, _Value], item: str, option: str
+) -> _Value:
     """The value.  Raises UsageError if the option already gave a value for the same name."""
-    if repeated:
+    if name in found:
         raise UsageError(
             "usage-059",
-            f"{item!r} is the second value for the same name",
+            f"{item!r} is the second value for {name!r}",
             where=option,
+            why=f"the first one is {found[name]!r}",
             help=f"give {option} once for each name",
         )
     return value

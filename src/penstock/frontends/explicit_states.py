@@ -7,6 +7,7 @@ the interface.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,8 +32,8 @@ class Feedback:
 def with_states(graph: Graph, reading: Reading) -> Graph:
     """The graph with the states that the user names; they represent 0 before the first run.
 
-    Raises UsageError if there is no such input or output, if their types differ, or if no other
-    input or output remains."""
+    Raises UsageError if there is no such input or output, if their types differ, if an output
+    belongs to two states, or if no other input or output remains."""
     pairs = tuple(_pairs(graph, reading))
     if not pairs:
         return graph
@@ -64,9 +65,19 @@ def feedbacks(graph: Graph, reading: Reading) -> tuple[Feedback, ...]:
 
 def _pairs(graph: Graph, reading: Reading) -> Iterator[tuple[Value, Value]]:
     """The input and the output of each state."""
+    sources = dict[str, str]()
     for pair in reading.states:
         x = _named(graph, "input", graph.inputs, pair[0])
         y = _named(graph, "output", graph.outputs, pair[1])
+        other = sources.setdefault(y.name, x.name)
+        if other != x.name:
+            raise UsageError(
+                "usage-119",
+                f'output "{y.name}" is paired with two inputs',
+                where=f"{graph.name}, --state",
+                why=f'both "{other}" and "{x.name}" would keep its elements',
+                help="pair each state's input with an output of its own",
+            )
         if _key(x.type) != _key(y.type):
             raise UsageError(
                 "usage-117",
@@ -84,12 +95,14 @@ def _named(graph: Graph, role: str, values: Sequence[Value], name: str) -> Value
     found = next((value for value in values if value.name == name), None)
     if found is None:
         listed = ", ".join(f'"{v.name}" ({_described(v.type)})' for v in values)
+        near = difflib.get_close_matches(name, [v.name for v in values], 1)
+        guess = f'did you mean "{near[0]}"? ' if near else ""
         raise UsageError(
             "usage-116",
             f'the model has no {role} "{name}"',
             where=f"{graph.name}, --state",
             why=f"its {role}s are {listed}",
-            help="write --state INPUT=OUTPUT with these names",
+            help=f"{guess}write --state INPUT=OUTPUT with these names",
         )
     return found
 

@@ -44,14 +44,14 @@ class ScanSettings(Settings, total=False):
         models that cannot be read are not left out.
     stop_after: the last stage to run, such as "read"; by default, models are compiled in full.
     verify: also run the verification ladder.
-    reference, last_rung: see `verify`.  A reference implies verification; it applies to models of
+    reference, last_rung: see `verify`.  Both imply verification.  A reference applies to models of
         its format, and the others are verified without."""
 
     min_operators: int
     stop_after: str | None
     verify: bool
     reference: Literal["tflite", "onnx"] | None
-    last_rung: str
+    last_rung: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,8 @@ class Examination:
         own = ScanSettings.__annotations__.keys() - Settings.__annotations__.keys()
         shared = {name: value for name, value in settings.items() if name not in own}
         stop_after, reference = settings.get("stop_after"), settings.get("reference")
-        verify = settings.get("verify", False) or reference is not None
+        last_rung = settings.get("last_rung")
+        verify = settings.get("verify", False) or reference is not None or last_rung is not None
         if verify and stop_after is not None:
             raise UsageError(
                 "usage-122",
@@ -86,7 +87,7 @@ class Examination:
             stop_after,
             verify,
             reference,
-            check_last_rung(settings.get("last_rung", "core")),
+            check_last_rung("core" if last_rung is None else last_rung),
         )
 
 
@@ -130,13 +131,14 @@ def _distinct(folder: Path) -> tuple[ModelFile, ...]:
     for path in model_files(folder):
         groups.setdefault(_digest(path), []).append(path)
     if not groups:
-        is_folder = folder.is_dir()
+        what = "the folder contains no model" if folder.is_dir() else "there is no such folder"
         raise UsageError(
             "usage-121",
-            "the folder contains no model" if is_folder else "there is no such folder",
+            "this is a file, not a folder" if folder.is_file() else what,
             where=str(folder),
             why="models are files whose names end in .tflite or .onnx, or in these and .gz",
-            help="name a folder that contains models, here or in its subfolders",
+            help="name a folder that contains models, here or in its subfolders"
+            + ("; `penstock compile` takes a single model" if folder.is_file() else ""),
         )
     return tuple(
         ModelFile(first, _relative(first, folder), tuple(_relative(p, folder) for p in others))

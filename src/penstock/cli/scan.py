@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock import api
+from penstock.api.rungs import LAST_RUNGS
 from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.progress import progress
@@ -31,7 +32,9 @@ class Checks:
     min_operators: Annotated[
         int,
         typer.Option(
-            metavar="N", help="Leave out models with fewer operators: tests of single operators."
+            metavar="N",
+            min=0,
+            help="Leave out models with fewer operators: tests of single operators.",
         ),
     ] = 0
     stop_after: Annotated[
@@ -53,7 +56,14 @@ class Checks:
             "--verify.",
         ),
     ] = None
-    last_rung: p.LastRung = "core"
+    last_rung: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUNG",
+            help=f"The rung at which verification ends ({', '.join(LAST_RUNGS)}; default: core); "
+            "implies --verify.",
+        ),
+    ] = None
 
 
 NO_CHECKS = Checks()

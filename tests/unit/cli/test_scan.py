@@ -113,6 +113,8 @@ def test_models_are_verified(penstock: CommandLine, folder: Path) -> None:
         (("scan", "models", "--reference", "oracle"), "usage-013"),
         (("scan", "models", "--jobs", "0"), "usage-018"),
         (("scan", "models", "--stop-after", "read", "--verify"), "usage-122"),
+        (("scan", "models", "--stop-after", "read", "--last-rung", "host"), "usage-122"),
+        (("scan", "models", "--min-operators", "-1"), "usage-020"),
     ],
 )
 def test_wrong_requests_are_usage_errors(
@@ -123,6 +125,13 @@ def test_wrong_requests_are_usage_errors(
     said = penstock(*words)
     assert (said.code, said.out) == (2, "")
     assert f"error[{code}]" in said.err
+
+
+def test_a_file_is_no_folder(penstock: CommandLine, model: Path) -> None:
+    said = penstock("scan", model)
+    assert said.code == 2
+    assert said.err.startswith("error[usage-121]: this is a file, not a folder")
+    assert "`penstock compile`" in said.err
 
 
 def test_a_defect_at_one_model_does_not_end_the_scan(

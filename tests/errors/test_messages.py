@@ -142,6 +142,7 @@ COMMANDS: dict[str, str] = {
     "--state second/c_in=second/h_out",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
+    "usage-123": "compile recurrent.onnx --io model",
     "usage-130": "compile two_streams.tflite --incremental 1",
     "usage-131": "compile explicit_state.tflite --incremental 1",
     "usage-132": "compile zoo:lenet5 --incremental 29",

@@ -39,7 +39,8 @@ class Settings(TypedDict, total=False):
     options: options of the search.
     accelerators: accelerators beside the processor, each "NAME[:attr=value,...]".
     strict: reject networks that accelerators run only in part.
-    io: element types of the generated interface: "quantized", or those of the "model".
+    io: element types of the generated interface: "quantized", or those of the "model", which must
+        be TFLite, or ONNX whose inputs and outputs are not converted.
     states: by the name of an input that is a state, the output with its new elements.
     incremental: number of new frames that a network with a window of frames consumes per run.
     assume_int8, dimensions: see `frontends.reading`."""
@@ -75,6 +76,7 @@ def request(
     accelerators = tuple(one.resized(sizes) for one in opened)
     chip = chip.beside(memory for one in accelerators for memory in one.arenas)
     _check_memories(chip, sizes)
+    io = _interface_types(settings.get("io", "quantized"))
     sram, flash = settings.get("sram"), settings.get("flash")
     goal = _goal(settings, chip, sizes)
     if goal is Optimize.SIZE:
@@ -95,9 +97,10 @@ def request(
             tuple(settings.get("dimensions", {}).items()),
             tuple(settings.get("states", {}).items()),
             settings.get("incremental"),
+            same_interface=io is InterfaceTypes.MODEL,
         ),
         goal,
-        _interface_types(settings.get("io", "quantized")),
+        io,
     )
 
 

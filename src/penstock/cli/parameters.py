@@ -68,7 +68,7 @@ InterfaceTypesName = Annotated[
     typer.Option(
         "--io",
         help="Element types of inputs and outputs in C: quantized (int8, with functions that "
-        "convert) or model (as in the model file, converted by the generated code).",
+        "convert) or model (as in the model file, converted by the generated code; TFLite only).",
     ),
 ]
 Optimize = Annotated[

@@ -13,12 +13,15 @@ class Reading:
     `states`: (input, output) pairs by name: the input is a state, whose new elements are the
         output, see `frontends.explicit_states`.
     `incremental`: frames that the network consumes per run, see `passes.incremental`; None: all of
-        its window."""
+        its window.
+    `same_interface`: refuse an ONNX model whose inputs or outputs would have other element types
+        than in the file."""
 
     assume_int8: bool = False
     dimensions: tuple[tuple[str, int], ...] = ()
     states: tuple[tuple[str, str], ...] = ()
     incremental: int | None = None
+    same_interface: bool = False
 
 
 AS_IT_IS = Reading()

@@ -12,7 +12,7 @@ import pytest
 
 from onnx_models import ASSUMED, drawn, graph_of, judged, kinds
 from penstock import api
-from penstock.errors import ModelError, UnsupportedError
+from penstock.errors import ModelError, UnsupportedError, UsageError
 from penstock.frontends.open import parse
 from penstock.frontends.reading import Reading
 from penstock.ir.tensor import DType
@@ -84,6 +84,24 @@ def test_an_open_extent_is_given_by_its_name() -> None:
     with pytest.raises(UnsupportedError, match='"N" is not fixed'):
         graph_of(raw)
     assert graph_of(raw, Reading(dimensions=(("N", 3),))).inputs[0].type.shape == (3, 4)
+
+
+def test_the_interface_of_the_file_is_kept_or_refused() -> None:
+    """States are no part of the interface."""
+    model = Model()
+    proto = onnx.load_from_string(model.raw(model.node("Relu", model.input(1, 4))))
+    with pytest.raises(UsageError, match='input "x"'):
+        graph_of(proto.SerializeToString(), Reading(same_interface=True))
+    states = ((proto.graph.input[0].name, proto.graph.output[0].name),)
+    graph_of(proto.SerializeToString(), Reading(states=states, same_interface=True))
+    first, *nodes, last = proto.graph.node
+    assert (first.op_type, last.op_type) == ("QuantizeLinear", "DequantizeLinear")
+    x, y = proto.graph.input[0], proto.graph.output[0]
+    x.name, y.name = first.output[0], last.input[0]
+    x.type.tensor_type.elem_type = y.type.tensor_type.elem_type = onnx.TensorProto.INT8
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    assert graph_of(proto.SerializeToString(), Reading(same_interface=True)).inputs
 
 
 def test_inputs_and_outputs_are_int8_under_the_names_of_the_model() -> None:

@@ -16,6 +16,7 @@ from penstock.frontends.node_checks import check_node, check_rows
 from penstock.frontends.onnx import folding
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
+from penstock.frontends.onnx.interface import check_interface
 from penstock.frontends.onnx.model_constants import ModelConstants
 from penstock.frontends.onnx.presentation import Presenter
 from penstock.frontends.onnx.rewrites import rewritten
@@ -56,8 +57,9 @@ class ImportedModel:
 def import_onnx(file: File, reading: Reading) -> ImportedModel:
     """The graph of a model, verified.
 
-    Raises ModelError or UnsupportedError; unsupported operators are reported all at once."""
-    file = rewritten(file)
+    Raises ModelError, UnsupportedError or UsageError; unsupported operators are reported all at
+    once."""
+    in_file, file = file, rewritten(file)
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
     scales = tensor_scales(file, asked, assumed=reading.assume_int8)
@@ -65,6 +67,7 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
     graph, names = _with_output_names(importer.graph(), file.outputs)
     verify(graph)
     check_rows(graph)
+    check_interface(in_file, graph, reading)
     places = {name: (names.get(value, value), order) for name, value, order in importer.places()}
     return ImportedModel(graph, places)
 

@@ -127,6 +127,10 @@ def against_goldens(
             accepted = [v.outputs[k] for v in variants if k < len(v.outputs)]
             if accepted:
                 found = _elements(value, mine)
+                wrong = next((array for array in accepted if array.size != found.size), None)
+                if wrong is not None:
+                    what = f'output "{value.name}" is {_type(wrong)}, must be {value.type}'
+                    raise _misfit(model, goldens, what)
                 allowed = ulps.get(value.name, 0)
                 total += compare_tensor(value.name, number, found, *accepted, ulps=allowed)
         if number == goldens.tensor_set:

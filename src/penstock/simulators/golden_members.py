@@ -82,6 +82,10 @@ def goldens_from_members(members: Members) -> Goldens:
         GoldenSet(inputs.get(n, ()), outputs.get(n, ()), tensors if n == owner else ())
         for n in numbers
     )
+    tflm_sets = _tflm_sets(_by_set(members, "tflm_out"), numbers, sets)
+    stateful = bool(meta.get("stateful", False))
+    if stateful:
+        _check_sequences((*sets, *tflm_sets))
     return Goldens(
         model=str(meta.get("model", "")),
         runtime=str(meta.get("runtime", "")),
@@ -90,11 +94,22 @@ def goldens_from_members(members: Members) -> Goldens:
         sets=sets,
         tensor_set=numbers.index(owner) if tensors or crcs else None,
         tensor_crc32=crcs,
-        tflm_sets=_tflm_sets(_by_set(members, "tflm_out"), numbers, sets),
+        tflm_sets=tflm_sets,
         tflm_tensor_crc32=_crcs(meta, "tflm_tensor_crc32"),
-        stateful=bool(meta.get("stateful", False)),
+        stateful=stateful,
         model_crc32=_integer(meta, "model_crc32", 0) if "model_crc32" in meta else None,
     )
+
+
+def _check_sequences(sets: Sequence[GoldenSet]) -> None:
+    """Raises ModelError unless all inputs and outputs are sequences of one length."""
+    arrays = [array for golden in sets for array in (*golden.inputs, *golden.outputs)]
+    lengths = {array.shape[0] if array.ndim else 0 for array in arrays}
+    if len(lengths) != 1 or 0 in lengths or not all(golden.inputs for golden in sets):
+        raise _contradiction(
+            'key "stateful" of "meta" is true, but the sets are no sequences of one length',
+            f"the lengths of the first axes are {sorted(lengths)}",
+        )
 
 
 def _contradiction(what: str, why: str) -> ModelError:

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from command_line import CommandLine
@@ -254,3 +255,12 @@ def test_goldens_recorded_with_states_name_the_option(penstock: CommandLine) -> 
         f"  --> {archive}, recurrent.onnx",
     ]
     assert "help: pass --state INPUT=OUTPUT for each state" in said.err
+
+
+def test_goldens_with_outputs_of_another_shape_are_refused(penstock: CommandLine) -> None:
+    model = ONNX.parents[1] / "svdf.tflite"
+    sequences = {"in0_set0": np.zeros((2, 1, 16), np.int8), "out0_set0": np.zeros((2, 9), np.int8)}
+    np.savez("odd.npz", allow_pickle=False, **sequences, meta=np.array('{"stateful": true}'))
+    said = penstock("verify", model, "--goldens", "odd.npz", "-t", "host")
+    assert said.code == 1
+    assert said.err.startswith('error[golden-010]: output "x13" is int8[9], must be int8[1,24]')

@@ -198,6 +198,27 @@ def test_a_wrong_meta_is_named(tmp_path: Path, meta: str, what: str) -> None:
     assert (error.code, error.what) == ("golden-004", what)
 
 
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"t0": np.zeros((1, 4), np.int8)},
+        {"in0_set0": np.array(3, np.int8), "out0_set0": np.zeros((2, 4), np.int8)},
+        {"in0_set0": np.zeros((2, 4), np.int8), "out0_set0": np.zeros((1, 4), np.int8)},
+        {"in0_set0": np.zeros((0, 4), np.int8), "out0_set0": np.zeros((0, 4), np.int8)},
+        {
+            "in0_set0": np.zeros((2, 4), np.int8),
+            "out0_set0": np.zeros((2, 4), np.int8),
+            "tflm_out0_set0": np.array(3, np.int8),
+        },
+    ],
+)
+def test_sets_that_are_no_sequences_are_refused(tmp_path: Path, members: dict[str, Array]) -> None:
+    meta = np.array('{"stateful": true}')
+    error = refusal(saved(tmp_path / "g.npz", {**members, "meta": meta}))
+    assert error.code == "golden-004"
+    assert "are no sequences of one length" in error.what
+
+
 def test_a_folder_that_does_not_exist_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot be written") as caught:
         write_goldens(sample(), tmp_path / "none" / "g.npz")

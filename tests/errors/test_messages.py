@@ -138,8 +138,6 @@ COMMANDS: dict[str, str] = {
     "usage-116": "compile recurrent.onnx --state second/h=second/h_out",
     "usage-117": "compile explicit_state.tflite --state x2=x3",
     "usage-118": "compile good.tflite --state pixels=clamped",
-    "usage-119": "compile recurrent.onnx --state second/h_in=second/h_out "
-    "--state second/c_in=second/h_out",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
     "usage-123": "compile recurrent.onnx --io model",

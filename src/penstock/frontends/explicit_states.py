@@ -65,19 +65,9 @@ def feedbacks(graph: Graph, reading: Reading) -> tuple[Feedback, ...]:
 
 def _pairs(graph: Graph, reading: Reading) -> Iterator[tuple[Value, Value]]:
     """The input and the output of each state."""
-    sources = dict[str, str]()
     for pair in reading.states:
         x = _named(graph, "input", graph.inputs, pair[0])
         y = _named(graph, "output", graph.outputs, pair[1])
-        other = sources.setdefault(y.name, x.name)
-        if other != x.name:
-            raise UsageError(
-                "usage-119",
-                f'output "{y.name}" is paired with two inputs',
-                where=f"{graph.name}, --state",
-                why=f'both "{other}" and "{x.name}" would keep its elements',
-                help="pair each state's input with an output of its own",
-            )
         if _key(x.type) != _key(y.type):
             raise UsageError(
                 "usage-117",

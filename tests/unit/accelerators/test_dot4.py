@@ -211,7 +211,8 @@ def test_the_compilers_own_instruction_takes_the_place_of_the_portable_one() -> 
         )
         printed = run_executable(link_executable(host_compiler(), objects, folder / "program"))
     *scores, calls = (int(word) for word in printed.split())
-    zeros = {v.name: np.zeros(v.type.shape, np.int8) for v in done.model.inputs}
+    inputs = done.model.inputs
+    zeros = {v.name: np.full(v.type.shape, v.type.zero_point, np.int8) for v in inputs}
     assert scores == run_graph(done.model, zeros)["scores"].ravel().tolist()
     convolutions = 28 * 28 * 6 * 5 * 2 + 10 * 10 * 16 * 5 * 8
     assert calls == convolutions + 120 * 100 + 84 * 30 + 10 * 21

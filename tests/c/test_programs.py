@@ -12,7 +12,7 @@ import pytest
 from available import COMMITTED, compiled
 from c_main import run_main
 from penstock import api
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, TensorType
 from penstock.simulators.graph import run_graph
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import zig_command
@@ -36,6 +36,11 @@ def answer_of(model: str, number: int) -> bytes:
     """The only output, by the operators' arithmetic."""
     graph = compiled(model).compilation.model
     return run_graph(graph, sets_of(model)[number])[graph.outputs[0].name].tobytes()
+
+
+def real_zeros(type: TensorType) -> Array:
+    """An input all of whose elements mean 0.0, as the example program fills it."""
+    return np.full(type.shape, type.zero_point, type.dtype.value)
 
 
 def test_two_models_share_one_arena_in_one_program(bundle_of: Unpack, tmp_path: Path) -> None:
@@ -154,6 +159,6 @@ def test_the_cmake_project_builds_and_its_example_runs(bundle_of: Unpack, tmp_pa
     example = tmp_path / f"{compiled(FIRST).compilation.prefix}_example"
     printed = Command((str(example),), "example").run().decode()
     graph = compiled(FIRST).compilation.model
-    zeros = {v.name: np.zeros(v.type.shape, np.int8) for v in graph.inputs}
+    zeros = {v.name: real_zeros(v.type) for v in graph.inputs}
     answer = run_graph(graph, zeros)[graph.outputs[0].name]
     assert [int(word) for word in printed.split()] == answer.ravel().tolist()

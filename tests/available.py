@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import api
+from penstock.scheduling.options import Options
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MODELS = REPOSITORY / "tests" / "models"
@@ -64,7 +65,11 @@ def path_of(model: str) -> str:
     return str(path)
 
 
-@cache
-def compiled(model: str) -> api.Compiled:
+def compiled(model: str, target: str = TARGET, options: Options | None = None) -> api.Compiled:
     """The compiled model, cached for all tests of a process."""
-    return api.compile(path_of(model), TARGET)
+    return _compiled(model, target, options or Options())
+
+
+@cache
+def _compiled(model: str, target: str, options: Options) -> api.Compiled:
+    return api.compile(path_of(model), target, options=options)

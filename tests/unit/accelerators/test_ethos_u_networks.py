@@ -39,6 +39,7 @@ from penstock.ops.tanh import Tanh
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.request import Request
 from penstock.program.program import Call, Invoke, Loop
+from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.host import host_compiler
@@ -51,6 +52,8 @@ EVERY = (
     "ethos_u65:macs=256,memory_mode=dedicated_sram",
     "ethos_u65_256",
 )
+SHORT_SEARCH = Options(placement_work=0.05)
+"""A tenth of the default search for the least memory, of which these tests say nothing."""
 FUNCTIONS = (
     Relu(), Relu(Activation.RELU6), Logistic(), Tanh(), HardSwish(), LeakyRelu(0.1), Quantize(),
 )  # fmt: skip
@@ -59,7 +62,9 @@ FUNCTIONS = (
 def rungs(model: str, accelerator: str, sram: int | None = None) -> dict[str, tuple[int, str]]:
     """By rung of the ladder, how many elements differ, and what is said of it."""
     opened = open_accelerators((accelerator,), HOST)
-    request = Request(path_of(model), HOST, sram_bytes=sram, accelerators=opened)
+    request = Request(
+        path_of(model), HOST, sram_bytes=sram, accelerators=opened, options=SHORT_SEARCH
+    )
     found = api.verify(request).rungs
     return {rung.step: (rung.comparison.mismatches, rung.note) for rung in found}
 
@@ -79,7 +84,9 @@ def test_cascades_run_too(sram: int) -> None:
     """Stripes through rings, at budgets between the least memory and that of whole layers."""
     assert rungs("zoo:resnet8", "ethos_u55", sram)["machine"] == (0, "")
     opened = open_accelerators(("ethos_u55",), HOST)
-    request = Request("zoo:resnet8", HOST, sram_bytes=sram, accelerators=opened)
+    request = Request(
+        "zoo:resnet8", HOST, sram_bytes=sram, accelerators=opened, options=SHORT_SEARCH
+    )
     assert any(len(plan.parts) > 2 for plan in compile_request(request).schedule.plans)
 
 

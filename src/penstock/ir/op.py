@@ -254,6 +254,21 @@ class Reducing(Protocol):
         ...
 
 
+@runtime_checkable
+class Croppable(Protocol):
+    """An operator that can compute a region of its output by itself (optional interface).
+
+    Law: the cropped operator, on the regions `needs(site, out)` of the inputs, yields region `out`
+    of the output."""
+
+    def cropped(self, site: Site, out: Region) -> Op | None:
+        """The operator for region `out`, whose inputs are the regions `needs(site, out)`.
+
+        `out` contains all batches and channels.  None if there is no such operator: because the
+        region reads padding alone, or is only a part of an axis that the operator rearranges."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """A small instance of an operator for the laws; operator files list theirs as `SAMPLES`."""

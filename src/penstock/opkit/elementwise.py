@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
@@ -30,6 +31,9 @@ class Elementwise(OperatorDefaults):
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements)
+
+    def cropped(self, site: Site, out: Region) -> Self:
+        return self
 
     def in_place(self, site: Site) -> tuple[int, ...]:
         return broadcast.in_place(site)

@@ -32,6 +32,17 @@ def needs(rows: Window, columns: Window, shape: tuple[int, ...], out: Region) ->
     return Region.of(n, rows.needs(h, shape[1]), columns.needs(w, shape[2]), c)
 
 
+def cropped(
+    rows: Window, columns: Window, shape: tuple[int, ...], out: Region
+) -> tuple[Window, Window] | None:
+    """The windows that compute region `out` from the region `needs` of an input of `shape`; None if
+    the region reads only padding."""
+    if needs(rows, columns, shape, out).empty:
+        return None
+    _, h, w, _ = out.intervals
+    return rows.cropped(h, shape[1]), columns.cropped(w, shape[2])
+
+
 def affine(rows: Window, columns: Window) -> Affine:
     """Affine form of `needs`; batch and channels are the identity."""
     return Affine.diagonal(

@@ -5,7 +5,7 @@ An output index o reads the input indices o * stride - before + k * dilation, k 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.region import Interval
@@ -63,6 +63,13 @@ class Window:
         """Input interval that the output interval reads, unclipped; it may include padding."""
         lower = out[0] * self.stride - self.before
         return lower, (out[1] - 1) * self.stride - self.before + self.extent
+
+    def cropped(self, out: Interval, extent: int) -> Window:
+        """The window that computes the output interval from the input interval `needs`.
+
+        Only the padding differs: it remains where the output interval reads it."""
+        lower, upper = self.reads(out)
+        return replace(self, before=max(0, -lower), after=max(0, upper - extent))
 
     def needs(self, out: Interval, extent: int) -> Interval:
         """Input interval that the output interval reads, clipped to [0, extent)."""

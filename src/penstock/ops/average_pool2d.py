@@ -10,7 +10,7 @@ divided by their number, rounded half away from zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -80,6 +80,10 @@ class AveragePool2D(OperatorDefaults):
 
     def work(self, site: Site, out: Region) -> Work:
         return pool.work(self.rows, self.columns, out)
+
+    def cropped(self, site: Site, out: Region) -> AveragePool2D | None:
+        windows = sliding.cropped(self.rows, self.columns, site.inputs[0].shape, out)
+        return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
 
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()

@@ -86,6 +86,10 @@ class Concatenation(OperatorDefaults):
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements)
 
+    def cropped(self, site: Site, out: Region) -> Concatenation | None:
+        whole = out.intervals[self.axis] == (0, site.output.shape[self.axis])
+        return self if whole else None
+
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()
 

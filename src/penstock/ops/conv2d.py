@@ -13,7 +13,7 @@ Source: TFLite CONV_2D; `reference/integer_ops/conv.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -145,6 +145,10 @@ class Conv2D(OperatorDefaults):
     def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
         x, w, _ = site.inputs
         return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
+
+    def cropped(self, site: Site, out: Region) -> Conv2D | None:
+        windows = sliding.cropped(self.rows, self.columns, site.inputs[0].shape, out)
+        return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
 
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()

@@ -11,7 +11,7 @@ Source: TFLite DEPTHWISE_CONV_2D; `reference/integer_ops/depthwise_conv.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -110,6 +110,10 @@ class DepthwiseConv2D(OperatorDefaults):
     def work(self, site: Site, out: Region) -> Work:
         loops = out.elements * self.rows.size
         return Work(loops * self.columns.size, out.elements, loops)
+
+    def cropped(self, site: Site, out: Region) -> DepthwiseConv2D | None:
+        windows = sliding.cropped(self.rows, self.columns, site.inputs[0].shape, out)
+        return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
 
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()

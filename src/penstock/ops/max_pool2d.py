@@ -70,6 +70,10 @@ class MaxPool2D(OperatorDefaults):
     def work(self, site: Site, out: Region) -> Work:
         return pool.work(self.rows, self.columns, out)
 
+    def cropped(self, site: Site, out: Region) -> MaxPool2D | None:
+        windows = sliding.cropped(self.rows, self.columns, site.inputs[0].shape, out)
+        return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
+
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()
 

@@ -155,10 +155,11 @@ def _split(compilation: Compilation, stdout: bytes, count: int) -> tuple[Tensors
 
 
 def traced_tensors(compilation: Compilation, trace: bytes) -> Tensors:
-    """The tensors of a trace; elements that no step computed are zero."""
+    """The tensors of a trace, without those computed in bands; uncomputed elements are zero."""
     return {
         t.view.tensor: elements(trace, t.view.type, t.offset)
         for t in observer.traced(compilation.program)
+        if t.view.first_column is None
     }
 
 

@@ -26,7 +26,8 @@ from penstock.ops.conv2d import Conv2D
 from penstock.ops.relu import Relu
 from penstock.program.bounds import count_at
 from penstock.program.expr import Var, evaluate
-from penstock.program.lower import Addresses, lower
+from penstock.program.laid import Addresses
+from penstock.program.lower import lower
 from penstock.scheduling.cascades.search import find_frontier
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.memory_assignment import MemoryAssignment

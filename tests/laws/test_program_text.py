@@ -59,7 +59,7 @@ def test_an_expression_reads_back(expr: Expr) -> None:
 @given(graph=graphs())
 def test_a_lowered_program_reads_back(graph: Graph) -> None:
     lowered = lower(graph)
-    reads_back(lowered.program, ProgramContext(lowered.schedule.parts))
+    reads_back(lowered.program, ProgramContext.of(lowered.schedule))
 
 
 def context_of(example: Example) -> ProgramContext:

@@ -15,6 +15,7 @@ from penstock.frontends.open import parse
 from penstock.frontends.text import graph_from_text
 from penstock.ir.text.printer import print_graph
 from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.search import band_source
 from penstock.program.program import Advance, FillTensor, Kind, LoadTensor
 from penstock.program.steps import calls
 from penstock.program.text.context import ProgramContext
@@ -73,7 +74,7 @@ def test_the_texts_of_a_graph_and_of_its_program_read_back(number: int, tmp_path
     graph = parse(draw_stateful(2, number), "m.tflite")
     assert graph_from_text(print_graph(graph, with_data=True)) == graph
     done = compiled(draw_stateful(2, number), tmp_path)
-    context = ProgramContext(done.parts)
+    context = ProgramContext.of(done.schedule)
     text = print_program(done.program, context, with_data=True)
     assert read_program(text, context) == done.program
 
@@ -180,7 +181,7 @@ def test_layers_and_frontiers_contain_the_updates(number: int, tmp_path: Path) -
     assert sum(layer.cycles for layer in found.layers) == done.schedule.cost.cycles
     assert len(done.schedule.updating) == len(done.graph.states)
     text = print_frontier(done.frontier)
-    assert read_frontier(text, done.parts) == done.frontier
+    assert read_frontier(text, done.parts, band_source(done.request.target)) == done.frontier
     assert found.page(found.report)
 
 

@@ -102,6 +102,6 @@ def test_the_streaming_wake_word() -> None:
 def test_the_texts_of_an_incremental_network_read_back() -> None:
     done = api.compile(STREAMING, "host", incremental=2).compilation
     assert graph_from_text(print_graph(done.model, with_data=True)) == done.model
-    context = ProgramContext(done.parts)
+    context = ProgramContext.of(done.schedule)
     text = print_program(done.program, context, with_data=True)
     assert read_program(text, context) == done.program

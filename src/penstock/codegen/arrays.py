@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.codegen import c_text
-from penstock.codegen.c_functions import table_symbol
+from penstock.codegen.c_functions import table_symbols
 from penstock.codegen.names import Names
 from penstock.ir.op import Table
 from penstock.program.program import Program
@@ -66,17 +66,14 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
         for b in program.buffers
         if b.data is not None and b.name in read
     ]
-    tables = [
-        Array(
-            table_symbol(names.prefix, number, name),
-            table,
-            f"{name} of step {number}, made by the compiler",
-        )
-        for step, number in steps(program).items()
-        for name, table in step.kernel.tables
-        if not step.body
-    ]
-    return (*tensors, *tables)
+    symbols = table_symbols(names)
+    tables: dict[str, Array] = {}
+    for step, number in steps(program).items():
+        for name, table in () if step.body else step.kernel.tables:
+            symbol = symbols[number, name]
+            note = f"{name} of step {number}, made by the compiler"
+            tables.setdefault(symbol, Array(symbol, table, note))
+    return (*tensors, *tables.values())
 
 
 def tables(names: Names) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from penstock.codegen.drivers import DriverCode
 from penstock.codegen.names import Names, Parameter
 from penstock.codegen.row_interval import all_rows
 from penstock.errors import InternalError
-from penstock.ir.op import row_count
+from penstock.ir.op import Table, row_count
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Var
 from penstock.program.program import Advance, Call, Command, Copy, Kind, Program, Pull, View
@@ -78,9 +78,17 @@ def given(program: Program, names: Names, command: Command) -> tuple[Parameter, 
     return (*memories, *callbacks)
 
 
-def table_symbol(prefix: str, number: int, name: str) -> str:
-    """C name of a kernel table of step `number`."""
-    return f"{prefix}_step_{number:02d}_{name}"
+def table_symbols(names: Names) -> dict[tuple[int, str], str]:
+    """C names of the kernel tables, by number of the step and name of the table.
+
+    Steps that compute the same tensor, in bands of columns, share equal tables."""
+    known: dict[tuple[str, str, Table], str] = {}
+    found: dict[tuple[int, str], str] = {}
+    for number, step in enumerate(names.steps):
+        for name, table in step.kernel.tables:
+            symbol = f"{names.prefix}_step_{number:02d}_{name}"
+            found[number, name] = known.setdefault((step.output.tensor, name, table), symbol)
+    return found
 
 
 def view_text(program: Program, names: Names, view: View) -> str:
@@ -349,7 +357,8 @@ def _memory(frame: _Frame, view: View) -> str:
 
 def _tables(names: Names, call: Call, number: int) -> dict[str, str]:
     """C names of the tables of a step's kernel, by member."""
-    return {name: table_symbol(names.prefix, number, name) for name, _ in call.kernel.tables}
+    symbols = table_symbols(names)
+    return {name: symbols[number, name] for name, _ in call.kernel.tables}
 
 
 def _base(program: Program, names: Names, view: View) -> str:

@@ -24,8 +24,14 @@ class Traced:
 
 
 def traced(program: Program) -> tuple[Traced, ...]:
-    """The tensors of a trace; a tensor that several steps compute occurs once."""
-    views = {step.output.tensor: step.output for step in steps(program)}
+    """The tensors of a trace; a tensor that several steps compute occurs once.
+
+    Of a tensor that is computed in bands of columns, the trace contains one band only."""
+    views: dict[str, View] = {}
+    for view in (step.output for step in steps(program)):
+        known = views.setdefault(view.tensor, view)
+        if view.type.size_bytes > known.type.size_bytes:
+            views[view.tensor] = view
     found: list[Traced] = []
     end = 0
     for view in views.values():

@@ -70,7 +70,7 @@ def _enough(point: PlacedPoint, request: Request) -> str:
 
 def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
     """Yield clauses about changes that reduce the memory needed, with the bytes if known."""
-    parts, options = least.schedule.parts, request.options
+    parts, options = least.schedule.assigned_parts, request.options
     changes = {"with --stream-input": replace(request, stream_input=True)}
     changes |= dict(_unrestricted(request))
     for words, other in changes.items():

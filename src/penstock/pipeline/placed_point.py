@@ -9,7 +9,7 @@ from penstock.brief import Brief
 from penstock.hardware.target import Target
 from penstock.memory.problem import Placement
 from penstock.pipeline.request import Request
-from penstock.program.lower import Addresses
+from penstock.program.laid import Addresses
 from penstock.scheduling.model.schedule import Schedule
 
 

@@ -25,17 +25,21 @@ from penstock.memory.placement_text import print_placement, read_placement
 from penstock.memory.problem import Placement
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
-from penstock.pipeline.stages import ASSIGN, Outcomes, Placed
+from penstock.pipeline.stages import PLACE, Outcomes, Placed
 from penstock.program.program import Body, Command, Invoke, Program, View
 from penstock.program.steps import walk
 from penstock.program.text.context import ProgramContext, kernels
 from penstock.program.text.printer import print_program
 from penstock.scanner import Scanner, name_or_string
+from penstock.scheduling.bands.variant import BandSource
+from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import PULL, Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
-from penstock.scheduling.text.frontier import ScheduleReader, print_frontier, print_schedules
+from penstock.scheduling.text.frontier import print_frontier
 from penstock.scheduling.text.parts import print_parts, read_parts
+from penstock.scheduling.text.schedule_printer import print_schedules
+from penstock.scheduling.text.schedule_reader import ScheduleReader
 
 
 def print_stage(outcomes: Outcomes, *, with_data: bool = False) -> str:
@@ -55,7 +59,7 @@ def print_stage(outcomes: Outcomes, *, with_data: bool = False) -> str:
         case Placed(chosen=chosen):
             return print_point(chosen)
         case Program() as program:
-            context = ProgramContext(outcomes.result(ASSIGN))
+            context = ProgramContext.of(outcomes.result(PLACE).chosen.schedule)
             return print_program(program, context, with_data=with_data)
         case Bundle() as bundle:
             return print_bundle(bundle, with_data=with_data)
@@ -76,7 +80,7 @@ def read_assigned_parts(text: str, request: Request, constants: Constants | None
 
 def print_point(point: PlacedPoint) -> str:
     """Return the text of a placed schedule: the schedule, then a placement per memory region."""
-    graph = point.schedule.parts.graph
+    graph = point.schedule.assigned_parts.graph
     labels = Labels.of(graph)
     head = f"point of {name_or_string(graph.name)}"
     if point.unbudgeted:
@@ -86,10 +90,12 @@ def print_point(point: PlacedPoint) -> str:
     return f"{head}\n{print_schedules((point.schedule,))}{''.join(texts)}"
 
 
-def read_point(text: str, parts: Parts) -> PlacedPoint:
+def read_point(text: str, parts: Parts, bands: BandSource | None = None) -> PlacedPoint:
     """Parse the text of a placed schedule.
 
-    parts: the parts to which the text refers.
+    parts: the parts to which the text refers, those of the stage `assign`.
+    bands: creates the bands of cascades in bands of columns (see `search.band_source`); None: a
+        text with such cascades is rejected.
 
     Raises ModelError if the text is malformed or contradicts the parts.
     """
@@ -106,7 +112,7 @@ def read_point(text: str, parts: Parts) -> PlacedPoint:
         while scanner.accept(","):
             unbudgeted.append(scanner.name())
     scanner.end_statement()
-    reader = ScheduleReader(scanner, parts)
+    reader = ScheduleReader(scanner, parts, bands)
     at = scanner.peek()
     schedules = reader.schedules()
     if len(schedules) != 1:
@@ -120,14 +126,21 @@ def read_point(text: str, parts: Parts) -> PlacedPoint:
     return PlacedPoint(schedules[0], first, tuple(others), frozenset(unbudgeted))
 
 
-def program_context(parts: Parts, accelerators: Sequence[Accelerator]) -> ProgramContext:
-    """Return the context for parsing the text of a program: parts, and functions of drivers."""
+def program_context(
+    parts: Parts, accelerators: Sequence[Accelerator], bands: tuple[Bands, ...] = ()
+) -> ProgramContext:
+    """Return the context for parsing the text of a program.
+
+    parts: the parts of the stage `assign`.
+    accelerators: provide the functions of their drivers.
+    bands: those of the schedule, `Schedule.bands`.
+    """
     found = [Invoke(a.codegen.submit, ()) for a in accelerators if a.codegen.submit is not None]
     for part in parts.parts:
         for _, kernel in kernels(part):
             commands = () if kernel.body is None else _body(part, kernel)
             found += (command for command in walk(commands) if isinstance(command, Invoke))
-    return ProgramContext(parts, tuple(found))
+    return ProgramContext(parts, tuple(found), bands)
 
 
 def _body(part: Part, kernel: Kernel) -> tuple[Command, ...]:

@@ -17,7 +17,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Value
 from penstock.ir.op import row_count
 from penstock.ir.placed_call import Fill, PlacedCall, PlacedRows
-from penstock.program.lower import Addresses, Laid, laid_storages
+from penstock.program.laid import Addresses, Laid, laid_storages
 from penstock.scheduling.model.cost import NOTHING
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan

@@ -6,10 +6,10 @@
                 accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor, LoadTensor;
                 at the end of `run`: Advance
 
-Views describe whole tensors, rings, and rows at arbitrary addresses.  A cascade is a loop whose
-bounds and views are expressions of the loop variable.  A copy engine works between an issuing Copy
-and its Wait.  The ring of a queue rotates: its counter depends on the number of runs since the last
-reset only.  Control flow does not depend on data, so every program can be unrolled.
+Views describe whole tensors, rings, rows at arbitrary addresses, and columns of these.  A cascade
+is a loop whose bounds and views are expressions of the loop variable.  The ring of a queue rotates:
+its counter depends on the number of runs since the last reset only.  Control flow does not depend
+on data, so every program can be unrolled.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class Rows:
 @dataclass(frozen=True, slots=True)
 class View:
     """A tensor in memory, as a kernel accesses it: `type` states its shape, and `rows` the offset
-    of each row, from `offset` bytes into `buffer` on.  Only rows [lower, upper) may be accessed."""
+    of each row, from `offset` bytes into `buffer` on.  Only rows [lower, upper) may be accessed.
+    With a `first_column`, the view is only some columns of the tensor, from this one on."""
 
     tensor: str
     type: TensorType
@@ -102,6 +103,7 @@ class View:
     lower: Expr
     upper: Expr
     offset: Expr = 0
+    first_column: Expr | None = None
 
     @staticmethod
     def whole(tensor: str, type: TensorType, buffer: str) -> View:
@@ -226,8 +228,7 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True)
 class TensorRows:
-    """Rows [lower, upper) of a tensor: row r begins `offset` + `rows.offset(r)` bytes into
-    `buffer`."""
+    """Rows [lower, upper) of a tensor: row r begins at byte `offset` + `rows.offset(r)`."""
 
     buffer: str
     rows: Rows
@@ -305,8 +306,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """Reads rows [lower, upper) of the streamed input `target.tensor` from the caller, who supplies
-    the rows in order, each once."""
+    """Takes rows [lower, upper) of a streamed input from the caller, who supplies each row once."""
 
     target: View
     lower: Expr

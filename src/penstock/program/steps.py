@@ -64,7 +64,8 @@ def as_stream(pull: Pull) -> Pull:
 def _all_rows(view: View, offset: str) -> View:
     count = row_count(view.type.shape)
     kept: Expr = view.offset if isinstance(view.offset, int) else Var(offset)
-    return replace(view, lower=0, upper=count, offset=kept)
+    first = None if view.first_column is None else 0
+    return replace(view, lower=0, upper=count, offset=kept, first_column=first)
 
 
 def calls(program: Program) -> tuple[Call, ...]:

@@ -298,7 +298,13 @@ def weight_bytes(program: Program) -> int:
     constants = (b for b in program.buffers if b.kind is Kind.CONSTANT)
     folded = folded_constants(program)
     tensors = sum(b.size_bytes for b in constants if b.name not in folded)
-    kernels = sum(step.kernel.table_bytes for step in steps(program) if not step.body)
+    stored = {
+        (step.output.tensor, name, table)  # bands of a tensor share equal tables
+        for step in steps(program)
+        if not step.body
+        for name, table in step.kernel.tables
+    }
+    kernels = sum(table.type.size_bytes for _, _, table in stored)
     return tensors + kernels + table_bytes(program)
 
 
@@ -336,7 +342,9 @@ def make_report(
         ram,
         Flash(weights, weights, None),
         Macs(
-            model.macs(), cost.macs, cost.constant_macs + folded_macs(model, schedule.parts.graph)
+            model.macs(),
+            cost.macs,
+            cost.constant_macs + folded_macs(model, schedule.assigned_parts.graph),
         ),
         CycleCounts(cost.cycles, None),
         Instructions(None),

@@ -16,6 +16,7 @@ _LEAST = {
     "max_region_parts": 1,
     "max_free_parts": 0,
     "max_stripe": 1,
+    "max_recompute": 1,
     "slack": 0,
     "order_states": 0,
     "placement_nodes": 0,
@@ -113,6 +114,14 @@ class Options:
         metadata={
             "help": "Discard a cascade if shorter ones in its place need no more memory and no "
             "more call overhead."
+        },
+    )
+    max_recompute: float = field(
+        default=2.0,
+        metadata={
+            "help": "Largest ratio of executed to necessary multiply-accumulates. Above 1, "
+            "schedules below the memory of row-by-row execution may compute columns between "
+            "neighbouring bands of a tensor twice. 1 disables this."
         },
     )
     slack: float = field(

@@ -152,7 +152,7 @@ class Machine:
         self.counts.constant_macs += nominal - executed
         self._count_moved(inputs, output)
         if self._trace:
-            self._trace(call.output.tensor, out, result)
+            self._trace(call.output.tensor, output.region_of_tensor, result)
 
     def _offload(self, call: Call, output: ConcreteOperand) -> None:
         """Runs a call's body on its accelerator.

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from penstock.errors import InternalError
+from penstock.ir.op import row_count
 from penstock.ir.tensor import Array
 from penstock.program.expr import evaluate
-from penstock.program.program import Buffer, Program, Rows
+from penstock.program.program import Buffer, Program, Rows, View
 from penstock.simulators.operand import ConcreteOperand
 
 POISON = 0xA5
@@ -200,7 +201,7 @@ class Memories:
                     f'"{buffer.name}" has {buffer.size_bytes}',
                 )
             slot = row if view.rows.rotation is None else lower // view.rows.pitch
-            tag = self._tag(buffer.name, slot + 1 if scattered else 0)
+            tag = self._tag(buffer.name, slot + 1 if _reuses_rows(view) else 0)
             yield buffer.address + lower, buffer.address + upper, tag
 
     def _in_one_memory(self, one: ConcreteOperand, other: ConcreteOperand) -> bool:
@@ -219,6 +220,15 @@ class Memories:
 
     def _tag(self, buffer: str, row: int) -> int:
         return (self._index[buffer] << 32) + row
+
+
+def _reuses_rows(view: View) -> bool:
+    """Whether several rows may have the same memory, one after the other, or any row any address.
+
+    In a section of columns, as in a whole tensor, every row has memory of its own."""
+    rows = view.rows
+    scattered = rows.table is not None or rows.rotation is not None
+    return scattered or rows.ring < row_count(view.type.shape)
 
 
 def lies_whole(operand: ConcreteOperand) -> bool:

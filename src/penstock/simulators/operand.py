@@ -25,12 +25,22 @@ class ConcreteOperand:
         """The region of a view, for given loop variables."""
         lower, upper = evaluate(view.lower, variables), evaluate(view.upper, variables)
         offset = evaluate(view.offset, variables)
-        return ConcreteOperand(replace(view, lower=lower, upper=upper, offset=offset), region)
+        first = None if view.first_column is None else evaluate(view.first_column, variables)
+        concrete = replace(view, lower=lower, upper=upper, offset=offset, first_column=first)
+        return ConcreteOperand(concrete, region)
 
     @staticmethod
     def whole(view: View) -> ConcreteOperand:
         """The whole tensor of a view without loop variables."""
         return ConcreteOperand.of(view, Region.whole(view.type.shape), {})
+
+    @property
+    def region_of_tensor(self) -> Region:
+        """The region of the whole tensor, if the view is only some columns of it."""
+        first = evaluate(self.view.first_column or 0, {})
+        columns = len(self.region.lower) - 2
+        shift = (first if axis == columns else 0 for axis in range(len(self.region.lower)))
+        return self.region.shift(tuple(shift))
 
     @property
     def size_bytes(self) -> int:

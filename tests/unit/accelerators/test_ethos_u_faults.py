@@ -40,7 +40,7 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program import lower as lowering
 from penstock.program.expr import evaluate
-from penstock.program.lower import Addresses, Laid
+from penstock.program.laid import Addresses, Laid
 from penstock.program.program import (
     END,
     FIRST,

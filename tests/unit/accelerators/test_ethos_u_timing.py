@@ -30,7 +30,8 @@ from penstock.ops.mul import Mul
 from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.placed_point import PlacedPoint
-from penstock.program.lower import Addresses, lower
+from penstock.program.laid import Addresses
+from penstock.program.lower import lower
 from penstock.program.placed_cost import with_placed_costs
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (

@@ -12,10 +12,14 @@ import pytest
 from penstock import api
 from penstock.codegen.bundle_text import bundle_contents, print_bundle, read_bundle
 from penstock.errors import ModelError
+from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.text import graph_from_text
+from penstock.ir.graph import Graph
 from penstock.ir.text.printer import graph_constants, print_graph
 from penstock.pipeline import stages
+from penstock.pipeline.emission import lower_point
 from penstock.pipeline.request import Request
+from penstock.pipeline.search import band_source
 from penstock.pipeline.stages import STAGES, Context, Outcomes, run_stages
 from penstock.pipeline.texts import (
     print_point,
@@ -24,6 +28,8 @@ from penstock.pipeline.texts import (
     read_assigned_parts,
     read_point,
 )
+from penstock.program.program import Program
+from penstock.program.text.context import ProgramContext
 from penstock.program.text.printer import print_program, program_constants
 from penstock.program.text.reader import read_program
 from penstock.scheduling.model.parts import Parts
@@ -63,17 +69,21 @@ def everything_after_assign_reads_back(request: Request, found: Outcomes, parts:
     """`parts`: those that the other stages are read with."""
     assert parts == found.result(stages.ASSIGN)
     frontier, placed = found.result(stages.SCHEDULE), found.result(stages.PLACE)
-    assert read_frontier(print_frontier(frontier), parts) == frontier
+    bands = band_source(request.target)
+    assert read_frontier(print_frontier(frontier), parts, bands) == frontier
     for point in placed.points:
-        assert read_point(print_point(point), parts) == point
-    program = found.result(stages.LOWER)
-    context = program_context(parts, request.accelerators)
-    constants = program_constants(program, context)
-    assert read_program(print_program(program, context), context, constants) == program
-    assert read_program(print_program(program, context, with_data=True), context) == program
+        assert read_point(print_point(point), parts, bands) == point
+    context = program_context(parts, request.accelerators, placed.chosen.schedule.bands)
+    program_reads_back(found.result(stages.LOWER), context)
     bundle = found.result(stages.WRITE)
     assert read_bundle(print_bundle(bundle), bundle_contents(bundle)) == bundle
     assert read_bundle(print_bundle(bundle, with_data=True)) == bundle
+
+
+def program_reads_back(program: Program, context: ProgramContext) -> None:
+    constants = program_constants(program, context)
+    assert read_program(print_program(program, context), context, constants) == program
+    assert read_program(print_program(program, context, with_data=True), context) == program
 
 
 def everything_reads_back_by_text(request: Request, found: Outcomes) -> None:
@@ -193,4 +203,131 @@ def test_a_damaged_frontier_is_refused(old: str, new: str, code: str) -> None:
     assert old in text
     with pytest.raises(ModelError) as caught:
         read_frontier(text.replace(old, new), found.result(stages.ASSIGN))
+    assert caught.value.code == code
+
+
+def residual(conv1: str = "conv1") -> Graph:
+    """A network of one cascade, wide in the middle, with a residual addition."""
+    net = GraphBuilder("wide")
+    x = net.conv2d(net.input((1, 12, 24, 2)), 12, 3, name=conv1)
+    x = net.add(x, net.conv2d(x, 12, 3, name="conv2"), name="total")
+    return net.build(net.conv2d(x, 2, 3, name="conv3"))
+
+
+def two_cascades() -> Graph:
+    """A network with two wide places, and with layers before, between and after them."""
+    net = GraphBuilder("twice")
+    x = net.conv2d(net.input((1, 10, 24, 2)), 2, 1, name="stem")
+    x = net.conv2d(net.conv2d(x, 12, 3, name="wide1"), 2, 3, name="slim1")
+    x = net.reshape(x, (1, 10, 24, 2))
+    x = net.conv2d(net.conv2d(x, 12, 3, name="wide2"), 2, 3, name="slim2")
+    return net.build(net.fully_connected(net.max_pool2d(x, 2, stride=2), 4))
+
+
+def outcomes_within(
+    tensors_bytes: int, graph: Graph, *, stream_input: bool = False
+) -> tuple[Request, Outcomes]:
+    """Every stage's result, but that of `read`, with a budget for tensors that only cascades in
+    bands meet."""
+    request = replace(api.request(LENET5, "cortex-m4"), stream_input=stream_input)
+    request = replace(request, sram_bytes=request.stack_bytes + tensors_bytes)
+    return request, run_stages(STAGES[1:], graph, Context(request))
+
+
+@cache
+def in_bands() -> tuple[Request, Outcomes]:
+    """The results for a network that needs the least memory in bands of columns."""
+    return outcomes_within(1600, residual())
+
+
+@pytest.mark.parametrize("stream_input", [False, True])
+@pytest.mark.parametrize(
+    ("graph", "tensors_bytes", "cascades"),
+    [(residual(), 1600, 1), (residual("two words"), 1600, 1), (two_cascades(), 1200, 2)],
+    ids=["residual", "quoted", "two"],
+)
+def test_cascades_in_bands_read_back(
+    graph: Graph, tensors_bytes: int, cascades: int, stream_input: bool
+) -> None:
+    request, found = outcomes_within(tensors_bytes, graph, stream_input=stream_input)
+    parts = parts_read_back(request, found.result(stages.ASSIGN))
+    everything_after_assign_reads_back(request, found, parts)
+    placed = found.result(stages.PLACE)
+    assert placed.chosen.schedule.bands
+    points = [p for p in placed.points if p.schedule.bands]
+    assert max(len(p.schedule.bands) for p in points) == cascades
+    counts = {band.count for p in points for bands in p.schedule.bands for band in bands.bands}
+    assert 1 in counts, "single bands"
+    assert max(counts) > 1, "loops over bands"
+    for point in points:
+        program = lower_point(point, request.accelerators)
+        program_reads_back(program, program_context(parts, (), point.schedule.bands))
+        program_reads_back(program, ProgramContext.of(point.schedule))
+
+
+def test_a_cascade_in_bands_is_printed_with_the_assigned_parts() -> None:
+    _, found = in_bands()
+    text = print_frontier(found.result(stages.SCHEDULE))
+    assert "plan p0: conv1, conv2, total, conv3 stripe 1 columns 2 cost c0\n" in text
+    assert " of conv3 band " in print_stage(Outcomes(found.outcomes[:-1]))
+
+
+PLAN = "plan p0: conv1, conv2, total, conv3 stripe 1 columns 2"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("columns 2 cost", "columns 0 cost", "text-004"),
+        ("columns 2 cost", "columns -1 cost", "text-004"),
+        ("columns 2 cost", "columns 25 cost", "text-004"),
+        ("columns 2 cost", "columns wide cost", "text-001"),
+        ("stripe 1 columns 2 cost", "stripe 0 columns 2 cost", "text-004"),
+        ("stripe 1 columns 2 cost", f"stripe {10**30} columns 2 cost", "text-004"),
+        ("stripe 1 columns 2 cost", "nearest columns 2 cost", "text-001"),
+        (PLAN, "plan p0: conv1, conv2 columns 2", "text-004"),
+        (PLAN, "plan p0: conv1, total, conv2, conv3 columns 2", "text-004"),
+        (PLAN, "plan p0: conv1, conv1, conv3 columns 2", "text-004"),
+        ("cycles = p0", "cycles = p0, p1", "text-004"),
+        ("cycles = p0", "cycles = p0, p10", "text-004"),
+    ],
+)
+def test_a_damaged_cascade_in_bands_is_refused(old: str, new: str, code: str) -> None:
+    request, found = in_bands()
+    text = print_frontier(found.result(stages.SCHEDULE))
+    assert old in text
+    bands = band_source(request.target)
+    with pytest.raises(ModelError) as caught:
+        read_frontier(text.replace(old, new), found.result(stages.ASSIGN), bands)
+    assert caught.value.code == code
+
+
+def test_bands_are_refused_without_a_source() -> None:
+    _, found = in_bands()
+    parts, placed = found.result(stages.ASSIGN), found.result(stages.PLACE)
+    with pytest.raises(ModelError, match="runs in bands of columns, which depend") as caught:
+        read_frontier(print_frontier(found.result(stages.SCHEDULE)), parts)
+    assert caught.value.code == "text-004"
+    with pytest.raises(ModelError, match="runs in bands of columns, which depend") as caught:
+        read_point(print_point(placed.points[0]), parts)
+    assert caught.value.code == "text-004"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("of conv3 band 0", "of conv3 band 9", "text-004"),
+        ("of conv3 band 0", "of conv2 band 0", "text-004"),
+        ("of conv3 band 0", "of conv3 bend 0", "text-001"),
+        ("of conv3 band 0", "of conv3 band x", "text-001"),
+    ],
+)
+def test_a_damaged_call_in_bands_is_refused(old: str, new: str, code: str) -> None:
+    _, found = in_bands()
+    point = found.result(stages.PLACE).points[0]
+    context = ProgramContext.of(point.schedule)
+    text = print_program(lower_point(point, ()), context, with_data=True)
+    assert old in text
+    with pytest.raises(ModelError) as caught:
+        read_program(text.replace(old, new), context)
     assert caught.value.code == code

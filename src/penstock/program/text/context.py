@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.ir.graph import Value
 from penstock.ir.op import Kernel
 from penstock.ir.text.labels import Labels
+from penstock.program.band_loops import first_column
 from penstock.program.program import Call, Invoke, View
+from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts, update_name
+from penstock.scheduling.model.schedule import Schedule
 
 PREFERRED, FALLBACK, PREFETCHING = "preferred", "fallback", "prefetching"
 
@@ -20,10 +23,19 @@ PREFERRED, FALLBACK, PREFETCHING = "preferred", "fallback", "prefetching"
 class ProgramContext:
     """The parts that a program runs, and an example call of each driver function.
 
-    The arguments of a function are positional, or a record of the same class as in the example."""
+    parts: those of the stage `assign`.
+    invocations: the arguments of a function are positional, or a record of the same class as in the
+        example.
+    bands: the cascades that run in bands of columns; their calls are not those of `parts`."""
 
     parts: Parts
     invocations: tuple[Invoke, ...] = ()
+    bands: tuple[Bands, ...] = ()
+
+    @staticmethod
+    def of(schedule: Schedule) -> ProgramContext:
+        """The context of a schedule's program, without driver functions."""
+        return ProgramContext(schedule.assigned_parts, bands=schedule.bands)
 
     @cached_property
     def values(self) -> Mapping[str, Value]:
@@ -46,6 +58,29 @@ class ProgramContext:
         """The part that computes a tensor, or None."""
         return self._parts.get(name)
 
+    @cached_property
+    def _band_parts(self) -> Mapping[tuple[str, int], Mapping[str, Part]]:
+        return {
+            (bands.name, k): _parts_by_tensor(band)
+            for bands in self.bands
+            for k, band in enumerate(bands.bands)
+        }
+
+    def part_in_bands(self, name: str, k: int, tensor: str) -> Part | None:
+        """The part that computes columns of a tensor in `Bands.bands[k]` of the bands of a name, or
+        None."""
+        return self._band_parts.get((name, k), {}).get(tensor)
+
+    def parts_in_bands(self, view: View) -> Iterator[tuple[str, int, Part]]:
+        """The parts that compute the columns of a tensor that a view shows, each with the name and
+        index of its band, by which `part_in_bands` returns it."""
+        for bands in self.bands:
+            for k, band in enumerate(bands.bands):
+                part = self.part_in_bands(bands.name, k, view.tensor)
+                section = next((s for s in band.sections if part and s.value == part.name), None)
+                if part and section and first_column(band, section) == view.first_column:
+                    yield bands.name, k, part
+
     def whole_view(self, name: str) -> View | None:
         """The view of a graph tensor that fills the buffer of the same name, or None."""
         value = self.values.get(name)
@@ -58,6 +93,12 @@ class ProgramContext:
     def invocation(self, engine: str, name: str) -> Invoke | None:
         """The example call of a driver function, or None."""
         return self._invocations.get((engine, name))
+
+
+def _parts_by_tensor(band: Band) -> Mapping[str, Part]:
+    """The parts of a band by the tensor of the network of which they compute columns."""
+    tensors = {section.value: section.tensor for section in band.sections}
+    return {tensors[part.name]: part for part in band.parts.parts}
 
 
 def kernels(part: Part) -> Iterable[tuple[str, Kernel]]:

@@ -34,6 +34,9 @@ npu(..)`, with numbers and addresses, `&buffer + offset`; fields of a record are
     fill s with 128 (every byte)                 load c -> s (a constant)
     advance window counter n by 1 (a queue)
 
+`call conv1(..) of conv2 band 0` calls a part of the first graph that computes conv2 in bands of
+columns.  A view of some columns of its tensor states the first one, `column band * 8`.
+
 A view `rotated by n from k` is a ring whose row r is in slot (k + counter n + r) % ring.
 """
 
@@ -166,7 +169,11 @@ class _Printer:
                 text += f" table {self.table.numbers(view.rows.table, MAX_ENTRIES)}"
         if (view.lower, view.upper) != (0, row_count(view.type.shape)):
             text += f" rows {self._range(view.lower, view.upper)}"
-        return text if view.offset == 0 else f"{text} offset {self._expr(view.offset)}"
+        if view.offset != 0:
+            text += f" offset {self._expr(view.offset)}"
+        if view.first_column is not None:
+            text += f" column {self._expr(view.first_column)}"
+        return text
 
     def _block(self, head: str, commands: Sequence[Command], indent: str) -> Iterator[str]:
         """Yields a block: commands in braces."""
@@ -222,15 +229,15 @@ class _Printer:
                 return f"invoke {name} on {engine}({', '.join(items)})"
 
     def _call(self, call: Call) -> str:
-        part = self._context.part(call.output.tensor)
-        role = None if part is None else kernel_role(part, call)
-        if role is None:
+        found = self._part_and_role(call)
+        if found is None:
             raise InternalError(
                 "text-007",
                 f'the call that computes "{call.output.tensor}" is not one of a part',
                 why="the text of a program refers to parts for operators and kernels",
             )
-        text = f"call {self._view(call.output)}({', '.join(map(self._view, call.inputs))})"
+        of, role = found
+        text = f"call {self._view(call.output)}({', '.join(map(self._view, call.inputs))}){of}"
         text += self._box(call.out, call.site.output.shape)
         if role != PREFERRED:
             text += f" by {role}"
@@ -241,6 +248,17 @@ class _Printer:
         if call.prefetches:
             text += f" prefetches {', '.join(map(self._view, call.prefetches))}"
         return text
+
+    def _part_and_role(self, call: Call) -> tuple[str, str] | None:
+        """The clause that selects a call's part, if it is one of a band, and the name of its
+        kernel.  None if the call is not one of a part."""
+        part = self._context.part(call.output.tensor) if call.output.first_column is None else None
+        if part is not None and (role := kernel_role(part, call)) is not None:
+            return "", role
+        for bands, k, inner in self._context.parts_in_bands(call.output):
+            if (role := kernel_role(inner, call)) is not None:
+                return f" of {self._label(bands)} band {k}", role
+        return None
 
     def _box(self, box: Box, shape: tuple[int, ...]) -> str:
         """The text of a box: its rows if it spans all other axes, otherwise every axis."""

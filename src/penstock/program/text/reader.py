@@ -37,7 +37,8 @@ from penstock.program.program import (
 from penstock.program.text.context import PREFERRED, ProgramContext, kernels
 from penstock.program.text.expressions import ExprReader
 from penstock.program.text.printer import rows_box
-from penstock.scanner import Scanner
+from penstock.scanner import Scanner, Token, quoted
+from penstock.scheduling.model.part import Part
 
 _KINDS = {kind.value: kind for kind in Kind}
 _ENTRIES = ("init", "reset", "run")
@@ -139,7 +140,8 @@ class _Reader:
         if scanner.accept_word("rows"):
             lower, upper = self._range()
         offset = self._expr() if scanner.accept_word("offset") else 0
-        self._views[key] = View(key[0], type, buffer, rows, lower, upper, offset)
+        column = self._expr() if scanner.accept_word("column") else None
+        self._views[key] = View(key[0], type, buffer, rows, lower, upper, offset, column)
 
     def _rows(self) -> Rows:
         scanner = self._scanner
@@ -246,12 +248,10 @@ class _Reader:
         scanner = self._scanner
         at = scanner.peek()
         output = self._view()
-        part = self._context.part(output.tensor)
-        if part is None:
-            raise scanner.contradiction(f"no part computes {at}", at=at)
         scanner.expect("(")
         inputs = () if scanner.is_symbol(")") else tuple(self._views_with_commas())
         scanner.expect(")")
+        part = self._part(output.tensor, at)
         node = part.nodes[-1]
         out = self._box(node.site.output.shape)
         at = scanner.peek()
@@ -281,6 +281,26 @@ class _Reader:
             prefetched,
             prefetches,
         )
+
+    def _part(self, tensor: str, at: Token) -> Part:
+        """Parses the clause that selects a part of a band, if there is one; returns the part that
+        computes a tensor.  Raises ModelError if there is none.
+
+        `at`: the reference to the tensor."""
+        scanner = self._scanner
+        if not scanner.accept_word("of"):
+            part = self._context.part(tensor)
+            if part is None:
+                raise scanner.contradiction(f"no part computes {at}", at=at)
+            return part
+        bands = self._label.name()
+        scanner.expect_word("band")
+        k = scanner.integer()
+        part = self._context.part_in_bands(bands, k, tensor)
+        if part is None:
+            text = f"no part computes {at} in band {k} of {quoted(bands)}"
+            raise scanner.contradiction(text, at=at)
+        return part
 
     def _box(self, shape: tuple[int, ...]) -> Box:
         scanner = self._scanner

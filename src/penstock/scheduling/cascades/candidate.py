@@ -27,6 +27,7 @@ class Candidate:
     memory: memory assignment of the tensors that the cascade computes.
     prefetches: copies of constants to other memory regions, made for this cascade.
     scratch_bytes: size of the scratch buffer that the parts use one after the other.
+    band_columns: number of columns of a band, if the cascade runs in bands of columns.
     """
 
     lower: int
@@ -36,6 +37,7 @@ class Candidate:
     memory: MemoryAssignment
     prefetches: tuple[Prefetch, ...] = ()
     scratch_bytes: int = 0
+    band_columns: int | None = None
 
     def with_scratch(self, scratch_bytes: int) -> Candidate:
         """Return a copy with another `scratch_bytes`; faster than `dataclasses.replace`."""
@@ -47,6 +49,7 @@ class Candidate:
             self.memory,
             self.prefetches,
             scratch_bytes,
+            self.band_columns,
         )
 
 

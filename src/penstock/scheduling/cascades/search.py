@@ -12,11 +12,13 @@ on the memory region.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.errors import UsageError
 from penstock.pareto import near_frontier
+from penstock.scheduling.bands.below_rows import BelowRows
+from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
 from penstock.scheduling.cascades.group_residency import (
     SECOND,
@@ -42,13 +44,18 @@ from penstock.scheduling.simulate.cost_accounting import CostAccounting
 
 
 def find_frontier(
-    parts: Parts, model: CostModel, memories: MemorySystem, options: Options
+    parts: Parts,
+    model: CostModel,
+    memories: MemorySystem,
+    options: Options,
+    bands: BandSource | None = None,
 ) -> Frontier:
     """Return the schedules that may be Pareto-optimal in (memory, cycles) after placement.
 
     Placement assigns an address to each tensor.
+    bands: creates the bands of a cascade; None: no cascade runs in bands of columns.
     """
-    return Frontier(tuple(find_schedules(parts, model, memories, options)))
+    return Frontier(tuple(find_schedules(parts, model, memories, options, bands=bands)))
 
 
 def find_schedules(
@@ -57,6 +64,7 @@ def find_schedules(
     memories: MemorySystem,
     options: Options,
     limit_bytes: float = math.inf,
+    bands: BandSource | None = None,
 ) -> Iterator[Schedule]:
     """Yield the schedules that may be Pareto-optimal in (memory, cycles) after placement.
 
@@ -65,13 +73,18 @@ def find_schedules(
 
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
+    bands: creates the bands of a cascade; None: no cascade runs in bands of columns.
 
     Raises UsageError if the options need a second memory and the target has none, and CapacityError
     if a group does not fit into the second memory.
     """
     found, orders = _orders(parts, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options)
-    chosen = _chosen_proposals(parts, orders, model, memories, options, limit_bytes)
+    searches = _uniform_searches(parts, orders, model, memories, options, limit_bytes)
+    chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
+    if bands is not None and options.max_recompute > 1 and searches:
+        below = BelowRows(parts, model, memories, options, bands, _inputs_bytes(parts))
+        yield from below.schedules(searches, chosen[0].peak_bytes)
     if options.partition == CASCADES and parts.can_prefetch:
         yield from builder.with_accelerator_prefetches(chosen)
     else:
@@ -81,6 +94,7 @@ def find_schedules(
 def _chosen_proposals(
     parts: Parts,
     orders: Sequence[tuple[int, ...]],
+    searches: Mapping[tuple[int, ...], UniformSearch],
     model: CostModel,
     memories: MemorySystem,
     options: Options,
@@ -109,11 +123,12 @@ def _chosen_proposals(
     inputs_bytes = _inputs_bytes(parts)
     start = memories.default_assignment
     for order in orders:
-        source = _candidates(parts, order, model, memories, options, limit_bytes)
+        source = _candidates(parts, order, searches, model, memories, options)
         every += proposals(order, source, start, inputs_bytes, limit_bytes)
         if len(memories.tensors) > 1:  # for networks that do not fit the secondary memories
             first = replace(memories, tensors=memories.tensors[:1])
-            source = _candidates(parts, order, model, first, options, limit_bytes)
+            alone = _uniform_searches(parts, (order,), model, first, options, limit_bytes)
+            source = _candidates(parts, order, alone, model, first, options)
             every += proposals(order, source, start, inputs_bytes, limit_bytes)
     chosen = near_frontier(every, _peak_and_time, options.slack)
     if len(memories.tensors) > 1:
@@ -191,13 +206,33 @@ def _whole_proposals(
     return found
 
 
-def _candidates(
+def _uniform_searches(
     parts: Parts,
-    order: tuple[int, ...],
+    orders: Sequence[tuple[int, ...]],
     model: CostModel,
     memories: MemorySystem,
     options: Options,
     limit_bytes: float,
+) -> Mapping[tuple[int, ...], UniformSearch]:
+    """Return the search for candidates in each order; empty if the memory assignment matters.
+
+    limit_bytes: the caller ignores cascades with more live bytes at the peak.
+    """
+    if not memories.uniform or options.partition != CASCADES:
+        return {}
+    memory = memories.default_assignment
+    return {
+        order: UniformSearch(parts, order, model, memory, options, limit_bytes) for order in orders
+    }
+
+
+def _candidates(
+    parts: Parts,
+    order: tuple[int, ...],
+    searches: Mapping[tuple[int, ...], UniformSearch],
+    model: CostModel,
+    memories: MemorySystem,
+    options: Options,
 ) -> CandidateSource:
     """Return a function that yields the candidate cascades of an execution order.
 
@@ -205,11 +240,11 @@ def _candidates(
     states[p] contains the memory assignments of the live tensors that the caller has reached at
     position p.
     order: the execution order, as indices of the parts.
-    limit_bytes: the caller ignores cascades with more live bytes at the peak.
+    searches: for each order, the search for candidates if access times do not depend on the memory
+        assignment; empty if they do.
     """
-    if memories.uniform:
-        memory = memories.default_assignment
-        return UniformSearch(parts, order, model, memory, options, limit_bytes).candidates
+    if order in searches:
+        return searches[order].candidates
     return RegionSearch(parts, order, model, memories, options).candidates
 
 

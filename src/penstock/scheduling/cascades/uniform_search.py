@@ -22,7 +22,12 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.execution import WHOLE
 from penstock.scheduling.simulate.peak import candidates, initial_alternatives, run_whole
-from penstock.scheduling.simulate.row_tables import Numbers, read_order_differs, row_tables
+from penstock.scheduling.simulate.row_tables import (
+    Numbers,
+    RowTables,
+    read_order_differs,
+    row_tables,
+)
 
 SHARES = (2, 3, 4, 5)
 """Numbers of equal stripes to try if a kernel has its own cost function (`Kernel.cycles`)."""
@@ -78,17 +83,30 @@ class UniformSearch:
         heights = stripe_heights(parts, options.max_stripe)
         self._alternatives = initial_alternatives(self._tables[0], heights, options.max_parts)
         self._kernels = KernelChoices.of(parts, order, model, memory)
+        self._found: dict[int, tuple[ValuedCandidate, ...]] = {}
         self._order_choices = np.append(0, np.cumsum(read_order_differs(*self._tables)))
+
+    @property
+    def tables(self) -> RowTables:
+        """The parts of the order, with the inputs of the largest advance first."""
+        return self._tables[0]
 
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
-    ) -> Iterator[ValuedCandidate]:
-        """Yield the candidate cascades that end at position `upper` of the execution order.
+    ) -> tuple[ValuedCandidate, ...]:
+        """Return the candidate cascades that end at position `upper` of the execution order.
 
         If the option `prune_by_shorter` is set, a cascade is dropped if shorter ones cover the same
-        positions with no higher peak and no more call overhead.
+        positions with no higher peak and no more call overhead.  Calls must be in ascending order
+        of `upper`; results are kept.
         states: not used, since all tensors are in the default region.
         """
+        if upper not in self._found:
+            self._found[upper] = tuple(self._enumerated(upper))
+        return self._found[upper]
+
+    def _enumerated(self, upper: int) -> Iterator[ValuedCandidate]:
+        """Yield the candidate cascades that end at position `upper`."""
         memory = self._memory
         alone = Candidate(upper - 1, upper, WHOLE, False, memory)
         peak, cycles = run_whole(self._tables[0], upper - 1)

@@ -35,6 +35,18 @@ class CpuFallback(Brief):
     cycles: int
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ColumnSection(Brief):
+    """A tensor that consists of some columns of another one, and is read there without a copy.
+
+    value: the tensor, the output of a node without a part.
+    first_byte: byte of a row of the other tensor at which the row of this tensor begins.
+    """
+
+    value: str
+    first_byte: int
+
+
 @dataclass(frozen=True, repr=False)
 class Parts(Brief):
     """A graph split into parts (nodes with engine and kernels), in the graph's order.
@@ -45,6 +57,9 @@ class Parts(Brief):
     cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
     updates: the parts that copy new elements to the states of the graph, in execution order, after
         all other parts.
+    sections: tensors that are columns of other tensors, where they stay.
+    outside: names of the graph's inputs and outputs, if a surrounding program provides their
+        memory; else empty.
     """
 
     graph: Graph
@@ -52,6 +67,8 @@ class Parts(Brief):
     accelerators: tuple[str, ...] = ()
     cpu_fallbacks: tuple[CpuFallback, ...] = ()
     updates: tuple[Part, ...] = ()
+    sections: tuple[ColumnSection, ...] = ()
+    outside: frozenset[str] = frozenset()
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -92,7 +109,9 @@ class Parts(Brief):
     @cached_property
     def rows(self) -> RowParts:
         """Which rows of its inputs every part reads to compute the rows of its output."""
-        return row_parts(self.graph, self.parts, self.sources, self.owners, self.queues)
+        return row_parts(
+            self.graph, self.parts, self.sources, self.owners, self.queues, self.outside
+        )
 
     @cached_property
     def queues(self) -> tuple[QueueMemory, ...]:
@@ -102,6 +121,16 @@ class Parts(Brief):
         """
         return queue_memories(self.graph, self.owners, queue_guests(self.graph, self.parts))
 
+    def first_byte(self, value: Value) -> int:
+        """Return the byte of a row of its storage at which each row of a value begins.
+
+        It is not 0 for some columns of another tensor, which are read there without a copy."""
+        return self._first_bytes.get(value.name, 0)
+
+    @cached_property
+    def _first_bytes(self) -> Mapping[str, int]:
+        return {section.value: section.first_byte for section in self.sections}
+
     @cached_property
     def owners(self) -> Mapping[str, str]:
         """Name of the storage (memory block) of each value that is not a constant, by value name.
@@ -109,7 +138,7 @@ class Parts(Brief):
         A storage has the name of the tensor that owns it.  Aliases share the storage: if `y` is a
         reshaped view of `x`, both have the entry "x".
         """
-        return storage_owners(self.graph)
+        return storage_owners(self.graph, frozenset(section.value for section in self.sections))
 
 
 def update_name(parts: Parts, state: Value) -> str:
@@ -121,8 +150,10 @@ def update_name(parts: Parts, state: Value) -> str:
     return free_name(f"{state.name}/updated", parts.names)
 
 
-def storage_owners(graph: Graph) -> Mapping[str, str]:
+def storage_owners(graph: Graph, in_place: frozenset[str] = frozenset()) -> Mapping[str, str]:
     """Return the name of the storage of each value of a graph, see `Parts.owners`.
+
+    in_place: names of the values that are columns of another value, where they stay.
 
     A queue's window (kept rows and new rows) and the window's sections (slices read in place) have
     the storage of the new rows, `QueueMemory.new`.
@@ -130,6 +161,7 @@ def storage_owners(graph: Graph) -> Mapping[str, str]:
     found = {value.name: value.name for value in graph.variables()}
     windows = {queue.window.name for queue in graph.queues}
     sections = {value.name for queue in graph.queues for value in queue.views} - windows
+    sections |= in_place
     for node in graph.nodes:
         if node.output.name in windows:
             found[node.output.name] = found[node.inputs[1].name]

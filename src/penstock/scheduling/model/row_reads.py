@@ -28,12 +28,14 @@ def row_parts(
     inputs: Sequence[Value],
     owners: Mapping[str, str],
     queues: Sequence[QueueMemory] = (),
+    outside: frozenset[str] = frozenset(),
 ) -> RowParts:
     """Return, for all parts, which rows of their inputs they read to compute their output rows.
 
     inputs: the graph's inputs, states and queues that are in memory before the first part runs.
     owners: name of the storage of each value, by value name.
     queues: how each queue (the last rows of a sequence, kept between runs) is stored.
+    outside: names of the inputs and outputs whose memory a surrounding program provides.
 
     Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
     memory of one row, all but the last are overwritten.
@@ -51,10 +53,11 @@ def row_parts(
     single = frozenset(p.output.name for p in parts if _shares_one_slot(p)) - contiguous
     of_queues = {storage.name: storage for queue in queues for storage in _of_queue(queue)}
     storages = tuple(
-        of_queues.get(n) or _storage(values[n], n in contiguous, n in single) for n in names
+        of_queues.get(n) or _storage(values[n], n in contiguous, n in single, outside=n in outside)
+        for n in names
     )
     readers = _reader_counts(parts, owners)
-    analysis = _RowAnalysis(owners, values, number, contiguous, readers, windows)
+    analysis = _RowAnalysis(owners, values, number, contiguous, readers, windows, outside)
     found = tuple(analysis.row_part(part) for part in parts)
     _check_last_rows(storages, found)
     ends = (tuple(number[n] for n in dict.fromkeys(names)) for names in (read_first, outputs))
@@ -103,9 +106,10 @@ def _rows_are_boxes(shape: tuple[int, ...]) -> bool:
     return len(shape) > 1 and prod(shape[: row_axis(len(shape))]) == 1
 
 
-def _storage(value: Value, contiguous: bool, accumulates: bool) -> Storage:
+def _storage(value: Value, contiguous: bool, accumulates: bool, *, outside: bool) -> Storage:
     rows = row_count(value.type.shape)
-    return Storage(value.name, rows, value.type.size_bytes // rows, contiguous, accumulates)
+    row_bytes = 0 if outside else value.type.size_bytes // rows
+    return Storage(value.name, rows, row_bytes, contiguous, accumulates)
 
 
 def _of_queue(queue: QueueMemory) -> tuple[Storage, ...]:
@@ -165,6 +169,7 @@ class _RowAnalysis:
     readers: number of parts that read each storage, by storage name.
     windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
         sections (slices read in place).
+    outside: names of the storages whose memory a surrounding program provides.
     """
 
     owner: Mapping[str, str]
@@ -173,6 +178,7 @@ class _RowAnalysis:
     contiguous: frozenset[str]
     readers: Counter[str]
     windows: Mapping[str, QueueMemory]
+    outside: frozenset[str]
 
     def row_part(self, part: Part) -> RowPart:
         """Return which input rows one part reads to compute its output rows."""
@@ -203,14 +209,15 @@ class _RowAnalysis:
     def _may_share_slots(self, part: Part, name: str) -> bool:
         """Return whether a part may store its output in the memory of its input storage `name`.
 
-        The result is False if the input storage or the output holds the new rows of a queue.
+        The result is False if the input storage or the output holds the new rows of a queue, or if
+        a surrounding program provides its memory.
         Otherwise, it is True if the output need not be contiguous.  An output that must be
         contiguous replaces the whole input storage; this requires that the input storage is
         contiguous, too, and that no other part reads it.
         """
         written = self.owner[part.output.name]
         rings = {name for queue in self.windows.values() for name in queue.inside}
-        if written in rings or name in rings:
+        if not {written, name}.isdisjoint(rings | self.outside):
             return False
         return written not in self.contiguous or (
             name in self.contiguous and self.readers[name] == 1

@@ -28,8 +28,8 @@ Counts = npt.NDArray[np.int32]
 class Storage:
     """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
-    row_bytes: 0 for the storage of the rows that a run appends to a queue, because these rows are
-        part of another storage, the queue's ring buffer.
+    row_bytes: 0 for a storage that is part of other memory: that of the rows which a run appends to
+        a queue, and that of inputs and outputs which a surrounding program provides.
     contiguous: whether the rows must be consecutive in memory, as an array.
     accumulates: whether all rows share the memory of one row.  Then each row overwrites the
         previous one, and only the last one is read.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 from penstock.brief import Brief
+from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -38,6 +39,9 @@ class Schedule(Brief):
     peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
     updating: cost of each of `Parts.updates`, which run after all plans.
+    bands: the parts that run in bands of columns; each of them is the only part of its plan.
+    assigned: the parts of the stage `assign`, of which several are a single one of `parts` where
+        they run in bands; None if no part runs in bands, since `parts` are then the same.
     """
 
     parts: Parts
@@ -48,6 +52,17 @@ class Schedule(Brief):
     peak_bytes: int
     gaps: Gaps
     updating: tuple[Cost, ...] = ()
+    bands: tuple[Bands, ...] = ()
+    assigned: Parts | None = None
+
+    @property
+    def assigned_parts(self) -> Parts:
+        """The parts of the stage `assign`, by whose names texts refer to what a plan runs."""
+        return self.parts if self.assigned is None else self.assigned
+
+    def find_bands(self, part: Part) -> Bands | None:
+        """Return the bands of columns in which a part runs; None if it runs in stripes of rows."""
+        return next((bands for bands in self.bands if bands.name == part.name), None)
 
     @cached_property
     def cost(self) -> Cost:

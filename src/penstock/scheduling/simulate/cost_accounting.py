@@ -130,6 +130,10 @@ class CostAccounting:
         memory, owners = schedule.memory, self.parts.owners
         for k, some in stripes.items():
             part = self.parts.parts[k]
+            bands = schedule.find_bands(part)
+            if bands is not None:
+                yield bands.cost
+                continue
             kernel = cascade.plan.kernel(k, part)
             inputs, output = self._operand_regions(part, memory, copied)
             calls = Calls(tuple(some), inputs, output)

@@ -1,0 +1,244 @@
+"""Writer: the calls and views of a schedule whose storages have addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from penstock.ir.graph import Value
+from penstock.ir.op import row_axis, row_count
+from penstock.ir.tensor import DType, TensorType
+from penstock.program.expr import Expr, binary
+from penstock.program.laid import Addresses, Laid
+from penstock.program.program import (
+    FIRST,
+    Address,
+    Advance,
+    Body,
+    Box,
+    Buffer,
+    Call,
+    Command,
+    Copy,
+    Kind,
+    Loop,
+    Pull,
+    Rotation,
+    Rows,
+    View,
+    Wait,
+)
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import update_name
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
+from penstock.scheduling.model.queue_memory import QueueMemory
+from penstock.scheduling.model.rows import rows_coincide
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import (
+    prefetch_name,
+    scratch_name,
+    table_name,
+)
+
+FirstCallPrefetch = tuple[Prefetch, AcceleratorCopy]
+Fills = Mapping[int, tuple[FirstCallPrefetch, ...]]
+"""By position of a part, the prefetches that its first call performs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Creates the calls and views of a schedule whose storages have addresses.
+
+    outside: views of the inputs and outputs whose memory a surrounding program provides, by name.
+    columns: for each variable of a band, the tensor of which it is some columns, and the first of
+        them, by name.
+    """
+
+    expanded: ExpandedSchedule
+    laid: Mapping[str, Laid]
+    outside: Mapping[str, View] = field(default_factory=dict[str, View])
+    columns: Mapping[str, tuple[str, Expr]] = field(default_factory=dict[str, tuple[str, Expr]])
+
+    @property
+    def queues(self) -> Mapping[str, QueueMemory]:
+        """The queues by the names of their rings and of the storages inside these."""
+        every = self.expanded.schedule.parts.queues
+        return {name: queue for queue in every for name in (queue.ring, *queue.inside)}
+
+    def copy(self, copy: Prefetch) -> Command:
+        """The command that copies a constant."""
+        value = self.expanded.constants[copy.constant]
+        source = View.whole(value.name, value.type, value.name)
+        name = prefetch_name(self.expanded.schedule, copy)
+        target = View.whole(value.name, value.type, name)
+        rows = value.type.shape[row_axis(value.type.rank)]
+        token = name if copy.early else None
+        return Copy(source, target, 0, rows, self._copier, token)
+
+    def wait(self, copy: Prefetch) -> Command:
+        """The command that waits for the copy of a constant."""
+        return Wait(self._copier, prefetch_name(self.expanded.schedule, copy))
+
+    @property
+    def _copier(self) -> str:
+        """Name of the copy engine, which the target has where a plan contains copies."""
+        copier = self.expanded.schedule.copier
+        assert copier is not None
+        return copier
+
+    def call(self, plan: Plan, fills: Fills, position: int, first: Expr, end: Expr) -> Command:
+        """The call that computes rows [first, end), at most a stripe, of the part at a position."""
+        part = self.expanded.schedule.steps[position]
+        if part.streamed_input is not None:
+            return Pull(self.view(part.streamed_input, {}), first, end)
+        node = part.nodes[-1]
+        shape = node.output.type.shape
+        box = Box((0,) * len(shape), shape)
+        if (first, end) != (0, row_count(shape)):
+            axis = row_axis(len(shape))
+            box = Box(
+                (*box.lower[:axis], first, *box.lower[axis + 1 :]),
+                (*box.upper[:axis], end, *box.upper[axis + 1 :]),
+            )
+        schedule = self.expanded.schedule
+        copied = {copy.constant: prefetch_name(schedule, copy) for copy in plan.copies}
+        inputs = tuple(self.view(value, copied) for value in node.inputs)
+        output = self.view(node.output, {})
+        rows = min(row_count(shape), plan.stripe or row_count(shape))
+        scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
+        k = schedule.order[position]
+        prefetches = plan.accelerator_prefetches
+        mine = next((self.prefetched(p) for p, copy in prefetches if copy.part == k), None)
+        call = Call(
+            node.op,
+            node.site,
+            part.kernel,
+            part.engine,
+            inputs,
+            output,
+            box,
+            scratch,
+            node.origin,
+            prefetched=mine,
+            prefetches=tuple(self.prefetched(p) for p, _ in fills.get(position, ())),
+        )
+        body = (*self._prefetching(fills.get(position, ())), *_body(schedule, part, call, rows))
+        return replace(call, body=body)
+
+    def update(self, part: Part) -> Command:
+        """The call that copies new elements to a state."""
+        node = part.nodes[-1]
+        name = update_name(self.expanded.schedule.parts, node.output)
+        shape = node.output.type.shape
+        return Call(
+            node.op,
+            node.site,
+            part.kernel,
+            part.engine,
+            tuple(self.view(value, {}) for value in node.inputs),
+            replace(self.view(node.output, {}), tensor=name),
+            Box((0,) * len(shape), shape),
+            origin=node.origin,
+        )
+
+    def advance(self, queue: QueueMemory) -> Command:
+        """The command that rotates the ring of a queue at the end of a run."""
+        window = self.view(queue.queue.window, {})
+        return Advance(window, counter_view(queue), queue.queue.new_rows)
+
+    def prefetched(self, prefetch: Prefetch) -> View:
+        """The view of prefetched constants in the memory of tensors."""
+        name = prefetch_name(self.expanded.schedule, prefetch)
+        return View.whole(name, TensorType((prefetch.size_bytes,), DType.UINT8), name)
+
+    def _prefetching(self, every: tuple[FirstCallPrefetch, ...]) -> Iterator[Command]:
+        """Commands that prefetch constants, executed only by the call that computes row 0."""
+        schedule = self.expanded.schedule
+        for prefetch, copy in every:
+            part = schedule.parts.parts[copy.part]
+            source = Address(table_name(schedule, part, copy.prefetch.table))
+            target = Address(prefetch_name(schedule, prefetch))
+            yield Loop("fetch", FIRST, 1, 1, copy.prefetch.commands(source, target))
+
+    def view(self, value: Value, copied: Mapping[str, str]) -> View:
+        """The view through which kernels access a value."""
+        view = self._own_view(value, copied)
+        if value.name not in self.columns:
+            return view
+        tensor, first_column = self.columns[value.name]
+        return replace(view, tensor=tensor, first_column=first_column)
+
+    def _own_view(self, value: Value, copied: Mapping[str, str]) -> View:
+        """The view of a value as a tensor of its own."""
+        owner = self.expanded.storage_owner(value)
+        if owner is None:
+            return View.whole(value.name, value.type, copied.get(value.name, value.name))
+        first_byte = self.expanded.schedule.parts.first_byte(value)
+        if owner.name in self.outside:
+            view = self.outside[owner.name]
+            offset = binary("+", view.offset, first_byte)
+            return replace(view, type=value.type, offset=offset)
+        rows = Rows.whole(value.type)
+        queue = self.queues.get(owner.name)
+        if queue is not None:
+            first_row, first_byte = queue.place(value.name)
+            rotation = Rotation(queue.counter, first_row)
+            rows = Rows(queue.row_bytes, queue.queue.rows, rotation=rotation)
+            count = row_count(value.type.shape)
+            return View(value.name, value.type, queue.ring, rows, 0, count, first_byte)
+        if rows_coincide(value, owner):
+            rows = self.laid[owner.name].rows
+        count = row_count(value.type.shape)
+        return View(value.name, value.type, owner.name, rows, 0, count, first_byte)
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """One buffer for each storage."""
+        schedule = self.expanded.schedule
+        parts = schedule.parts
+        ends = (*parts.inputs, *(v for v in parts.graph.outputs if v.data is None))
+        io = {parts.owners[value.name] for value in ends}
+        states = {value.name for value in parts.graph.kept}
+        states |= {queue.counter for queue in parts.queues}
+        return tuple(
+            Buffer(
+                name,
+                Kind.STATE if name in states else Kind.IO if name in io else Kind.ARENA,
+                schedule.memory.region(name),
+                laid.address,
+                laid.size_bytes,
+            )
+            for name, laid in self.laid.items()
+        )
+
+
+def counter_view(queue: QueueMemory) -> View:
+    """The view of the counter of a queue's ring."""
+    return View.whole(queue.counter, TensorType((1,), DType.INT16), queue.counter)
+
+
+def _body(schedule: Schedule, part: Part, call: Call, rows: int) -> tuple[Command, ...]:
+    """The body of an accelerator's call of at most `rows` rows; empty for other calls."""
+    if part.kernel.body is None:
+        return ()
+    places = {name: table_name(schedule, part, name) for name, _ in part.kernel.tables}
+    prefetched = None if call.prefetched is None else call.prefetched.buffer
+    body: Body = part.kernel.body
+    return body(call.inputs, call.output, rows, places, call.scratch, prefetched)
+
+
+def scratch_buffers(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
+    """One buffer for the scratch of each cascade that needs any."""
+    schedule = expanded.schedule
+    named = (
+        (scratch_name(schedule, plan), plan.scratch_bytes)
+        for plan in schedule.plans
+        if schedule.find_bands(schedule.parts.parts[plan.parts[0]]) is None
+    )
+    home = schedule.memory.default
+    return tuple(
+        Buffer(name, Kind.SCRATCH, home, addresses.offsets[name], size)
+        for name, size in named
+        if size
+    )

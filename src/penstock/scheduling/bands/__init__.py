@@ -1,0 +1,1 @@
+"""Bands of columns: cascades that recompute the columns which neighbouring bands share."""

@@ -1,0 +1,214 @@
+"""Candidate cascades in bands of columns, for one execution order.
+
+A band needs, of each tensor inside the cascade, only some columns.  Their number depends on the end
+of the cascade and on the width of the bands, but not on where the cascade begins.  So the columns
+are derived once for each end and width, from the last part backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.compiled import UNBOUNDED
+from penstock.ir.graph import Value
+from penstock.ir.op import Croppable
+from penstock.ir.region import Interval, Region
+from penstock.scheduling.bands.conditions import COLUMNS, RANK, computes_columns
+from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.simulate.row_kernels import run_cascade
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+
+SHARES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Numbers of bands to try, besides one band per column."""
+STRIPES = (1, 4)
+"""Stripe heights (maximum rows per call) to try inside bands."""
+_NO_CALLS = np.empty((0, 4), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Widths:
+    """The columns that bands of some width compute, by position in the order.
+
+    least: the cascade may begin at this position or later.
+    widest: columns of the widest band.
+    computed: columns that all bands compute together.
+    count: number of bands.
+    """
+
+    least: int
+    widest: Numbers
+    computed: Numbers
+    count: int
+
+
+class BandSearch:
+    """Enumerates the cascades of an execution order that run in bands of columns.
+
+    order: the execution order, as indices of the parts.
+    tables: the parts of the order and the rows that they read.
+    limit_bytes: candidates have fewer live bytes at the peak.
+    extra_macs: most multiply-accumulates that a cascade may compute twice.
+    max_parts: largest number of parts of a cascade.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        order: tuple[int, ...],
+        tables: RowTables,
+        model: CostModel,
+        memory: MemoryAssignment,
+        *,
+        limit_bytes: int,
+        extra_macs: float,
+        max_parts: int,
+    ) -> None:
+        self._parts = [parts.parts[k] for k in order]
+        self._owners = parts.owners
+        self._tables, self._memory = tables, memory
+        self._limit_bytes, self._extra_macs = limit_bytes, extra_macs
+        self._max_parts = max_parts
+        self._work = np.array([model.work_cycles(part) for part in self._parts], np.int64)
+        self._macs = np.array([_macs(part) for part in self._parts], np.int64)
+        self._calls = np.array([model.call_cycles(part) for part in self._parts], np.int64)
+        self._columns = np.array([_columns(part.output) for part in self._parts], np.int64)
+        self._makers = {part.output.name: p for p, part in enumerate(self._parts)}
+        self._sizes = tables.rows * tables.row_bytes
+
+    def candidates(self, upper: int) -> Iterator[ValuedCandidate]:
+        """Yield the cascades in bands that end at position `upper` of the execution order."""
+        output = self._parts[upper - 1].output
+        columns = _columns(output)
+        if columns < 2 or self._sizes[self._tables.written[upper - 1]] >= self._limit_bytes:
+            return
+        shares = (*(share for share in SHARES if share < columns), columns)
+        for width in dict.fromkeys(-(-columns // share) for share in shares):
+            widths = self._widths(upper, width)
+            if widths is not None:
+                yield from self._of_width(upper, width, widths)
+
+    def _of_width(self, upper: int, width: int, widths: _Widths) -> Iterator[ValuedCandidate]:
+        t = self._tables
+        last = int(t.written[upper - 1])
+        least = max(widths.least, upper - self._max_parts)
+        for lower in range(upper - 2, least - 1, -1):
+            held = int(t.resident[lower] + self._sizes[last])
+            if held >= self._limit_bytes:
+                continue
+            inside = slice(lower, upper)
+            share = widths.computed[inside] / self._columns[inside] - 1.0
+            if float(self._macs[inside] @ share) > self._extra_macs:
+                break
+            tables = self._banded_tables(lower, upper, widths)
+            for stripe in STRIPES:
+                ceiling = self._limit_bytes - held
+                peak, _, overhead = run_cascade(tables, lower, upper, stripe, ceiling, _NO_CALLS)
+                if held + peak >= self._limit_bytes or peak == UNBOUNDED:
+                    continue
+                time = round(float(self._work[inside] @ share)) + overhead * widths.count
+                scratch = int(t.scratch[inside].max())
+                memory = self._memory
+                cascade = Candidate(
+                    lower, upper, stripe, False, memory, (), scratch, band_columns=width
+                )
+                yield ValuedCandidate(cascade, held + peak, time, memory, memory)
+
+    def _banded_tables(self, lower: int, upper: int, widths: _Widths) -> RowTables:
+        """Return the tables of a band: only tensors inside the cascade occupy memory."""
+        t = self._tables
+        row_bytes = np.zeros_like(t.row_bytes)
+        inner = t.written[lower : upper - 1]
+        columns = self._columns[lower : upper - 1]
+        row_bytes[inner] = t.row_bytes[inner] // columns * widths.widest[lower : upper - 1]
+        inside = np.isin(t.storage, inner)
+        joint = np.where(inside & (t.reader < upper - 1), t.joint, 0)
+        return t._replace(row_bytes=row_bytes, joint=joint, resident=np.zeros_like(t.resident))
+
+    def _widths(self, upper: int, width: int) -> _Widths | None:
+        """Return the columns that bands of some width compute; None if bands are impossible.
+
+        The columns are those of the first band, of one in the middle and of the last one; all bands
+        between the first and the last one count as the one in the middle.
+        """
+        columns = _columns(self._parts[upper - 1].output)
+        count = -(-columns // width)
+        numbers = sorted({0, count // 2, count - 1})
+        bands = [(k * width, min((k + 1) * width, columns)) for k in numbers]
+        repeats = [1] * len(bands) if count <= 2 else [1, count - 2, 1]
+        wanted = [{self._parts[upper - 1].output.name: band} for band in bands]
+        widest = np.zeros(upper, np.int64)
+        computed = np.zeros(upper, np.int64)
+        least = 0
+        for p in range(upper - 1, -1, -1):
+            if p < least or not self._enter(p, upper, wanted):
+                least = max(least, p + 1)
+                break
+            name = self._parts[p].output.name
+            found = [band[name][1] - band[name][0] for band in wanted]
+            widest[p] = max(found)
+            computed[p] = sum(a * b for a, b in zip(found, repeats, strict=True))
+            least = max(least, self._least_begin(p))
+        return _Widths(least, widest, computed, count) if least <= upper - 2 else None
+
+    def _least_begin(self, p: int) -> int:
+        """Return the least position at which a cascade in bands with the part at `p` may begin.
+
+        A part reads views of tensors only from outside the cascade.
+        """
+        makers = (
+            self._makers.get(self._owners[v.name], -1)
+            for v in self._parts[p].variable_inputs
+            if self._owners[v.name] != v.name
+        )
+        return max(makers, default=-1) + 1
+
+    def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
+        """Add the columns that the part at `p` reads; False if it cannot be part of the cascade."""
+        part = self._parts[p]
+        if not part.nodes or not computes_columns(part):
+            return False
+        if p < upper - 1 and not p < self._tables.last[self._tables.written[p]] < upper:
+            return False
+        return all(_add_needs(part, band) for band in wanted)
+
+
+def _add_needs(part: Part, wanted: dict[str, Interval]) -> bool:
+    """Add the columns that a part reads to compute those that are wanted of its output.
+
+    wanted: by the name of a tensor, the columns that a band needs of it.
+
+    Returns whether the part can compute these columns by themselves.
+    """
+    node = part.nodes[0]
+    if node.name not in wanted:
+        return False
+    whole = Region.whole(node.output.type.shape)
+    out = whole.replace(COLUMNS, wanted[node.name])
+    if not isinstance(node.op, Croppable) or node.op.cropped(node.site, out) is None:
+        return False
+    for value, need in zip(node.inputs, node.op.needs(node.site, out), strict=True):
+        if value.data is not None:
+            if need != Region.whole(value.type.shape):
+                return False
+            continue
+        if value.type.rank != RANK or need.empty:
+            return False
+        lower, upper = need.intervals[COLUMNS]
+        first, end = wanted.get(value.name, (lower, upper))
+        wanted[value.name] = (min(first, lower), max(end, upper))
+    return True
+
+
+def _columns(value: Value) -> int:
+    return value.type.shape[COLUMNS] if value.type.rank == RANK else 1
+
+
+def _macs(part: Part) -> int:
+    return part.macs(Region.whole(part.output.type.shape)) if part.nodes else 0

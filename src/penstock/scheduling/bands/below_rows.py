@@ -1,0 +1,137 @@
+"""Schedules that need less memory than any schedule of row-by-row cascades.
+
+They recompute the columns between neighbouring bands, so they are slower.  The search is that for
+row-by-row cascades once more, with cascades in bands as further candidates, and with the least
+memory of the former as limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.ir.region import Region
+from penstock.pareto import near_frontier
+from penstock.scheduling.bands.band_search import BandSearch
+from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
+from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
+from penstock.scheduling.cascades.proposals import proposals
+from penstock.scheduling.cascades.uniform_search import UniformSearch
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.options import Options
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.execution import WHOLE
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+
+
+@dataclass(frozen=True, slots=True)
+class BelowRows:
+    """The search for schedules with cascades in bands of columns.
+
+    bands: creates the bands of a cascade.
+    inputs_bytes: live bytes before the first part runs.
+    """
+
+    parts: Parts
+    model: CostModel
+    memories: MemorySystem
+    options: Options
+    bands: BandSource
+    inputs_bytes: int
+    _known: dict[tuple[tuple[int, ...], Candidate], BandedCascade | None] = field(
+        default_factory=dict[tuple[tuple[int, ...], Candidate], BandedCascade | None]
+    )
+
+    def schedules(
+        self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
+    ) -> list[Schedule]:
+        """Return schedules with fewer live bytes than a limit, in ascending order of memory.
+
+        searches: for each execution order, the search for row-by-row cascades.
+        """
+        every: list[Proposal] = []
+        for order, search in searches.items():
+            every += self._proposals(order, search, limit_bytes)
+        chosen = near_frontier(every, lambda p: (p.peak_bytes, p.time), 0.0)
+        built = (self._schedule(proposal) for proposal in chosen)
+        return [schedule for schedule in built if schedule is not None]
+
+    def _proposals(
+        self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int
+    ) -> Iterator[Proposal]:
+        """Yield the Pareto-optimal proposals with at least one cascade in bands."""
+        start = self.memories.default_assignment
+        in_bands = BandSearch(
+            self.parts,
+            order,
+            search.tables,
+            self.model,
+            start,
+            limit_bytes=limit_bytes,
+            extra_macs=(self.options.max_recompute - 1.0) * self._necessary_macs,
+            max_parts=self.options.max_parts,
+        )
+
+        def candidates(
+            upper: int, states: Sequence[Iterable[MemoryAssignment]]
+        ) -> Iterator[ValuedCandidate]:
+            yield from search.candidates(upper, states)
+            yield from in_bands.candidates(upper)
+
+        return proposals(order, candidates, start, self.inputs_bytes, limit_bytes - 1)
+
+    @property
+    def _necessary_macs(self) -> int:
+        """Multiply-accumulates of the network if nothing is computed twice."""
+        parts = (part for part in self.parts.parts if part.nodes)
+        return sum(part.macs(Region.whole(part.output.type.shape)) for part in parts)
+
+    def _schedule(self, proposal: Proposal) -> Schedule | None:
+        """Return the schedule of a proposal; None if it recomputes too much."""
+        found: list[tuple[Plan, BandedCascade | None]] = []
+        for candidate in proposal.cascades:
+            plan, banded = _plan(candidate, proposal.order), None
+            if candidate.band_columns is not None:
+                banded = self._banded(plan.parts, candidate)
+                if banded is None:
+                    return None
+            found.append((plan, banded))
+        parts, plans, bands = with_bands(self.parts, found)
+        memory = self.memories.default_assignment
+        accounting = CostAccounting(parts, self.model, self.memories)
+        bare = Schedule(
+            parts,
+            plans,
+            memory,
+            None,
+            self.options.keep_input,
+            proposal.peak_bytes,
+            Gaps(0.0, 0.0),
+            accounting.update_costs(memory),
+            bands,
+            self.parts if bands else None,
+        )
+        expanded = ExpandedSchedule(bare)
+        costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)
+        schedule = replace(bare, plans=costed)
+        most = self.options.max_recompute * self._necessary_macs
+        return schedule if schedule.cost.nominal_macs <= most else None
+
+    def _banded(self, cascade: tuple[int, ...], candidate: Candidate) -> BandedCascade | None:
+        key = cascade, replace(candidate, lower=0, upper=len(cascade))
+        if key not in self._known:
+            self._known[key] = self.bands(self.parts, cascade, candidate)
+        return self._known[key]
+
+
+def _plan(candidate: Candidate, order: tuple[int, ...]) -> Plan:
+    """Return the plan of a cascade, without costs."""
+    parts = order[candidate.lower : candidate.upper]
+    stripe = None if candidate.stripe == WHOLE else candidate.stripe
+    scratch = candidate.scratch_bytes
+    return Plan(parts, stripe, candidate.nearest_first, (), scratch_bytes=scratch)

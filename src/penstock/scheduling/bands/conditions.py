@@ -1,0 +1,53 @@
+"""Conditions on the cascades that can run in bands of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.ir.op import Croppable
+from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.simulate.execution import WHOLE
+
+RANK, COLUMNS = 4, 2
+"""Rank of the tensors in bands, (N, H, W, C), and index of their columns."""
+
+
+def computes_columns(part: Part) -> bool:
+    """Return whether the kernels of a part can compute some columns of all rows, row by row."""
+    kernels = (part.kernel, *((part.fallback,) if part.fallback is not None else ()))
+    return (
+        len(part.nodes) == 1
+        and isinstance(part.nodes[0].op, Croppable)
+        and part.output.type.rank == RANK
+        and part.output.type.shape[0] == 1
+        and all(k.by_rows and k.body is None and not k.recurrent for k in kernels)
+    )
+
+
+def can_run_in_bands(parts: Parts, cascade: Sequence[int], candidate: Candidate) -> bool:
+    """Return whether a cascade meets the conditions of the search for cascades in bands.
+
+    cascade: indices of its parts, in execution order.
+    candidate: states the width of the bands and the height of the stripes.
+
+    A band source may still find that an operator cannot compute the columns of some band.
+    """
+    found = [parts.parts[k] for k in cascade]
+    if not found or not all(map(computes_columns, found)):
+        return False
+    width, columns = candidate.band_columns, found[-1].output.type.shape[COLUMNS]
+    if width is None or not 1 <= width <= columns or not 1 <= candidate.stripe <= WHOLE:
+        return False
+    return all(_is_read_later_only(parts, cascade, p) for p in range(len(cascade) - 1))
+
+
+def _is_read_later_only(parts: Parts, cascade: Sequence[int], p: int) -> bool:
+    """Return whether only later parts of the cascade read the output of the part at position p."""
+    name = parts.parts[cascade[p]].name
+    if any(value.name == name for value in parts.graph.results):
+        return False
+    later = {parts.parts[k].name for k in cascade[p + 1 :]}
+    readers = parts.graph.consumers().get(name, ())
+    return bool(readers) and all(node.name in later for node in readers)

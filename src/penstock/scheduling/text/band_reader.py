@@ -1,0 +1,90 @@
+"""Creates the bands of a schedule in a text, which states only their width, stripe and scratch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.scanner import Scanner, Token, quoted
+from penstock.scheduling.bands.conditions import can_run_in_bands
+from penstock.scheduling.bands.variant import (
+    AssignedPlan,
+    BandedCascade,
+    BandSource,
+    with_bands,
+)
+from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.model.bands import Bands
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """A plan of a text, and the token of the name of its first part."""
+
+    assigned: AssignedPlan
+    at: Token
+
+
+@dataclass(frozen=True, slots=True)
+class BandReader:
+    """Creates the bands of schedules.
+
+    parts: the parts of the stage `assign`.
+    source: creates the bands of a cascade; None: cascades in bands are rejected.
+    """
+
+    scanner: Scanner
+    parts: Parts
+    source: BandSource | None
+    _known: dict[tuple[tuple[int, ...], Candidate], BandedCascade] = field(
+        default_factory=dict[tuple[tuple[int, ...], Candidate], BandedCascade]
+    )
+
+    def with_bands(
+        self, plans: Sequence[ReadPlan], memory: MemoryAssignment, at: Token
+    ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
+        """Return the parts, plans and bands of a schedule.
+
+        plans: in execution order.
+        memory: memory assignment of the schedule.
+        at: where the text states the schedule.
+
+        Raises ModelError if a cascade cannot run in its bands, or if a schedule with bands contains
+        a part twice.
+        """
+        bare = tuple(read.assigned.plan for read in plans)
+        if all(read.assigned.columns is None for read in plans):
+            return self.parts, bare, ()
+        counts = Counter(k for plan in bare for k in plan.parts)
+        for k, count in counts.items():
+            if count > 1:
+                name = quoted(self.parts.parts[k].name)
+                raise self.scanner.contradiction(f"the schedule runs {name} {count} times", at=at)
+        cascades = [self._banded(read, memory) for read in plans]
+        return with_bands(self.parts, tuple(zip(bare, cascades, strict=True)))
+
+    def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> BandedCascade | None:
+        """Return the bands of a plan; None if it runs in stripes of rows."""
+        if read.assigned.columns is None:
+            return None
+        cascade, candidate = read.assigned.plan.parts, read.assigned.candidate(memory)
+        if (cascade, candidate) in self._known:
+            return self._known[cascade, candidate]
+        plan = f"the plan that begins with {read.at}"
+        if self.source is None:
+            text = f"{plan} runs in bands of columns, which depend on the target"
+            raise self.scanner.contradiction(text, at=read.at)
+        found = None
+        if can_run_in_bands(self.parts, cascade, candidate):
+            found = self.source(self.parts, cascade, candidate)
+        if found is None:
+            stripe = read.assigned.plan.stripe
+            rows = "" if stripe is None else f" and stripes of {stripe} rows"
+            text = f"{plan} cannot run in bands of {candidate.band_columns} columns{rows}"
+            raise self.scanner.contradiction(text, at=read.at)
+        self._known[cascade, candidate] = found
+        return found

@@ -1,0 +1,107 @@
+"""Printer of schedules; `frontier` describes the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from penstock.ir.text.attributes import attribute
+from penstock.ir.text.constants import ConstantTable
+from penstock.ir.text.labels import Labels
+from penstock.scanner import name_or_string, quoted
+from penstock.scheduling.bands.variant import AssignedPlan, assigned_plans
+from penstock.scheduling.model.cost import NOTHING, Cost
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.prefetch import Prefetch
+from penstock.scheduling.model.schedule import Schedule
+
+
+def print_schedules(schedules: Iterable[Schedule]) -> str:
+    """Return schedules as text, then their plans and costs, one per line.
+
+    All schedules must be of the same parts of the stage `assign`.
+    """
+    return "".join(f"{line}\n" for line in _Printer().lines(tuple(schedules)))
+
+
+@dataclass
+class _Printer:
+    """Prints schedules, then the plans and costs to which they refer by name.
+
+    costs: the name of each cost, such as "c0".
+    plans: the name of each plan, such as "p0".
+    table: constants that occur in the text.
+    """
+
+    costs: dict[Cost, str] = field(default_factory=dict[Cost, str])
+    plans: dict[AssignedPlan, str] = field(default_factory=dict[AssignedPlan, str])
+    table: ConstantTable = field(default_factory=ConstantTable)
+
+    def lines(self, schedules: tuple[Schedule, ...]) -> Iterator[str]:
+        if not schedules:
+            return
+        parts = schedules[0].assigned_parts
+        labels = Labels.of(parts.graph)
+        plans_of = tuple(map(assigned_plans, schedules))
+        for plan in (plan for plans in plans_of for plan in plans):
+            self.plans.setdefault(plan, f"p{len(self.plans)}")
+        state: tuple[str, ...] = ()
+        for schedule, used in zip(schedules, plans_of, strict=True):
+            found = tuple(self._state(schedule))
+            yield from (line for line in found if line not in state)
+            state = found
+            plans = ", ".join(self.plans[plan] for plan in used)
+            cycles = f"{schedule.cost.cycles} cycles"
+            yield f"schedule {schedule.peak_bytes} bytes {cycles} = {plans}".rstrip()
+        for plan, name in self.plans.items():
+            names = ", ".join(labels(parts.parts[k].name) for k in plan.plan.parts)
+            yield " ".join((f"plan {name}: {names}", *self._clauses(plan, parts, labels)))
+        for cost, name in self.costs.items():
+            yield f"cost {name} = {attribute(cost, self.table)}"
+
+    def _state(self, schedule: Schedule) -> Iterator[str]:
+        """Yield the lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` for a schedule.
+
+        In the text, these lines apply to all schedules that follow.
+        """
+        yield f"memory {attribute(schedule.memory, self.table)}"
+        if schedule.copier is not None:
+            yield f"copier {name_or_string(schedule.copier)}"
+        yield f"keep_inputs {attribute(schedule.keep_inputs, self.table)}"
+        yield f"gaps {attribute(schedule.gaps, self.table)}"
+        if schedule.updating:
+            yield f"updating {attribute(schedule.updating, self.table)}"
+
+    def _clauses(self, assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str]:
+        plan = assigned.plan
+        if plan.stripe is not None:
+            yield f"stripe {plan.stripe}"
+        if plan.nearest_first:
+            yield "nearest"
+        if plan.scratch_bytes:
+            yield f"scratch {plan.scratch_bytes}"
+        if assigned.columns is not None:
+            yield f"columns {assigned.columns}"
+        for prefetch in plan.copies:
+            yield f"copy {labels(prefetch.constant)} {_transfer(prefetch)}"
+        for prefetch, copy in plan.accelerator_prefetches:
+            part = labels(parts.parts[copy.part].name)
+            yield f"prefetch {part} {quoted(prefetch.constant)} {_transfer(prefetch)}"
+        if plan.costs:
+            yield f"cost {', '.join(map(self._cost, plan.costs))}"
+        if plan.copying != NOTHING:
+            yield f"copying {self._cost(plan.copying)}"
+        if plan.waiting != NOTHING:
+            yield f"waiting {self._cost(plan.waiting)}"
+
+    def _cost(self, cost: Cost) -> str:
+        return self.costs.setdefault(cost, f"c{len(self.costs)}")
+
+
+def _transfer(prefetch: Prefetch) -> str:
+    """Return source, target, size and start of a prefetch, as "from flash to sram 64 bytes early".
+
+    The last word is left out unless the copy starts in the previous cascade.
+    """
+    memories = f"from {name_or_string(prefetch.source)} to {name_or_string(prefetch.target)}"
+    return f"{memories} {prefetch.size_bytes} bytes{' early' if prefetch.early else ''}"

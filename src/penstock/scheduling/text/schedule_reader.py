@@ -1,0 +1,262 @@
+"""Parser of schedules; `frontier` describes the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TypeVar
+
+from penstock.ir.text.attributes import AttributeReader, Classes
+from penstock.ir.text.constants import ConstantReader
+from penstock.ir.text.labels import LabelReader, Labels
+from penstock.scanner import Scanner, Token, TokenKind
+from penstock.scheduling.bands.variant import AssignedPlan, BandSource
+from penstock.scheduling.model.cost import NOTHING, Cost
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch, PrefetchStart
+from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.text.band_reader import BandReader, ReadPlan
+
+_T = TypeVar("_T")
+_NO_GAPS = Gaps(0.0, 0.0)
+_STATEMENTS = ("cost", "plan", "schedule", "memory", "copier", "keep_inputs", "gaps", "updating")
+_CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment, Gaps)}
+
+
+class ScheduleReader:
+    """Parses the lines of a text that describe schedules, plans, costs and settings.
+
+    Each line begins with a keyword, such as `plan`; parsing stops at the first one that does not.
+    parts: the parts of the stage `assign`.
+    bands: creates the bands of cascades in bands of columns; None: such cascades are rejected.
+    """
+
+    def __init__(self, scanner: Scanner, parts: Parts, bands: BandSource | None = None) -> None:
+        self._scanner = scanner
+        self._parts = parts
+        self._bands = BandReader(scanner, parts, bands)
+        self._costs: dict[str, Cost] = {}
+        self._plans: dict[str, Callable[[], ReadPlan]] = {}
+        self._numbers: Mapping[str, int] = {part.name: k for k, part in enumerate(parts.parts)}
+        handles = Labels.of(parts.graph).handles
+        self.labels = LabelReader(scanner, {handle: name for name, handle in handles.items()})
+        self._attributes = AttributeReader(scanner, _CLASSES, ConstantReader(scanner, {}))
+
+    def schedules(self) -> tuple[Schedule, ...]:
+        """Parse the lines about schedules and return the schedules.
+
+        A schedule may refer to plans and costs that are declared after it.
+        """
+        scanner = self._scanner
+        found: list[Callable[[], Schedule]] = []
+        state = _State()
+        while scanner.is_word(*_STATEMENTS):
+            match scanner.take().text:
+                case "cost":
+                    name = self._new(self._costs)
+                    scanner.expect("=")
+                    self._costs[name] = self._record(Cost)
+                case "plan":
+                    name = self._new(self._plans)
+                    scanner.expect(":")
+                    self._plans[name] = self._plan()
+                case "memory":
+                    state = replace(state, memory=self._record(MemoryAssignment))
+                case "copier":
+                    state = replace(state, copier=scanner.name())
+                case "keep_inputs":
+                    word = scanner.expect_word("true", "false")
+                    state = replace(state, keep_inputs=word == "true")
+                case "gaps":
+                    state = replace(state, gaps=self._record(Gaps))
+                case "updating":
+                    state = replace(state, updating=self._record(tuple))
+                case _:
+                    found.append(self._schedule(state))
+            scanner.end_statement()
+        return tuple(schedule() for schedule in found)
+
+    def _new(self, known: Mapping[str, object]) -> str:
+        """Parse the name of a new plan or cost and return it.
+
+        known: the names declared so far, as keys.
+
+        Raises ModelError if the name is one of them.
+        """
+        at = self._scanner.peek()
+        name = self._scanner.name()
+        if name in known:
+            raise self._scanner.error(f"{at} is declared twice", at=at)
+        return name
+
+    def _record(self, kind: type[_T]) -> _T:
+        """Parse a record, "Class(field=value, ..)", or a tuple; raise ModelError for others."""
+        at = self._scanner.peek()
+        found = self._attributes.attribute()
+        if not isinstance(found, kind):
+            raise self._scanner.error(f"expected {kind.__name__}, found {at}", at=at)
+        return found
+
+    def _schedule(self, state: _State) -> Callable[[], Schedule]:
+        """Parse a schedule and return a function that builds it.
+
+        Call the function when all plans have been parsed, since the text declares them later.
+        state: the settings that apply to the schedule.
+        """
+        scanner = self._scanner
+        memory = state.memory
+        if memory is None:
+            raise scanner.error('a line "memory .." must stand before a schedule')
+        peak = scanner.integer()
+        scanner.expect_word("bytes")
+        at = scanner.peek()
+        cycles = scanner.integer()
+        scanner.expect_word("cycles")
+        scanner.expect("=")
+        names = self._names() if scanner.peek().kind is TokenKind.NAME else []
+
+        def schedule() -> Schedule:
+            read = [self._find(self._plans, name)() for name in names]
+            parts, plans, bands = self._bands.with_bands(read, memory, at)
+            found = Schedule(
+                parts,
+                plans,
+                memory,
+                state.copier,
+                state.keep_inputs,
+                peak,
+                state.gaps,
+                state.updating,
+                bands,
+                self._parts if bands else None,
+            )
+            if (total := found.cost.cycles) != cycles:
+                text = f"the plans take {total} cycles, the schedule says {cycles}"
+                raise scanner.contradiction(text, at=at)
+            return found
+
+        return schedule
+
+    def _names(self) -> list[Token]:
+        """Parse a comma-separated list of names and return their tokens."""
+        found: list[Token] = []
+        while not found or self._scanner.accept(","):
+            found.append(self._scanner.peek())
+            self._scanner.name()
+        return found
+
+    def _find(self, known: Mapping[str, _T], at: Token) -> _T:
+        """Return the entry of `known` whose name is the text of the token `at`.
+
+        Raises ModelError if there is none.
+        """
+        if at.text not in known:
+            raise self._scanner.unknown(f"{at} is not declared", at=at)
+        return known[at.text]
+
+    def _part(self) -> int:
+        """Parse the label of a part and return its index in `Parts.parts`.
+
+        A label is a name or a handle, such as "%0", that the graph's text declares for a name.
+        """
+        at = self._scanner.peek()
+        name = self.labels.name()
+        if name not in self._numbers:
+            raise self._scanner.unknown(f"{at} is no part", at=at)
+        return self._numbers[name]
+
+    def _plan(self) -> Callable[[], ReadPlan]:
+        """Parse a plan and return a function that builds it.
+
+        Call the function when all costs have been parsed, since the text declares them later.
+        """
+        scanner = self._scanner
+        first = scanner.peek()
+        parts = [self._part()]
+        while scanner.accept(","):
+            parts.append(self._part())
+        stripe = scanner.integer() if scanner.accept_word("stripe") else None
+        nearest = scanner.accept_word("nearest")
+        scratch = scanner.integer() if scanner.accept_word("scratch") else 0
+        columns = scanner.integer() if not nearest and scanner.accept_word("columns") else None
+        prefetches: list[Prefetch] = []
+        while scanner.accept_word("copy"):
+            prefetches.append(self._copy())
+        while scanner.accept_word("prefetch"):
+            prefetches.append(self._accelerator_prefetch())
+        costs = self._names() if scanner.accept_word("cost") else []
+        copying = self._names()[:1] if scanner.accept_word("copying") else []
+        waiting = self._names()[:1] if scanner.accept_word("waiting") else []
+
+        def found(names: list[Token]) -> tuple[Cost, ...]:
+            return tuple(self._find(self._costs, name) for name in names)
+
+        def plan() -> ReadPlan:
+            plan = Plan(
+                tuple(parts),
+                stripe,
+                nearest,
+                found(costs),
+                tuple(prefetches),
+                sum(found(copying), NOTHING),
+                scratch,
+                sum(found(waiting), NOTHING),
+            )
+            return ReadPlan(AssignedPlan(plan, columns), first)
+
+        return cache(plan)
+
+    def _copy(self) -> Prefetch:
+        """Parse a prefetch by the copy engine."""
+        return self._transfer(self.labels.name())
+
+    def _accelerator_prefetch(self) -> Prefetch:
+        """Parse a prefetch by the accelerator of a part."""
+        scanner = self._scanner
+        at = scanner.peek()
+        k = self._part()
+        found = self._transfer(scanner.string())
+        wanted = found.constant, found.size_bytes
+        every = (kernel.prefetch for kernel in self._parts.parts[k].prefetching)
+        for prefetch in every:
+            if prefetch is not None and (prefetch.table, prefetch.size_bytes) == wanted:
+                return replace(found, accelerator=AcceleratorCopy(k, prefetch))
+        table = f'{found.size_bytes} bytes of "{found.constant}"'
+        raise scanner.contradiction(f"{at} prefetches no {table}", at=at)
+
+    def _transfer(self, constant: str) -> Prefetch:
+        """Parse a transfer, such as "from flash to sram 64 bytes early", and return its prefetch.
+
+        constant: name of the constant that is copied.
+        """
+        scanner = self._scanner
+        scanner.expect_word("from")
+        source = scanner.name()
+        scanner.expect_word("to")
+        target = scanner.name()
+        size = scanner.integer()
+        scanner.expect_word("bytes")
+        early = scanner.accept_word("early")
+        start = PrefetchStart.PREVIOUS_CASCADE if early else PrefetchStart.OWN_CASCADE
+        return Prefetch(constant, size, source, target, start)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Settings of a schedule that the text states once, for all schedules that follow.
+
+    memory: None before the first line `memory`, which must precede all schedules.
+    copier: name of the copy engine; None if the target has none.
+    keep_inputs: whether the network's inputs must not be overwritten.
+    gaps: optimality gaps of the execution order and of the split into cascades.
+    updating: cost of each update of a state; updates run after all plans.
+    """
+
+    memory: MemoryAssignment | None = None
+    copier: str | None = None
+    keep_inputs: bool = False
+    gaps: Gaps = _NO_GAPS
+    updating: tuple[Cost, ...] = ()

@@ -48,14 +48,25 @@ class _Widths:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class BandLimits:
+    """BandLimits of a cascade in bands.
+
+    peak_bytes: it has fewer live bytes at the peak.
+    extra_macs: most multiply-accumulates that it may compute twice.
+    parts: largest number of its parts.
+    """
+
+    peak_bytes: int
+    extra_macs: float
+    parts: int
+
+
 class BandSearch:
     """Enumerates the cascades of an execution order that run in bands of columns.
 
     order: the execution order, as indices of the parts.
     tables: the parts of the order and the rows that they read.
-    limit_bytes: candidates have fewer live bytes at the peak.
-    extra_macs: most multiply-accumulates that a cascade may compute twice.
-    max_parts: largest number of parts of a cascade.
     """
 
     def __init__(
@@ -65,16 +76,12 @@ class BandSearch:
         tables: RowTables,
         model: CostModel,
         memory: MemoryAssignment,
-        *,
-        limit_bytes: int,
-        extra_macs: float,
-        max_parts: int,
+        limits: BandLimits,
     ) -> None:
         self._parts = [parts.parts[k] for k in order]
         self._owners = parts.owners
         self._tables, self._memory = tables, memory
-        self._limit_bytes, self._extra_macs = limit_bytes, extra_macs
-        self._max_parts = max_parts
+        self._limits = limits
         self._work = np.array([model.work_cycles(part) for part in self._parts], np.int64)
         self._macs = np.array([_macs(part) for part in self._parts], np.int64)
         self._calls = np.array([model.call_cycles(part) for part in self._parts], np.int64)
@@ -86,7 +93,7 @@ class BandSearch:
         """Yield the cascades in bands that end at position `upper` of the execution order."""
         output = self._parts[upper - 1].output
         columns = _columns(output)
-        if columns < 2 or self._sizes[self._tables.written[upper - 1]] >= self._limit_bytes:
+        if columns < 2 or self._sizes[self._tables.written[upper - 1]] >= self._limits.peak_bytes:
             return
         shares = (*(share for share in SHARES if share < columns), columns)
         for width in dict.fromkeys(-(-columns // share) for share in shares):
@@ -97,20 +104,20 @@ class BandSearch:
     def _of_width(self, upper: int, width: int, widths: _Widths) -> Iterator[ValuedCandidate]:
         t = self._tables
         last = int(t.written[upper - 1])
-        least = max(widths.least, upper - self._max_parts)
+        least = max(widths.least, upper - self._limits.parts)
         for lower in range(upper - 2, least - 1, -1):
             held = int(t.resident[lower] + self._sizes[last])
-            if held >= self._limit_bytes:
+            if held >= self._limits.peak_bytes:
                 continue
             inside = slice(lower, upper)
             share = widths.computed[inside] / self._columns[inside] - 1.0
-            if float(self._macs[inside] @ share) > self._extra_macs:
+            if float(self._macs[inside] @ share) > self._limits.extra_macs:
                 break
             tables = self._banded_tables(lower, upper, widths)
             for stripe in STRIPES:
-                ceiling = self._limit_bytes - held
+                ceiling = self._limits.peak_bytes - held
                 peak, _, overhead = run_cascade(tables, lower, upper, stripe, ceiling, _NO_CALLS)
-                if held + peak >= self._limit_bytes or peak == UNBOUNDED:
+                if held + peak >= self._limits.peak_bytes or peak == UNBOUNDED:
                     continue
                 time = round(float(self._work[inside] @ share)) + overhead * widths.count
                 scratch = int(t.scratch[inside].max())

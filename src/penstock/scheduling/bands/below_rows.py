@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.ir.region import Region
 from penstock.pareto import near_frontier
-from penstock.scheduling.bands.band_search import BandSearch
+from penstock.scheduling.bands.band_search import BandLimits, BandSearch
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.proposals import proposals
@@ -72,9 +72,11 @@ class BelowRows:
             search.tables,
             self.model,
             start,
-            limit_bytes=limit_bytes,
-            extra_macs=(self.options.max_recompute - 1.0) * self._necessary_macs,
-            max_parts=self.options.max_parts,
+            BandLimits(
+                limit_bytes,
+                (self.options.max_recompute - 1.0) * self._necessary_macs,
+                self.options.max_parts,
+            ),
         )
 
         def candidates(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
@@ -27,6 +28,9 @@ class Elementwise(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return tuple(broadcast.affine(x, site.output) for x in site.inputs)
+
+    def exchanged(self, rank: int) -> Self:
+        return self
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements)

@@ -1,0 +1,128 @@
+"""Laws of `exchange_axes`: exchanged networks compute the same, wide ones need less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lowered import assert_equal_to_graph, inputs_of_graph, lower
+from offloading import assert_exact, compiled
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.exchange import (
+    Exchangeable,
+    exchanged_data,
+    exchanged_elements,
+    exchanged_type,
+    is_image,
+)
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.tensor import Array
+from penstock.ir.verify import verify
+from penstock.passes.exchange_axes import exchange_axes
+from penstock.pipeline.graphs import simplify
+from penstock.scheduling.cascades.selection import Optimize
+from penstock.simulators.graph import run_graph
+from small_networks import networks
+from strategies import graphs, seeds
+
+
+def transposed(graph: Graph) -> Graph | None:
+    """The network with exchanged inputs, tensors and outputs; None if an operator allows none."""
+
+    def value(one: Value) -> Value:
+        data = None if one.data is None else exchanged_data(one.type, one.data)
+        return Value(one.name, exchanged_type(one.type), data)
+
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        images = (*node.variable_inputs, node.output)
+        if not isinstance(node.op, Exchangeable) or not all(is_image(v.type.shape) for v in images):
+            return None
+        op = node.op.exchanged(node.output.type.rank)
+        nodes.append(Node(op, tuple(map(value, node.inputs)), value(node.output), node.origin))
+    inputs, outputs = (tuple(map(value, some)) for some in (graph.inputs, graph.outputs))
+    return Graph(graph.name, inputs, outputs, tuple(nodes))
+
+
+def outputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    found = run_graph(graph, inputs)
+    return {value.name: found[value.name] for value in graph.outputs}
+
+
+@given(graph=graphs(), seed=seeds)
+def test_exchanged_networks_compute_the_same(graph: Graph, seed: int) -> None:
+    made = exchange_axes(graph)
+    assume(made is not None)
+    assert made is not None
+    verify(made)
+    inputs = inputs_of_graph(graph, seed)
+    np.testing.assert_equal(outputs(made, inputs), outputs(graph, inputs))
+    assert_equal_to_graph(lower(simplify(made)), seed)
+
+
+@given(graph=graphs(constants=True), seed=seeds)
+def test_networks_with_constant_images_compute_the_same(graph: Graph, seed: int) -> None:
+    made = exchange_axes(graph)
+    assume(made is not None)
+    assert made is not None
+    verify(made)
+    inputs = inputs_of_graph(graph, seed)
+    np.testing.assert_equal(outputs(made, inputs), outputs(graph, inputs))
+
+
+@given(tall=networks(), seed=seeds, accumulate=st.booleans())
+def test_wide_networks_compute_the_same(tall: Graph, seed: int, accumulate: bool) -> None:
+    wide = transposed(tall)
+    assume(wide is not None)
+    assert wide is not None
+    inputs = inputs_of_graph(tall, seed)
+    across = {name: exchanged_elements(elements) for name, elements in inputs.items()}
+    expected = {name: exchanged_elements(y) for name, y in outputs(tall, inputs).items()}
+    np.testing.assert_equal(outputs(wide, across), expected)
+    made = exchange_axes(wide)
+    assume(made is not None)
+    assert made is not None
+    np.testing.assert_equal(outputs(made, across), expected)
+    assert_equal_to_graph(lower(made, accumulate=accumulate), seed)
+
+
+def chain(shape: tuple[int, ...], layers: int = 6) -> Graph:
+    """Convolutions 3 x 3 with SAME padding and 16 channels."""
+    net = GraphBuilder("chain")
+    x = net.input(shape)
+    for k in range(layers):
+        x = net.conv2d(x, 16, 3, name=f"layer{k}")
+    return net.build(x)
+
+
+def exchanged(graph: Graph) -> Graph:
+    found = exchange_axes(graph)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("goal", Optimize)
+def test_a_strip_needs_the_same_memory_along_both_axes(goal: Optimize) -> None:
+    tall, wide = chain((1, 64, 1, 16)), exchanged(chain((1, 1, 64, 16)))
+    here, there = (compiled(graph, target="cortex-m4", optimize=goal) for graph in (tall, wide))
+    assert there.placement.height_bytes == here.placement.height_bytes
+    assert there.schedule.cost.macs == here.graph.macs()
+
+
+def test_the_output_of_a_wide_network_overwrites_its_input() -> None:
+    graph = exchanged(chain((1, 8, 128, 16)))
+    done = compiled(graph, target="cortex-m4", optimize=Optimize.SIZE)
+    assert done.placement.height_bytes <= 18_000  # the input alone takes 16,384 bytes
+    assert done.schedule.cost.macs == graph.macs()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 64, 16), (1, 6, 40, 16)])
+def test_wide_networks_are_exact_on_all_rungs(shape: tuple[int, ...]) -> None:
+    for extra in ("ziglang", "unicorn"):
+        pytest.importorskip(extra, reason="the extra 'simulate' is not installed")
+    done = compiled(exchanged(chain(shape)), target="cortex-m4", optimize=Optimize.SIZE)
+    assert_exact(done, "core")

@@ -25,6 +25,7 @@ from penstock.ir.verify import verify
 from penstock.passes.exchange_axes import exchange_axes
 from penstock.pipeline.graphs import simplify
 from penstock.scheduling.cascades.selection import Optimize
+from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from small_networks import networks
 from strategies import graphs, seeds
@@ -118,6 +119,19 @@ def test_the_output_of_a_wide_network_overwrites_its_input() -> None:
     done = compiled(graph, target="cortex-m4", optimize=Optimize.SIZE)
     assert done.placement.height_bytes <= 18_000  # the input alone takes 16,384 bytes
     assert done.schedule.cost.macs == graph.macs()
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_inputs_that_must_survive_are_converted_row_by_row(keep: bool) -> None:
+    net = GraphBuilder("small_end")
+    x = net.max_pool2d(net.conv2d(net.input((1, 8, 64, 4)), 4, 3), 2)
+    graph = exchange_axes(net.build(net.fully_connected(x, 3)), keep_inputs=keep)
+    assert graph is not None
+    assert graph.nodes[0].kind == ("Transpose" if keep else "ExchangeAxes")
+    options = Options(keep_input=keep)
+    done = compiled(graph, target="cortex-m4", options=options, optimize=Optimize.SIZE)
+    assert done.placement.height_bytes <= 2048 + 640  # the input and a quarter of it
+    assert_exact(done, "machine")
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 64, 16), (1, 6, 40, 16)])

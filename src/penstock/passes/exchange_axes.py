@@ -5,8 +5,8 @@ are exchanged, its columns are rows.  The pass rewrites every connected region o
 be exchanged (`ir/exchange.py`) and that contains an image with more columns than rows:
 
 1. Operators of the region compute exchanged outputs from exchanged operands.
-2. An image that enters or leaves the region is converted: by `ExchangeAxes`, in place if its memory
-   may be overwritten, or by a view if it has a single row or column.
+2. An image that enters or leaves the region is converted: in place by `ExchangeAxes`, row by row by
+   `Transpose` if the image must survive, or by a view if it has a single row or column.
 3. A fully connected layer on all elements of an exchanged image reads them in their new order; its
    weights are permuted instead.
 
@@ -24,6 +24,7 @@ from penstock.ir.exchange import (
     Exchangeable,
     exchanged_data,
     exchanged_elements,
+    exchanged_entries,
     exchanged_shape,
     exchanged_type,
     is_image,
@@ -34,17 +35,38 @@ from penstock.ir.tensor import Data, TensorType
 from penstock.ops.exchange_axes import ExchangeAxes
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.reshape import Reshape
+from penstock.ops.transpose import Transpose
 from penstock.passes.drop_dead import drop_dead
 
 
-def exchange_axes(graph: Graph) -> Graph | None:
+def exchange_axes(graph: Graph, *, keep_inputs: bool = False) -> Graph | None:
     """Return the graph with wide images exchanged.
 
-    None if there are none, or if the graph has states, whose axes runs agree on."""
+    None if there are none, or if the graph has states, whose axes runs agree on.
+    keep_inputs: whether the inputs of the graph must survive the run."""
     if graph.kept:
         return None
     exchanged = _wide_regions(graph)
-    return drop_dead(_Writer(graph, exchanged).graph()) if exchanged else None
+    if not exchanged:
+        return None
+    return _with_survivors(drop_dead(_Writer(graph, exchanged).graph()), keep_inputs=keep_inputs)
+
+
+def _with_survivors(graph: Graph, *, keep_inputs: bool) -> Graph:
+    """Convert images row by row that cannot be converted in place: those with several readers,
+    outputs, and inputs that must survive."""
+    readers = graph.consumers()
+    kept = {value.name for value in (*graph.outputs, *(graph.inputs if keep_inputs else ()))}
+
+    def by_rows(node: Node) -> bool:
+        x = node.inputs[0]
+        return isinstance(node.op, ExchangeAxes) and (x.name in kept or len(readers[x.name]) > 1)
+
+    def converted(node: Node) -> Node:
+        axes = tuple(range(node.output.type.rank))
+        return replace(node, op=Transpose(exchanged_entries(axes))) if by_rows(node) else node
+
+    return graph.with_nodes(tuple(map(converted, graph.nodes)))
 
 
 def _wide_regions(graph: Graph) -> Mapping[str, Op]:

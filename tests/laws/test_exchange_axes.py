@@ -159,7 +159,7 @@ n4: int8[1,6,6,2] scale 0.1 = Add(n1, x)
 n5: int8[1,4,4,2] scale 0.1 = MaxPool2D(n4, rows=Window(size=3), columns=Window(size=3))
 output n0, n2, n3, n5
 """
-"""Its schedule computes 9 rows of `n2/exchanged` in stripes of 8, for a call that reads them all."""
+"""Its schedule computes the 9 rows of `n2/exchanged` in stripes of 8; one call reads them all."""
 
 
 def test_a_call_that_reads_all_rows_does_not_merge_the_stripes_of_their_producer() -> None:

@@ -42,8 +42,12 @@ PENSTOCK_KERNEL void exchange_axes(const struct exchange_axes *p, const penstock
     (void)lower;
     (void)upper;
     if (x->base != y->base) {
-        for (int32_t k = 0; k < pixels; k++) {
-            memcpy(y->base + k * size, x->base + penstock_exchanged(p, k) * size, (size_t)size);
+        int8_t *out = y->base;
+        for (int32_t column = 0; column < p->columns; column++) {
+            for (int32_t row = 0; row < p->rows; row++) {
+                memcpy(out, x->base + (row * p->columns + column) * size, (size_t)size);
+                out += size;
+            }
         }
         return;
     }

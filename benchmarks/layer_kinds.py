@@ -15,6 +15,7 @@ from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.compare import Compare, Relation
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.depth_to_space import SpaceToDepth
+from penstock.ops.exchange_axes import ExchangeAxes
 from penstock.ops.l2_normalization import L2Normalization
 from penstock.ops.log_softmax import LogSoftmax
 from penstock.ops.lstm import Lstm
@@ -287,8 +288,10 @@ def joining(d: Drawing, x: Value) -> Value:
 
 
 def transposing(d: Drawing, x: Value) -> Value:
-    """A transpose."""
-    return d.net.apply(Transpose(d.one_of((0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2))), x)
+    """A transpose; of images with an odd number of rows, in place where rows become columns."""
+    order = d.one_of((0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2))
+    in_place = order == (0, 2, 1, 3) and x.type.shape[1] % 2
+    return d.net.apply(ExchangeAxes() if in_place else Transpose(order), x)
 
 
 def space_to_depth(d: Drawing, x: Value) -> Value:

@@ -32,7 +32,10 @@ IN_PLACE = [
     pytest.param(sample, k, id=f"{name}-{k}")
     for name, sample in SAMPLES
     if not sample.op.ALIAS
-    for k in sample.op.in_place(sample.site)
+    for k in (
+        *sample.op.in_place(sample.site),
+        *sample.op.kernel(sample.site).whole_in_place,
+    )
 ]
 
 ACCUMULATING = [

@@ -100,6 +100,9 @@ class Kernel:
         first one through the view of its output.
     `accumulates`: the kernel is recurrent, each output row is the previous one plus a contribution
         of the inputs, and may overwrite it; only the last row is a result.
+    `whole_in_place`: inputs that the output may overwrite although its elements depend on other
+        elements of theirs (compare `Op.in_place`), because the kernel recognises that both have
+        the same address.  It then always computes the whole output.
     `body`: returns the commands of a call on an accelerator (`program.Body`); without it, the call
         is a call of the C kernel.
     `cycles`: cycles of a call on an accelerator, given the number of output rows and the memories
@@ -129,6 +132,7 @@ class Kernel:
     by_rows: bool = False
     recurrent: bool = False
     accumulates: bool = False
+    whole_in_place: tuple[int, ...] = ()
     body: Callable[..., Any] | None = None
     cycles: Callable[[int, tuple[str, ...]], float | Breakdown] | None = None
     traffic: Callable[[int, int], Mapping[str, int]] | None = None
@@ -145,6 +149,7 @@ class Kernel:
 
     def __post_init__(self) -> None:
         assert self.recurrent or not self.accumulates, f"{self.name} accumulates, is not recurrent"
+        assert not (self.by_rows and self.whole_in_place), f"{self.name} computes parts in place"
 
     def executed_macs(self, nominal: int, channels: int) -> int:
         """How many of `nominal` multiply-accumulates of `channels` channels it executes."""

@@ -29,6 +29,9 @@ class Elementwise(OperatorDefaults):
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return tuple(broadcast.affine(x, site.output) for x in site.inputs)
 
+    def exchanged(self, rank: int) -> Self:
+        return self
+
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements)
 

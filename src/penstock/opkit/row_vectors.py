@@ -5,7 +5,7 @@ An output element reads the whole vector that contains it."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -40,6 +40,9 @@ class RowVectors(OperatorDefaults):
         factors, extra = (*((1,) * before), 0), (*((0,) * before), site.output.shape[-1])
         # The vector starts at 0, whatever the position of the output element in it.
         return (Affine.diagonal(factors, extra),)
+
+    def exchanged(self, rank: int) -> Self:
+        return self
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 3 * out.elements)

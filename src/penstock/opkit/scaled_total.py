@@ -11,13 +11,14 @@ Source: TFLite `QuantizedMeanOrSum` (`reference/reduce.h`), as TFLite Micro call
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
 from penstock.fixedpoint import multiply
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import exchanged_axis
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
@@ -54,6 +55,9 @@ class ScaledTotal(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return reduction.affine(site, self.axes)
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, axes=tuple(sorted(exchanged_axis(axis, rank) for axis in self.axes)))
 
     def work(self, site: Site, out: Region) -> Work:
         return reduction.work(site, self.axes, out)

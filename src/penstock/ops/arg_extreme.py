@@ -9,12 +9,13 @@ Source: TFLite ARG_MAX, ARG_MIN; `reference/arg_min_max.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, Site, Work
@@ -51,6 +52,9 @@ class _ArgExtreme(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return reduction.affine(site, (self.axis,))
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, axis=exchanged_axis(self.axis, rank))
 
     def work(self, site: Site, out: Region) -> Work:
         return reduction.work(site, (self.axis,), out)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -77,6 +77,9 @@ class AveragePool2D(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return (sliding.affine(self.rows, self.columns),)
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
 
     def work(self, site: Site, out: Region) -> Work:
         return pool.work(self.rows, self.columns, out)

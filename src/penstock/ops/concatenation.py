@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -82,6 +83,9 @@ class Concatenation(OperatorDefaults):
             )
             for first in self._starts(site)
         )
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, axis=exchanged_axis(self.axis, rank))
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -137,6 +137,9 @@ class Conv2D(OperatorDefaults):
             ((0, 0, 0, 1, 0), *((0, 0, 0, 0, extent) for extent in w.shape[1:])), (0, 0, 0, 0)
         )
         return read, weights, Affine(((0, 0, 0, 1, 0),), (0,))
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
 
     def work(self, site: Site, out: Region) -> Work:
         w = site.inputs[1].shape

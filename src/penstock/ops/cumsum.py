@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
@@ -76,6 +77,9 @@ class _Sums(OperatorDefaults):
         factors = tuple(int(axis != self.axis) for axis in range(len(shape)))
         extra = tuple(extent if axis == self.axis else 0 for axis, extent in enumerate(shape))
         return (Affine.diagonal(factors, extra),)
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, axis=exchanged_axis(self.axis, rank))
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -106,6 +106,9 @@ class DepthwiseConv2D(OperatorDefaults):
         )
         read = sliding.channel_fraction(sliding.affine(self.rows, self.columns), self.multiplier)
         return read, weights, Affine(((0, 0, 0, 1, 0),), (0,))
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
 
     def work(self, site: Site, out: Region) -> Work:
         loops = out.elements * self.rows.size

@@ -10,9 +10,10 @@ GATHER with computed indices along the first axis becomes GatherNd.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
+from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import RelayName, relay
@@ -49,6 +50,9 @@ class Gather(Selection):
         return listed_type(
             inputs, (*shape[: self.axis], len(self.indices), *shape[self.axis + 1 :])
         )
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, axis=exchanged_axis(self.axis, rank))
 
     def maps(self, site: Site) -> Maps:
         rank = site.inputs[0].rank

@@ -11,9 +11,10 @@ Source: TFLite MIRROR_PAD; `micro/kernels/mirror_pad.cc`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
+from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import RelayName, relay
@@ -52,6 +53,13 @@ class MirrorPad(Selection):
             )
         triples = zip(self.before, shape, self.after, strict=True)
         return listed_type(inputs, tuple(sum(triple) for triple in triples))
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(
+            self,
+            before=exchanged_entries(self.before),
+            after=exchanged_entries(self.after),
+        )
 
     def maps(self, site: Site) -> Maps:
         triples = zip(self.before, site.inputs[0].shape, self.after, strict=True)

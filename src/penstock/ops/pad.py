@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
+from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -54,6 +55,13 @@ class Pad(Selection):
         )
         triples = zip(self.before, x.shape, self.after, strict=True)
         return selected_type(inputs, tuple(sum(triple) for triple in triples))
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(
+            self,
+            before=exchanged_entries(self.before),
+            after=exchanged_entries(self.after),
+        )
 
     def maps(self, site: Site) -> Maps:
         return tuple(StridedMap(-before) for before in self.before)

@@ -9,10 +9,11 @@ Source: TFLite REDUCE_MAX, REDUCE_MIN; `reference/reduce.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
@@ -44,6 +45,9 @@ class _Extreme(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return reduction.affine(site, self.axes)
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, axes=tuple(sorted(exchanged_axis(axis, rank) for axis in self.axes)))
 
     def work(self, site: Site, out: Region) -> Work:
         return reduction.work(site, self.axes, out)

@@ -11,9 +11,9 @@ Source: TFLite RESIZE_BILINEAR; `ResizeBilinearInteger` (`reference/resize_bilin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -117,6 +117,9 @@ class ResizeBilinear(OperatorDefaults):
         forms = ((1, 0, 0), rows.affine(self.rows), columns.affine(self.columns), (1, 0, 0))
         factors, extra, offset = zip(*forms, strict=True)
         return (Affine.diagonal(factors, extra, offset),)
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 4 * out.elements)

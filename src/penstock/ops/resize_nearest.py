@@ -10,9 +10,9 @@ nearest index in single precision.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -53,6 +53,9 @@ class ResizeNearest(Selection):
             min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"
         )
         return listed_type(inputs, (x.shape[0], self.rows, self.columns, x.shape[3]))
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
 
     def maps(self, site: Site) -> Maps:
         _, height, width, _ = site.inputs[0].shape

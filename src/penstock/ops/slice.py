@@ -10,9 +10,10 @@ REVERSE_V2: all are slices; a reshape follows where axes are dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
+from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -67,6 +68,14 @@ class Slice(Selection):
                 f"the input has {extent}",
             )
         return y
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(
+            self,
+            start=exchanged_entries(self.start),
+            shape=exchanged_entries(self.shape),
+            step=exchanged_entries(self.step),
+        )
 
     def maps(self, site: Site) -> Maps:
         triples = zip(self.start, self.step, self.shape, strict=True)

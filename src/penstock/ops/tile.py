@@ -9,9 +9,10 @@ Source: TFLite TILE; BROADCAST_TO, which repeats axes of extent 1 (`reference/br
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
+from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import RelayName, relay
@@ -42,6 +43,9 @@ class Tile(Selection):
         return listed_type(
             inputs, tuple(e * times for e, times in zip(shape, self.multiples, strict=True))
         )
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, multiples=exchanged_entries(self.multiples))
 
     def maps(self, site: Site) -> Maps:
         return tuple(map(_repeated, site.inputs[0].shape, self.multiples))

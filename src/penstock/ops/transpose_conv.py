@@ -14,9 +14,9 @@ Source: TFLite TRANSPOSE_CONV; `reference/integer_ops/transpose_conv.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -130,6 +130,9 @@ class TransposeConv(OperatorDefaults):
             Affine((outputs, *kept), (0, 0, 0, 0)),
             Affine((outputs,), (0,)),
         )
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
 
     def work(self, site: Site, out: Region) -> Work:
         n, h, c_w, o = out.intervals

@@ -207,7 +207,7 @@ def _with_other_axes(op: Op, shape: tuple[int, ...], axis: int) -> Op | None:
     rank = len(shape)
     if isinstance(op, (Conv2D, DepthwiseConv2D, AveragePool2D, MaxPool2D)):
         swap = (rank, axis) == (4, COLUMNS) and op.rows.size == 1
-        swapped = replace(op, rows=op.columns, columns=op.rows) if swap else op
+        swapped = op.exchanged(rank) if swap else op
         return swapped if swap or axis == ROWS else None
     if isinstance(op, (Mean, Sum, ReduceMax, ReduceMin)) and axis < rank - 1:
         middle = frozenset(range(axis + 1, rank - 1))

@@ -120,6 +120,7 @@ class _Nest:
         if (
             all(stripe == rows for stripe, rows in asked.items())
             and not self.tables.whole[producer]
+            and not self.tables.whole[position]  # its call may exceed a stripe of the producer
         ):
             return self._turn(producer, first, end)
         lower, upper = self._bounds(asked, producer, e, first, end)

@@ -61,7 +61,7 @@ class _Places:
                 return None
             if value.name not in known:
                 memory = memories.index(schedule.memory.region(owner.name))
-                known[value.name] = _rows(value, owner, laid[owner.name], memory)
+                known[value.name] = _rows(value, laid[owner.name], memory)
             return known[value.name]
 
         return _Places(
@@ -70,11 +70,11 @@ class _Places:
         )
 
 
-def _rows(value: Value, owner: Value, laid: Laid, memory: int) -> PlacedRows:
+def _rows(value: Value, laid: Laid, memory: int) -> PlacedRows:
     """The addresses of a tensor's rows: those of its storage, or consecutive rows for an alias."""
     count = row_count(value.type.shape)
     numbers = np.arange(count)
-    if not rows_coincide(value, owner):
+    if not rows_coincide(value, laid.storage):
         return PlacedRows(memory, laid.address + numbers * (value.type.size_bytes // count))
     rows = laid.rows
     offsets = numbers % rows.ring * rows.pitch if rows.table is None else np.array(rows.table)

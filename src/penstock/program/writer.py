@@ -96,7 +96,7 @@ class Writer:
         node = part.nodes[-1]
         shape = node.output.type.shape
         box = Box((0,) * len(shape), shape)
-        if (first, end) != (0, row_count(shape)):
+        if not self.expanded.tables.whole[position] and (first, end) != (0, row_count(shape)):
             axis = row_axis(len(shape))
             box = Box(
                 (*box.lower[:axis], first, *box.lower[axis + 1 :]),
@@ -188,8 +188,9 @@ class Writer:
             rows = Rows(queue.row_bytes, queue.queue.rows, rotation=rotation)
             count = row_count(value.type.shape)
             return View(value.name, value.type, queue.ring, rows, 0, count, first_byte)
-        if rows_coincide(value, owner):
-            rows = self.laid[owner.name].rows
+        laid = self.laid[owner.name]
+        if rows_coincide(value, laid.storage):
+            rows = laid.rows
         count = row_count(value.type.shape)
         return View(value.name, value.type, owner.name, rows, 0, count, first_byte)
 

@@ -191,10 +191,10 @@ class Machine:
     def _check_apart(
         self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand
     ) -> None:
-        """Checks that the output overlaps an input only element by element and if the operator
-        allows it, and that the scratch overlaps no operand."""
+        """Checks that the output overlaps an input only element by element and if the operator or
+        the kernel allows it, and that the scratch overlaps no operand."""
         memories = self._memories
-        in_place = call.op.in_place(call.site)
+        in_place = (*call.op.in_place(call.site), *call.kernel.whole_in_place)
         overwritten = [
             x
             for k, x in enumerate(inputs)

@@ -28,6 +28,7 @@ from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.ir.text.printer import print_graph
 from penstock.ir.verify import verify
+from penstock.passes import exchange_axes as alternative
 from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.quantised_interface import quantised_interface
@@ -38,7 +39,15 @@ from penstock.passes.streamed_rows import streamed_rows
 from penstock.simulators.graph import run_graph, run_sequences
 
 FOLDER = Path(__file__).parent
+
+
+def exchange_axes(graph: Graph) -> Graph:
+    """The alternative, or the graph itself if there is none."""
+    return alternative.exchange_axes(graph) or graph
+
+
 OTHERS = (
+    exchange_axes,
     queue_sections,
     accumulate,
     quantised_interface,

@@ -132,8 +132,12 @@ class Part(Brief):
         return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
 
     def in_place(self) -> tuple[int, ...]:
-        """Return the indices of the inputs that the output may overwrite (see `Op.in_place`)."""
-        return tuple(k for node in self.nodes[-1:] for k in node.op.in_place(node.site))
+        """Return the indices of the inputs that the output may overwrite.
+
+        They are stated by the operator (`Op.in_place`) or by the kernel (`Kernel.whole_in_place`).
+        """
+        stated = (k for node in self.nodes[-1:] for k in node.op.in_place(node.site))
+        return (*stated, *self.kernel.whole_in_place)
 
     def macs(self, out: Region) -> int:
         """Return the multiply-accumulates of output region `out`, for all channels.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_memory import COUNTER_BYTES, QueueMemory
+from penstock.scheduling.model.row_units import storage_rows, works_by_rows
 from penstock.scheduling.model.rows import RowPart, RowParts, RowRead, Storage, rows_coincide
 
 
@@ -48,25 +48,24 @@ def row_parts(
     names = tuple(dict.fromkeys((*read_first, *written)))
     number = {name: k for k, name in enumerate(names)}
     windows = {value.name: queue for queue in queues for value in queue.queue.views}
-    arrays = _read_as_arrays(parts, owners, values, windows)
+    of_queues = {storage.name: storage for queue in queues for storage in _of_queue(queue)}
+    types = {name: values[name].type for name in names if name not in of_queues}
+    rows = {name: storage.rows for name, storage in of_queues.items()}
+    rows |= storage_rows(parts, owners, types)
+    arrays = _read_as_arrays(parts, owners, rows, windows)
     contiguous = frozenset((*read_first, *outputs, *arrays))
     single = frozenset(p.output.name for p in parts if _shares_one_slot(p)) - contiguous
-    of_queues = {storage.name: storage for queue in queues for storage in _of_queue(queue)}
     storages = tuple(
-        of_queues.get(n) or _storage(values[n], n in contiguous, n in single, outside=n in outside)
+        of_queues.get(n)
+        or _storage(values[n], rows[n], n in contiguous, n in single, outside=n in outside)
         for n in names
     )
     readers = _reader_counts(parts, owners)
-    analysis = _RowAnalysis(owners, values, number, contiguous, readers, windows, outside)
+    analysis = _RowAnalysis(owners, storages, number, readers, windows, outside)
     found = tuple(analysis.row_part(part) for part in parts)
     _check_last_rows(storages, found)
     ends = (tuple(number[n] for n in dict.fromkeys(names)) for names in (read_first, outputs))
     return RowParts(storages, found, *ends)
-
-
-def works_by_rows(part: Part) -> bool:
-    """Return whether one call of the part can compute any interval of its output rows."""
-    return part.kernel.by_rows and _rows_are_boxes(part.output.type.shape)
 
 
 def _shares_one_slot(part: Part) -> bool:
@@ -94,20 +93,9 @@ def _check_last_rows(storages: tuple[Storage, ...], row_parts: tuple[RowPart, ..
             )
 
 
-def _rows_are_boxes(shape: tuple[int, ...]) -> bool:
-    """Return whether every interval of a tensor's rows is a box, that is, a hyper-rectangle.
-
-    The row axis is the third axis from the end, or the first one of two axes (`row_axis`).  Rows
-    are numbered along this axis and all axes before it.  An interval of rows may therefore begin in
-    one image and end in the next; it is then no box.  This is impossible if all axes before the row
-    axis have extent one.  Example: True for (1, H, W, C), False for (2, H, W, C).  A tensor with
-    fewer than two axes has a single row; the result is False.
-    """
-    return len(shape) > 1 and prod(shape[: row_axis(len(shape))]) == 1
-
-
-def _storage(value: Value, contiguous: bool, accumulates: bool, *, outside: bool) -> Storage:
-    rows = row_count(value.type.shape)
+def _storage(
+    value: Value, rows: int, contiguous: bool, accumulates: bool, *, outside: bool
+) -> Storage:
     row_bytes = 0 if outside else value.type.size_bytes // rows
     return Storage(value.name, rows, row_bytes, contiguous, accumulates)
 
@@ -129,13 +117,14 @@ def _of_queue(queue: QueueMemory) -> tuple[Storage, ...]:
 def _read_as_arrays(
     parts: Sequence[Part],
     owners: Mapping[str, str],
-    values: Mapping[str, Value],
+    rows: Mapping[str, int],
     windows: Mapping[str, QueueMemory],
 ) -> frozenset[str]:
     """Return the names of the storages that must be contiguous arrays.
 
     These are the storages of operands of kernels that always compute all rows in one call, and the
-    storages that a part accesses through an alias with a different number of rows.
+    storages that a part accesses through a tensor with a different number of rows.
+    rows: number of rows of each storage, by name.
     windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
         sections (slices read in place).  Windows and sections do not count as such aliases.
     """
@@ -143,7 +132,7 @@ def _read_as_arrays(
     for part in parts:
         for value in (*part.variable_inputs, part.output):
             name = owners[value.name]
-            alike = value.name in windows or rows_coincide(value, values[name])
+            alike = value.name in windows or row_count(value.type.shape) == rows[name]
             if not part.kernel.by_rows or not alike:
                 found.add(name)
     return frozenset(found)
@@ -163,9 +152,7 @@ class _RowAnalysis:
     A part is one node as a unit of scheduling, with its kernels.
 
     owner: name of the storage of each value, by value name.
-    values: all values that are not constants, by name.
-    number: index of each storage, by name.
-    contiguous: names of the storages that must be contiguous arrays.
+    storages: all storages; `number` has the index of each one, by name.
     readers: number of parts that read each storage, by storage name.
     windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
         sections (slices read in place).
@@ -173,41 +160,45 @@ class _RowAnalysis:
     """
 
     owner: Mapping[str, str]
-    values: Mapping[str, Value]
+    storages: tuple[Storage, ...]
     number: Mapping[str, int]
-    contiguous: frozenset[str]
     readers: Counter[str]
     windows: Mapping[str, QueueMemory]
     outside: frozenset[str]
 
     def row_part(self, part: Part) -> RowPart:
         """Return which input rows one part reads to compute its output rows."""
-        rows = row_count(part.output.type.shape)
-        steps = rows if works_by_rows(part) else 1
-        read = dict.fromkeys(self.owner[v.name] for v in part.variable_inputs)
-        reads = tuple(self._read(part, name, rows, steps) for name in read)
         written = self.number[self.owner[part.output.name]]
+        steps = row_count(part.output.type.shape) if works_by_rows(part) else 1
+        read = dict.fromkeys(self.owner[v.name] for v in part.variable_inputs)
+        reads = tuple(
+            self._read(part, self.storages[self.number[name]], self.storages[written], steps)
+            for name in read
+        )
         scratch = part.least_scratch_bytes
         return RowPart(written, reads, steps == 1, part.kernel.recurrent, scratch)
 
-    def _read(self, part: Part, name: str, rows: int, steps: int) -> RowRead:
-        storage = self.values[name]
+    def _read(self, part: Part, storage: Storage, written: Storage, steps: int) -> RowRead:
+        rows = written.rows
         inputs = [
-            k for k, v in enumerate(part.inputs) if v.data is None and self.owner[v.name] == name
+            k
+            for k, v in enumerate(part.inputs)
+            if v.data is None and self.owner[v.name] == storage.name
         ]
         taken = [self._row_intervals(part, k, storage, steps) for k in inputs]
         firsts, ends = (np.array(column, np.int32) for column in zip(*taken, strict=True))
         done = np.minimum.accumulate(firsts.min(axis=0)[::-1])[::-1]
         needed = np.maximum.accumulate(ends.max(axis=0))
         return RowRead(
-            self.number[name],
+            self.number[storage.name],
             np.append(np.int32(0), np.resize(needed, rows)),
-            np.append(np.resize(done, rows), np.int32(row_count(storage.type.shape))),
-            _may_overwrite_rows(part, inputs, storage) and self._may_share_slots(part, name),
+            np.append(np.resize(done, rows), np.int32(storage.rows)),
+            _may_overwrite_rows(part, inputs, storage, written, steps)
+            and self._may_share_slots(storage, written),
         )
 
-    def _may_share_slots(self, part: Part, name: str) -> bool:
-        """Return whether a part may store its output in the memory of its input storage `name`.
+    def _may_share_slots(self, storage: Storage, written: Storage) -> bool:
+        """Return whether a part may store its output `written` in the memory of its input storage.
 
         The result is False if the input storage or the output holds the new rows of a queue, or if
         a surrounding program provides its memory.
@@ -215,16 +206,13 @@ class _RowAnalysis:
         contiguous replaces the whole input storage; this requires that the input storage is
         contiguous, too, and that no other part reads it.
         """
-        written = self.owner[part.output.name]
         rings = {name for queue in self.windows.values() for name in queue.inside}
-        if not {written, name}.isdisjoint(rings | self.outside):
+        if not {written.name, storage.name}.isdisjoint(rings | self.outside):
             return False
-        return written not in self.contiguous or (
-            name in self.contiguous and self.readers[name] == 1
-        )
+        return not written.contiguous or (storage.contiguous and self.readers[storage.name] == 1)
 
     def _row_intervals(
-        self, part: Part, k: int, storage: Value, steps: int
+        self, part: Part, k: int, storage: Storage, steps: int
     ) -> tuple[list[int], list[int]]:
         """Return the intervals [first, end) of rows of `storage` that the calls of a part read.
 
@@ -238,7 +226,7 @@ class _RowAnalysis:
         of the new rows; reads of the rows kept from the previous run are left out.
         """
         value = part.inputs[k]
-        rows = row_count(storage.type.shape)
+        rows = storage.rows
         queue = self.windows.get(value.name)
         kept = 0 if queue is None else queue.kept_rows - queue.place(value.name)[0]
         pairs: list[tuple[int, int]] = []
@@ -253,19 +241,21 @@ class _RowAnalysis:
         return [first for first, _ in pairs], [end for _, end in pairs]
 
 
-def _may_overwrite_rows(part: Part, inputs: list[int], storage: Value) -> bool:
+def _may_overwrite_rows(
+    part: Part, inputs: list[int], storage: Storage, written: Storage, steps: int
+) -> bool:
     """Return whether each output row r of a part may overwrite row r of the input `storage`.
 
-    Required: the operator allows the output to overwrite each of `inputs`; these inputs, the output
-    and the storage have equally many rows; the output has as many bytes as the storage.
+    Required: the output may overwrite each of `inputs`; both storages have equally many rows of the
+    same size; and, unless a single call computes all rows, these are the rows of the inputs.
     inputs: indices of the part's inputs that are stored in `storage`.
+    steps: number of calls: one per output row, or 1 for a single call that computes all rows.
     """
     allowed = part.in_place()
-    values = [part.inputs[k] for k in inputs]
     return (
         all(k in allowed for k in inputs)
-        and all(rows_coincide(value, storage) for value in (*values, part.output))
-        and storage.type.size_bytes == part.output.type.size_bytes
+        and (storage.rows, storage.row_bytes) == (written.rows, written.row_bytes)
+        and (steps == 1 or all(rows_coincide(part.inputs[k], storage) for k in inputs))
     )
 
 

@@ -28,6 +28,9 @@ Counts = npt.NDArray[np.int32]
 class Storage:
     """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
+    These are the rows of the tensor or, if no part accesses them one by one, those of a tensor of
+    another shape in the same memory (`row_units.py`).
+
     row_bytes: 0 for a storage that is part of other memory: that of the rows which a run appends to
         a queue, and that of inputs and outputs which a surrounding program provides.
     contiguous: whether the rows must be consecutive in memory, as an array.
@@ -144,9 +147,9 @@ class RowParts:
         return int(taken.max()) + (0 if over else written.row_bytes)
 
 
-def rows_coincide(value: Value, storage: Value) -> bool:
+def rows_coincide(value: Value, storage: Storage) -> bool:
     """Return whether each row r of a value is row r of its storage.
 
     This is the case if both have equally many rows.
     """
-    return row_count(value.type.shape) == row_count(storage.type.shape)
+    return row_count(value.type.shape) == storage.rows

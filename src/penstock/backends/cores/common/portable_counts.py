@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from penstock.backends.cores.common.exchange_counts import exchange_counts
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
 from penstock.opkit.lstm import GATES
@@ -129,9 +130,7 @@ def _pool(p: Params, site: Site) -> Counts:
 
 
 def _reduction(p: Params, site: Site) -> Counts:
-    """Return how often each section of a reduction kernel runs.
-
-    The innermost loop of such a kernel iterates over channels."""
+    """Return how often each section of a reduction kernel runs; its inner loop is over channels."""
     outputs = site.output.elements
     reads = outputs * p["span_n"] * p["span_h"]
     loops = reads * p["span_w"]
@@ -352,6 +351,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "depthwise_conv2d_s8": _depthwise,
     "dequantize_s8_f32": _each_element,
     "elu_f32": _each_element,
+    "exchange_axes": exchange_counts,
     "exp_f32": _each_element,
     "floor_f32": _each_element,
     "fully_connected_s8": _fully_connected,

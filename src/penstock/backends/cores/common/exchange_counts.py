@@ -1,0 +1,49 @@
+"""Counts how often each section of the kernel `exchange_axes` runs in place.
+
+The pixels of an image move along the cycles of a permutation.  The kernel follows each cycle from
+its least index; to find these indices, it follows the permutation from every index until it meets
+a lower one or returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from penstock.compiled import compiled
+from penstock.ir.op import Site
+
+
+@compiled
+def _steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
+    steps, swaps = 0, 0
+    for first in range(rows * columns):
+        k, moved = first % rows * columns + first // rows, 0
+        while k > first:
+            k = k % rows * columns + k // rows
+            moved += 1
+        steps += moved + 1
+        if k == first:
+            steps += moved + 1
+            swaps += moved
+    return steps, swaps
+
+
+@lru_cache(maxsize=256)
+def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
+    """Return how many indices the kernel computes, and how many pairs of pixels it swaps.
+
+    >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
+    ((10, 0), (9, 1))
+    """
+    steps, swaps = _steps_and_swaps(rows, columns)
+    return int(steps), int(swaps)
+
+
+def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
+    """Return how often each section runs: "step" is an index that is computed, "swap" a pair of
+    pixels, "eight" eight bytes of a pair, "byte" another one.
+
+    p: parameters of the kernel, by name."""
+    steps, swaps = steps_and_swaps(p["rows"], p["columns"])
+    eights, rest = divmod(p["pixel_bytes"], 8)
+    return {"step": steps, "swap": swaps, "eight": swaps * eights, "byte": swaps * rest}

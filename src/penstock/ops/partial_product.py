@@ -2,9 +2,10 @@
 
     s  (..., O) or (O)  int32    sums so far; (O) is a bias, which must be constant
     x  (..., C)         int8
-    w  (O, C)           int8     zero point 0
-    y  (..., O)         int32    y = s + sum (x - zero_x) * w
+    w  (O, C)           int8
+    y  (..., O)         int32    y = s + sum x * w
 
+The elements of x are used as they are stored; a zero point is part of the bias (`first_sums`).
 A pointwise layer whose input channels are computed group by group is a sequence of these, one for
 each group, followed by `RequantiseSums`.  Each may overwrite the sums before it.
 Created from pointwise and fully connected layers (`passes/channel_groups.py`).
@@ -56,8 +57,7 @@ class PartialProduct(OperatorDefaults):
         s, x, w = inputs
         sums, read, weights = self.needs(site, out)
         # Doubles hold every sum exactly (below 2**53), and their product is a BLAS call.
-        centred = x[read.slices].astype(np.float64) - site.inputs[1].zero_point
-        products = centred @ w[weights.slices].astype(np.float64).T
+        products = x[read.slices].astype(np.float64) @ w[weights.slices].astype(np.float64).T
         return (products.astype(np.int64) + s[sums.slices]).astype(np.int32)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
@@ -91,13 +91,24 @@ class PartialProduct(OperatorDefaults):
                 ("width", math.prod(x.shape[:-1]) // row_count(x.shape)),
                 ("in_c", depth),
                 ("out_c", outputs),
-                ("in_zero", x.zero_point),
                 ("begins", int(begins)),
             ),
             tables=() if begins else (("bias", _UNUSED),),
             constants=((0, "bias"), (2, "weights")) if begins else ((2, "weights"),),
             by_rows=True,
         )
+
+
+def first_sums(x: TensorType, weights: Array, bias: Array) -> Array | None:
+    """The sums with which the products of a layer begin: bias less zero point times weights.
+
+    weights: of all groups, of shape (O, C); bias: of the layer, of shape (O).
+
+    Returns None if a sum of some of the products may overflow int32."""
+    wide = weights.astype(np.int64)
+    sums = bias.astype(np.int64) - x.zero_point * wide.sum(axis=1)
+    reach = np.abs(sums) - x.dtype.lower * np.abs(wide).sum(axis=1)
+    return sums.astype(np.int32) if reach.max() < 2**31 else None
 
 
 SAMPLES = (

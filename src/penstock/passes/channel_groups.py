@@ -14,6 +14,7 @@ Conditions:
 2. Its input is computed by channelwise nodes, which read only hidden channels and constants, from
    layers that compute all hidden channels (`FullyConnected`, `Conv2D` without groups).
 3. No other node reads a hidden tensor, and none is a result of the graph.
+4. Sums of products of stored elements, without their zero point, fit int32.
 
 This is no pass of the stage `simplify`, because more groups need less memory and more time: the
 caller chooses their number.
@@ -30,7 +31,7 @@ from penstock.fixedpoint import Rounding
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.sum_requantisation import reach_of_sums
 from penstock.ops.average_pool2d import AveragePool2D
@@ -38,7 +39,7 @@ from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.partial_product import PartialProduct
+from penstock.ops.partial_product import PartialProduct, first_sums
 from penstock.ops.requantise_sums import RequantiseSums
 
 CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D
@@ -86,7 +87,7 @@ def hidden_chains(graph: Graph) -> tuple[HiddenChain, ...]:
     found: list[HiddenChain] = []
     for last in graph.nodes:
         names = _hidden_names(last, producers) if _sums_over_channels(last) else None
-        if names is None or not names.isdisjoint(results):
+        if names is None or not names.isdisjoint(results) or _first_sums(last) is None:
             continue
         if all(reader.name in names or reader is last for n in names for reader in consumers[n]):
             nodes = tuple(node for node in graph.nodes if node.name in names)
@@ -144,6 +145,17 @@ def _sums_over_channels(node: Node) -> bool:
     return plain and x.shape[-1] == node.inputs[1].type.shape[3]
 
 
+def _first_sums(last: Node) -> Array | None:
+    """The sums with which the last layer of a chain begins; None if condition 4 does not hold."""
+    site = last.site
+    return first_sums(site.inputs[0], _matrix(last), site.constant(2))
+
+
+def _matrix(last: Node) -> Array:
+    """The weights of the last layer of a chain, of shape (outputs, hidden channels)."""
+    return last.site.constant(1).reshape(last.output.type.shape[-1], -1)
+
+
 def _hidden_names(last: Node, producers: Mapping[str, Node]) -> frozenset[str] | None:
     """Names of the tensors of condition 2; None if the condition does not hold."""
     found: set[str] = set()
@@ -187,11 +199,11 @@ def _is_channelwise(node: Node) -> bool:
 
 def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[Node]:
     """The nodes that replace a chain."""
-    last = chain.last
-    _, w, sums = last.inputs
-    depth = w.type.shape[-1]
-    shape = (*last.output.type.shape[:-1], w.type.shape[0])
-    matrix = Value(w.name, w.type.with_shape((w.type.shape[0], depth)), w.data)
+    last, first = chain.last, _first_sums(chain.last)
+    _, w, b = last.inputs
+    assert first is not None, last.name
+    matrix = Value(w.name, w.type.with_shape((w.type.shape[0], chain.channels)), w.data)
+    sums = Value(free_name(f"{last.name}/bias", taken), b.type, Data.of(first))
     for k, interval in enumerate(channel_groups(chain.channels, count)):
         values: dict[str, Value] = {}
         for node in chain.nodes:
@@ -202,7 +214,7 @@ def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[
         name = f"{last.name}/group{k}"
         columns = Region.whole(matrix.type.shape).replace(1, interval)
         products = _slice(matrix, columns, free_name(f"{name}/weights", taken))
-        total = Value(free_name(name, taken), TensorType(shape, DType.INT32))
+        total = Value(free_name(name, taken), TensorType(last.output.type.shape, DType.INT32))
         yield Node(PartialProduct(), (sums, read, products), total, last.origin)
         sums = total
     yield replace(last, op=_requantisation(last), inputs=(sums,))
@@ -245,10 +257,9 @@ def _requantisation(last: Node) -> RequantiseSums:
     """The requantisation of the last layer of a chain."""
     op, site = last.op, last.site
     assert isinstance(op, FullyConnected | Conv2D)
-    weights = site.constant(1).reshape(site.inputs[1].shape[0], -1)
     return RequantiseSums(
         op.multipliers(site),
         op.activation,
         op.rounding if isinstance(op, FullyConnected) else Rounding.DOUBLE,
-        reach_of_sums(site.inputs[0], weights, site.constant(2)),
+        reach_of_sums(site.inputs[0], _matrix(last), site.constant(2)),
     )

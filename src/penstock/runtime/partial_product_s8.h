@@ -10,7 +10,7 @@
 
 struct partial_product_s8 {
     int32_t width; /* vectors in a row */
-    int32_t in_c, out_c, in_zero;
+    int32_t in_c, out_c;
     int32_t begins; /* 1: the sums begin with a bias */
     const int8_t *weights;
     const int32_t *bias; /* one per channel of y if `begins`, else unused */
@@ -30,7 +30,7 @@ PENSTOCK_KERNEL void partial_product_s8(const struct partial_product_s8 *p,
                 const int32_t at = column * p->out_c + o;
                 int32_t sum = sums ? penstock_get_s32(sums, at) : p->bias[o];
                 for (int32_t c = 0; c < p->in_c; c++) {
-                    sum += (in[c] - p->in_zero) * w[c];
+                    sum += in[c] * w[c];
                 }
                 penstock_put_s32(out, at, sum);
             }

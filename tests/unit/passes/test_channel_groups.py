@@ -14,6 +14,7 @@ from offloading import assert_exact, compiled
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
+from penstock.ir.tensor import Data, DType, TensorType
 from penstock.ir.verify import verify
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, bias, int8, weights
@@ -221,6 +222,10 @@ def test_near_misses() -> None:
     reader = node_of("reader", Relu(), (hidden,))
     more = replace(graph, nodes=(*graph.nodes, reader), outputs=(*graph.outputs, reader.output))
     assert not hidden_chains(more), "has another reader"
+    wide = TensorType((4,), DType.INT32), Data.of(np.full(4, 2**31 - 2**16, np.int32))
+    layer = replace(graph.nodes[1], inputs=(*graph.nodes[1].inputs[:2], Value("b", *wide)))
+    overflowing = replace(graph, nodes=(graph.nodes[0], layer))
+    assert not hidden_chains(overflowing), "may overflow"
     assert not hidden_chains(Graph("g", (hidden,), graph.outputs, graph.nodes[1:])), "is an input"
 
 

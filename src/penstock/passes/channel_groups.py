@@ -12,7 +12,8 @@ Conditions:
 1. The last node is a FullyConnected or a 1 x 1 Conv2D without stride and padding; each of its
    outputs reads all channels of one input pixel.
 2. Its input is computed by channelwise nodes, which read only hidden channels and constants, from
-   layers that compute all hidden channels (`FullyConnected`, `Conv2D` without groups).
+   layers that compute all hidden channels (`FullyConnected`, `Conv2D` without groups).  A Reshape
+   is channelwise if it keeps the last axis.
 3. No other node reads a hidden tensor, and none is a result of the graph.
 4. Sums of products of stored elements, without their zero point, fit int32.
 
@@ -33,6 +34,7 @@ from penstock.ir.op import row_count
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.scaled_total import ScaledTotal
 from penstock.opkit.sum_requantisation import reach_of_sums
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
@@ -41,9 +43,10 @@ from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.partial_product import PartialProduct, first_sums
 from penstock.ops.requantise_sums import RequantiseSums
+from penstock.ops.reshape import Reshape
 
-CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D
-"""Operators whose attributes are the same for any selection of channels."""
+CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D | ScaledTotal | Reshape
+"""Operators whose attributes, but the shape of a Reshape, hold for any selection of channels."""
 CHANNEL_MULTIPLE = 4
 """Channels of a group are a multiple of it where possible: optimised kernels compute four at a
 time."""
@@ -190,6 +193,8 @@ def _is_channelwise(node: Node) -> bool:
     """Whether each channel of a node's output reads only that channel of its variable inputs."""
     if not isinstance(node.op, CHANNELWISE):
         return False
+    if isinstance(node.op, Reshape):
+        return True  # both sides have equally many channels
     shape = node.output.type.shape
     last = (shape[-1] - 1, shape[-1])
     out = Region.whole(shape).replace(len(shape) - 1, last)
@@ -236,8 +241,9 @@ def _sliced(
         else:
             inputs.append(_slice(value, read, free_name(f"{name}/input{k}", taken)))
     output = Value(free_name(name, taken), node.output.type.with_shape(out.shape))
-    assert node.op.result_type(tuple(v.type for v in inputs)).shape == out.shape, node.name
-    return Node(node.op, tuple(inputs), output, node.origin)
+    op = Reshape(out.shape) if isinstance(node.op, Reshape) else node.op
+    assert op.result_type(tuple(v.type for v in inputs)).shape == out.shape, node.name
+    return Node(op, tuple(inputs), output, node.origin)
 
 
 def _slice(value: Value, region: Region, name: str) -> Value:

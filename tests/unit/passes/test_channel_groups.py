@@ -26,9 +26,11 @@ from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.logistic import Logistic
 from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.prelu import Prelu
 from penstock.ops.relu import Relu
+from penstock.ops.reshape import Reshape
 from penstock.ops.softmax import Softmax
 from penstock.ops.tanh import Tanh
 from penstock.passes.channel_groups import channel_groups, group_channels, hidden_chains
@@ -116,6 +118,14 @@ def middles(draw: st.DrawFn, k: int, values: list[Value]) -> Node:
     return node_of(name, op, (x,), *constants, like=like)
 
 
+def pooled(x: Value, as_pool: bool) -> list[Node]:
+    """The mean over rows and columns, (N, C)."""
+    batch, height, width, channels = x.type.shape
+    op: Op = AveragePool2D(Window(height), Window(width)) if as_pool else Mean((1, 2))
+    mean = node_of("mean", op, (x,), like=x.type)
+    return [mean, node_of("view", Reshape((batch, channels)), (mean.output,), like=x.type)]
+
+
 @st.composite
 def chains(draw: st.DrawFn) -> Graph:
     """Networks with one chain: layers that expand, channelwise nodes, a layer that projects."""
@@ -145,6 +155,9 @@ def chains(draw: st.DrawFn) -> Graph:
         nodes.append(node_of("gated", Mul(), pair, like=x.type))
     for k in range(draw(st.integers(0, 3))):
         nodes.append(draw(middles(k, [node.output for node in nodes])))
+    if not dense and draw(st.integers(0, 2)) == 0:
+        nodes += pooled(nodes[-1].output, draw(st.booleans()))
+        last, shapes = FullyConnected(draw(ACTIVATIONS)), (shapes[0], (outputs, hidden))
     y = nodes[-1].output
     read = {v.name for node in nodes for v in node.inputs} | {y.name}
     assert {node.name for node in nodes} <= read
@@ -215,6 +228,7 @@ def test_near_misses() -> None:
     assert len(hidden_chains(graph)) == 1
     assert len(hidden_chains(hidden_graph(between=Relu()))) == 1
     assert not hidden_chains(hidden_graph(between=Softmax())), "reads all channels"
+    assert not hidden_chains(hidden_graph(between=Reshape((1, 4, 8, 4)))), "moves channels"
     assert not hidden_chains(hidden_graph(last=Conv2D(SAME, SAME), k=3)), "reads other pixels"
     assert not hidden_chains(hidden_graph(last=Conv2D(Window(1, 2), ONE))), "skips pixels"
     hidden = graph.nodes[0].output

@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from available import MODELS, path_of
 from lowered import assert_equal_to_graph, inputs_of_graph, lower
 from offloading import assert_exact, compiled
 from penstock.frontends.builder import GraphBuilder
+from penstock.ground_truth import golden_inputs
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Data, DType, TensorType
 from penstock.ir.verify import verify
+from penstock.ladder import climb
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, bias, int8, weights
 from penstock.opkit.window import Window
@@ -34,6 +37,8 @@ from penstock.ops.reshape import Reshape
 from penstock.ops.softmax import Softmax
 from penstock.ops.tanh import Tanh
 from penstock.passes.channel_groups import channel_groups, group_channels, hidden_chains
+from penstock.pipeline.graphs import read, simplify
+from penstock.simulators.golden_archive import read_goldens
 from penstock.simulators.graph import run_graph
 from strategies import node_of, seeds
 
@@ -190,6 +195,21 @@ def test_a_block_with_a_depthwise_layer_is_exact_on_every_rung() -> None:
         pytest.importorskip(name, reason="the extra 'simulate' is not installed")
     assert_exact(replace(done, model=whole), "points")
     assert_exact(replace(done, model=whole), "core")
+
+
+def test_groups_equal_the_reference_runtime() -> None:
+    """Against goldens from TensorFlow Lite Micro, on every rung."""
+    whole = simplify(read(path_of("inverted_bottleneck")))
+    chains = [(chain.last.kind, len(chain.nodes), chain.channels) for chain in hidden_chains(whole)]
+    assert chains == [("Conv2D", 2, 26), ("Conv2D", 1, 5), ("FullyConnected", 3, 18)]
+    project, _, scores = (chain.name for chain in hidden_chains(whole))
+    done = compiled(group_channels(whole, {project: 5, scores: 4}), target="cortex-m4")
+    goldens = read_goldens(MODELS / "inverted_bottleneck.npz")
+    for name in ("ziglang", "unicorn"):
+        pytest.importorskip(name, reason="the extra 'simulate' is not installed")
+    rungs = list(climb(done, goldens, golden_inputs(done.model, goldens)))
+    assert [rung.step for rung in rungs] == ["reference", "machine", "host", "core"]
+    assert all(rung.comparison.elements and not rung.comparison.mismatches for rung in rungs)
 
 
 def test_several_chains_can_be_grouped_at_once() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.drawing import MOST_ELEMENTS, MOST_MACS, Drawing
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Quantisation
+from penstock.opkit.requantise import Multipliers
 from penstock.ops.arg_extreme import ArgMax
 from penstock.ops.batch_matmul import BatchMatmul
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
@@ -24,8 +25,10 @@ from penstock.ops.maximum import Maximum
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.pad import Pad
+from penstock.ops.partial_product import PartialProduct
 from penstock.ops.prelu import Prelu
 from penstock.ops.reduce_extreme import ReduceMax
+from penstock.ops.requantise_sums import RequantiseSums
 from penstock.ops.resize_bilinear import ResizeBilinear
 from penstock.ops.resize_nearest import ResizeNearest
 from penstock.ops.select import Select
@@ -171,6 +174,21 @@ def accumulated_max(d: Drawing, x: Value) -> Value:
 def accumulated_dense(d: Drawing, x: Value) -> Value:
     """A fully connected layer of what is computed row by row."""
     return dense(d, pointwise(d, x))
+
+
+def partial_products(d: Drawing, x: Value) -> Value:
+    """A pointwise layer whose input channels come in two groups, and its requantisation."""
+    outputs, depth = d.channels(), x.type.shape[-1]
+    groups = [x, d.net.input((*x.type.shape[:-1], 4 * d.random.randint(1, 16)))]
+    bias = [d.random.randint(-999, 999) for _ in range(outputs)]
+    sums = d.net.constant(np.array(bias, np.int32))
+    for group in groups:
+        shape = (outputs, group.type.shape[-1])
+        drawn = [d.random.randint(-127, 127) for _ in range(outputs * shape[1])]
+        weights = d.net.constant(np.array(drawn, np.int8).reshape(shape), UNIT)
+        sums = d.net.apply(PartialProduct(), sums, group, weights)
+    multipliers = Multipliers.of([2**-10 / depth**0.5] * outputs)
+    return d.net.apply(RequantiseSums(multipliers), sums, quantisation=UNIT)
 
 
 def uneven(d: Drawing, x: Value) -> Value:
@@ -403,5 +421,6 @@ LAYERS: Mapping[str, Layer] = {
         uneven,
         spectral,
         remembered,
+        partial_products,
     )
 }

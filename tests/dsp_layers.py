@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.ir.op import Op, Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import Operand, int8, sample
+from penstock.opkit.samples import Operand, bias, int8, integers, sample, weights
 from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
@@ -20,6 +20,7 @@ from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mul import Mul
+from penstock.ops.partial_product import PartialProduct
 from penstock.ops.sub import Sub
 from strategies import seeds
 
@@ -40,9 +41,9 @@ def windows(draw: st.DrawFn, extent: int, most: int) -> Window:
 
 @st.composite
 def layers(draw: st.DrawFn) -> Sample:
-    """A layer with weights, a binary element-wise operator, or a pool."""
-    maker = draw(st.sampled_from((_conv, _conv, _depthwise, _depthwise, _dense, _pair, _pool)))
-    return maker(draw)
+    """A layer with weights, a part of one, a binary element-wise operator, or a pool."""
+    kinds = (_conv, _conv, _depthwise, _depthwise, _dense, _partial, _pair, _pool)
+    return draw(st.sampled_from(kinds))(draw)
 
 
 def _shape(draw: st.DrawFn, channels: int) -> tuple[int, int, int, int]:
@@ -76,6 +77,15 @@ def _dense(draw: st.DrawFn) -> Sample:
     op = FullyConnected(draw(activations))
     depth = depth * 4 if draw(st.booleans()) else depth
     return _layer(draw, op, (batches, depth), (draw(st.integers(1, 20)), depth), 0)
+
+
+def _partial(draw: st.DrawFn) -> Sample:
+    """Products of some input channels, added to a bias or to sums."""
+    depth, outputs = 4 * draw(st.integers(1, 12)), draw(st.integers(1, 20))
+    shape = (*_shape(draw, depth)[:3], outputs) if draw(st.booleans()) else (3, outputs)
+    sums = draw(st.sampled_from((bias(outputs), integers(*shape))))
+    x = int8(*shape[:-1], depth, zero=draw(zero_points))
+    return sample(PartialProduct(), sums, x, weights(outputs, depth, axis=0))
 
 
 def _pool(draw: st.DrawFn) -> Sample:

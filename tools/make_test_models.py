@@ -121,6 +121,20 @@ def two_heads() -> Network:
     return net
 
 
+def inverted_bottleneck() -> Network:
+    """Hidden channels that only a pointwise or dense layer reads: through a depthwise layer, and
+    through a mean and a view."""
+    draw, net = Weights(7), Network()
+    x = net.input("image", (1, 7, 6, 6))
+    x = net.conv("expand", x, draw.kernel((26, 1, 1, 6)), draw.reals((26,)), "RELU6")
+    x = net.depthwise("spread", x, draw.depthwise(3, 3, 26), draw.reals((26,)), "RELU6")
+    x = net.conv("project", x, draw.kernel((5, 1, 1, 26)), draw.reals((5,)))
+    x = net.conv("widen", x, draw.kernel((18, 1, 1, 5)), draw.reals((18,)), "RELU")
+    x = net.mean("mean", x, (1, 2), keep_dims=False)
+    net.output(net.fully_connected("scores", x, draw.reals((7, 18)), draw.reals((7,))))
+    return net
+
+
 def streaming() -> Network:
     """A keyword network on spectrograms, without padding along time."""
     draw, net = Weights(6), Network()
@@ -150,6 +164,7 @@ NETWORKS: tuple[Callable[[], Network], ...] = (
     dilated_average,
     arithmetic,
     two_heads,
+    inverted_bottleneck,
     streaming,
 )
 

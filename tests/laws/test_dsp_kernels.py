@@ -39,6 +39,7 @@ NAMES = (
     "pool2d_s8_dsp",
     "average_pool2d_s8",
     "max_pool2d_s8",
+    "partial_product_s8_dsp",
 )
 THREE = Window(3, 1, 1, 1, 1)
 
@@ -71,7 +72,7 @@ def test_a_kernel_on_the_core_equals_the_operator(
     core: CoreLibrary, found: Sample, data: st.DataObject, seed: int
 ) -> None:
     case = Case(found, data.draw(st.sampled_from(special(found))), data, seed)
-    core.run(case.kernel, case.inputs, case.output, case.rows)
+    core.run(case.kernel, case.inputs, case.output, case.rows, found.site)
     case.check()
 
 

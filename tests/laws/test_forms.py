@@ -27,6 +27,7 @@ from penstock.ir.tensor import Data
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.running import totals
 from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.sum_requantisation import SumRequantisation
 from penstock.opkit.window import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.requantise_last import RequantiseLast
@@ -36,7 +37,7 @@ from strategies import seeds
 
 NAMES = (
     *("conv2d_s8", "depthwise_conv2d_s8", "fully_connected_s8", "transpose_conv_s8"),
-    *("requantise_last_s32", "conv2d_s8_dsp"),
+    *("requantise_s32", "conv2d_s8_dsp"),
 )
 MOST = 2**20
 """Beyond all totals that tests draw."""
@@ -49,7 +50,7 @@ REQUANTISED = [
     *(
         s
         for _, s in SAMPLES
-        if isinstance(s.op, Requantised) and not isinstance(s.op, RequantiseLast)
+        if isinstance(s.op, Requantised) and not isinstance(s.op, SumRequantisation)
     ),
 ]
 

@@ -40,10 +40,10 @@ from penstock.opkit.checks import require, require_dtype, require_int8, require_
 from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.sum_requantisation import reach_of_sums
 from penstock.ops import batch_matmul
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.running_product import RunningProduct
-from penstock.requantisation.channels import reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +155,11 @@ class FullyConnected(OperatorDefaults):
         if x.rank != 4 or x.shape[0] != 1 or x.elements != w.shape[1]:
             return None
         product = RunningProduct()
-        products = site.constant(1).astype(np.int64), site.constant(2).astype(np.int64)
-        reach = reachable(*products, x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point)
         last = RequantiseLast(
             self.multipliers(site),
             self.activation,
             self.rounding,
-            tuple(zip(*(end.tolist() for end in reach), strict=True)),
+            reach_of_sums(x, site.constant(1), site.constant(2)),
         )
         return Halves(product, product.result_type(site.inputs), last)
 

@@ -46,7 +46,7 @@ def of_rows(make: Callable[[GraphBuilder, Value], Value]) -> Graph:
 GRAPHS = {
     "softmax_s8": of_vectors(1, 1000),
     "softmax_s8 of short vectors": of_vectors(50, 12),
-    "requantise_last_s32": of_rows(
+    "requantise_s32": of_rows(
         lambda net, x: net.apply(Mean((1, 2)), x, quantisation=Quantisation((0.02,), (3,)))
     ),
     "total_s8": of_one(Mean((1, 2)), (1, 5, 5, 1280)),

@@ -7,16 +7,16 @@ import numpy as np
 from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, Rounding
 from penstock.ir.op import Site
 from penstock.opkit.requantise import Multipliers
+from penstock.opkit.sum_requantisation import SumRequantisation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.transpose_conv import TransposeConv
 from penstock.requantisation.channels import Channels, reachable
 
 Weighted = Conv2D | DepthwiseConv2D | FullyConnected | TransposeConv
 """Operators whose accumulators are a bias plus products of inputs and constant weights."""
-Requantised = Weighted | RequantiseLast
+Requantised = Weighted | SumRequantisation
 """Operators that requantise accumulators with constants for each output channel."""
 
 
@@ -24,7 +24,7 @@ def reference_channels(op: Requantised, site: Site) -> Channels:
     """Return the multiplier and shift of each output channel, and the range of its accumulators.
 
     Multiplier and shift are those of the reference runtime."""
-    if not isinstance(op, RequantiseLast):
+    if not isinstance(op, SumRequantisation):
         return reference_channels_with(op, site, weight_matrix(op, site))
     anything = ((INT32_MIN, INT32_MAX + 1),) * site.output.shape[-1]
     reach = np.array(op.reach or anything, np.int64)
@@ -64,5 +64,5 @@ def _channels(
         upper,
         site.output.zero_point,
         *op.activation.bounds(site.output),
-        op.rounding if isinstance(op, FullyConnected | RequantiseLast) else Rounding.DOUBLE,
+        op.rounding if isinstance(op, FullyConnected | SumRequantisation) else Rounding.DOUBLE,
     )

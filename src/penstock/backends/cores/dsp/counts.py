@@ -336,6 +336,20 @@ def _pairs(p: Params, site: Site) -> Counts:
     }
 
 
+def _partial(p: Params, site: Site) -> Counts:
+    """Return how often each section of `partial_product_s8_dsp` runs.
+
+    A "quad" is four outputs of a vector, a "step" sixteen products of four inputs with them."""
+    vectors = site.output.elements // p["out_c"]
+    quads = vectors * -(-p["out_c"] // QUAD)
+    return {
+        "pixel": vectors,
+        "quad": quads,
+        "rest": vectors * (p["out_c"] % QUAD > 0),
+        "step": quads * p["in_c"] // QUAD,
+    }
+
+
 COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "add_s8_dsp": _pairs,
     "conv2d_direct_s8_dsp": _direct,
@@ -345,6 +359,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "depthwise_multiple_s8_dsp": _depthwise,
     "fully_connected_s8_dsp": _fully_connected,
     "mul_s8_dsp": _pairs,
+    "partial_product_s8_dsp": _partial,
     "pool2d_s8_dsp": _pool,
 }
 """Count functions by kernel name."""

@@ -25,11 +25,12 @@ from penstock.backends.cores.dsp import taps, tiles
 from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
 from penstock.backends.cores.dsp.elementwise import elementwise_kernel
 from penstock.backends.cores.dsp.grouped import as_one_group, group_kernel
+from penstock.backends.cores.dsp.partial import partial_kernel
 from penstock.backends.cores.dsp.pools import pool_kernel
 from penstock.fixedpoint import Int64s
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import sliding
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
@@ -38,6 +39,7 @@ from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mul import Mul
+from penstock.ops.partial_product import PartialProduct
 from penstock.ops.sub import Sub
 
 MOST_STACK_BYTES = 192
@@ -55,6 +57,7 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Mul: INT8,
     AveragePool2D: INT8,
     MaxPool2D: INT8,
+    PartialProduct: ElementTypes((DType.INT32, DType.INT8), DType.INT32),
 }
 """The element types that the kernels support, by operator."""
 
@@ -79,6 +82,8 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
             return elementwise_kernel(op, site)
         case AveragePool2D() | MaxPool2D():
             return pool_kernel(op, site)
+        case PartialProduct():
+            return partial_kernel(op, site)
         case _:
             return None
 
@@ -234,11 +239,9 @@ def _portable(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
 @for_element_types(ELEMENT_TYPES)
 def direct_kernel(op: Op, site: Site) -> Kernel | None:
     """Return a convolution kernel that reads its inputs in place; None if there is none."""
-    match op:
-        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
-            return _direct(op, site)
-        case _:
-            return None
+    if isinstance(op, Conv2D) and site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+        return _direct(op, site)
+    return None
 
 
 def _direct(op: Conv2D, site: Site) -> Kernel | None:

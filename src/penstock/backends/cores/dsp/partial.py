@@ -1,0 +1,35 @@
+"""Kernel of partial products for cores with the DSP extension."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.backends.cores.dsp.tiles import QUAD
+from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.tensor import Array
+from penstock.ops.partial_product import PartialProduct
+
+
+def partial_kernel(op: PartialProduct, site: Site) -> Kernel | None:
+    """Return the kernel that computes four outputs at a time.
+
+    Returns None if the number of inputs is not a multiple of four."""
+    weights = site.constant(2)
+    if weights.shape[1] % QUAD:
+        return None
+    portable = op.kernel(site)
+    return replace(
+        portable,
+        name="partial_product_s8_dsp",
+        tables=(*portable.tables, ("weights", Table.of(_packed(weights)))),
+        constants=tuple((k, name) for k, name in portable.constants if name != "weights"),
+        folded=(2,),
+    )
+
+
+def _packed(weights: Array) -> Array:
+    """Weights of four outputs for four inputs side by side; outputs are padded with zeros."""
+    padded = np.pad(weights, ((0, -weights.shape[0] % QUAD), (0, 0)))
+    return padded.reshape(len(padded) // QUAD, QUAD, -1, QUAD).swapaxes(1, 2).ravel()

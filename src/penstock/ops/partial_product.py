@@ -1,0 +1,119 @@
+"""PartialProduct: adds the products of some input channels to the sums of a pointwise layer.
+
+    s  (..., O) or (O)  int32    sums so far; (O) is a bias, which must be constant
+    x  (..., C)         int8
+    w  (O, C)           int8
+    y  (..., O)         int32    y = s + sum x * w
+
+The elements of x are used as they are stored; a zero point is part of the bias (`first_sums`).
+A pointwise layer whose input channels are computed group by group is a sequence of these, one for
+each group, followed by `RequantiseSums`.  Each may overwrite the sums before it.
+Created from pointwise and fully connected layers (`passes/channel_groups.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.op import Kernel, Site, Table, Work, row_count
+from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.samples import bias, int8, integers, sample, weights
+
+_UNUSED = Table.of(np.zeros(1, np.int32))
+"""Placeholder for a bias that the kernel does not read, because C has no empty arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialProduct(OperatorDefaults):
+    """Product of vectors along the last axis and a matrix, added to sums."""
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 3, f"partial product has {len(inputs)} inputs, must have 3")
+        s, x, w = inputs
+        require_dtype(s, (DType.INT32,), "sums")
+        require_int8(x, "input")
+        require_rank(w, (2,), "weights")
+        require_dtype(w, (DType.INT8,), "weights")
+        outputs, depth = w.shape
+        require(
+            x.rank >= 2 and x.shape[-1] == depth,
+            f"input has shape {list(x.shape)}, must have rank 2 or more and end in {depth}",
+        )
+        shape = (*x.shape[:-1], outputs)
+        require(
+            s.shape in ((outputs,), shape),
+            f"sums have shape {list(s.shape)}, must have {[outputs]} or {list(shape)}",
+        )
+        return TensorType(shape, DType.INT32)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        s, x, w = inputs
+        sums, read, weights = self.needs(site, out)
+        # Doubles hold every sum exactly (below 2**53), and their product is a BLAS call.
+        products = x[read.slices].astype(np.float64) @ w[weights.slices].astype(np.float64).T
+        return (products.astype(np.int64) + s[sums.slices]).astype(np.int32)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        s, x, w = site.inputs
+        channels = out.intervals[-1]
+        sums = Region.of(channels) if s.rank == 1 else out
+        depth = (0, w.shape[1])
+        return sums, out.replace(x.rank - 1, depth), Region.of(channels, depth)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        s, x, w = site.inputs
+        zeros = (0,) * x.rank
+        channel = (*zeros[:-1], 1, 0)
+        sums = Affine((channel,), (0,)) if s.rank == 1 else Affine.diagonal((1,) * x.rank)
+        vectors = Affine.diagonal((*((1,) * (x.rank - 1)), 0), extra=(*zeros[:-1], w.shape[1]))
+        return sums, vectors, Affine((channel, (*zeros, w.shape[1])), (0, 0))
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(out.elements * site.inputs[2].shape[1], out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return () if site.inputs[0].rank == 1 else (0,)
+
+    def kernel(self, site: Site) -> Kernel:
+        s, x, w = site.inputs
+        outputs, depth = w.shape
+        begins = s.rank == 1
+        return Kernel(
+            "partial_product_s8",
+            params=(
+                ("width", math.prod(x.shape[:-1]) // row_count(x.shape)),
+                ("in_c", depth),
+                ("out_c", outputs),
+                ("begins", int(begins)),
+            ),
+            tables=() if begins else (("bias", _UNUSED),),
+            constants=((0, "bias"), (2, "weights")) if begins else ((2, "weights"),),
+            by_rows=True,
+        )
+
+
+def first_sums(x: TensorType, weights: Array, bias: Array) -> Array | None:
+    """The sums with which the products of a layer begin: bias less zero point times weights.
+
+    weights: of all groups, of shape (O, C); bias: of the layer, of shape (O).
+
+    Returns None if a sum of some of the products may overflow int32."""
+    wide = weights.astype(np.int64)
+    sums = bias.astype(np.int64) - x.zero_point * wide.sum(axis=1)
+    reach = np.abs(sums) - x.dtype.lower * np.abs(wide).sum(axis=1)
+    return sums.astype(np.int32) if reach.max() < 2**31 else None
+
+
+SAMPLES = (
+    sample(PartialProduct(), bias(5), int8(1, 3, 4, 7), weights(5, 7, axis=0)),
+    sample(PartialProduct(), integers(1, 4, 3, 5), int8(1, 4, 3, 6, zero=9), weights(5, 6)),
+    sample(PartialProduct(), integers(3, 4), int8(3, 9), weights(4, 9, axis=0)),
+    sample(PartialProduct(), integers(2, 3, 4), int8(2, 3, 5), weights(4, 5)),
+)

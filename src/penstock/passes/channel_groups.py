@@ -1,0 +1,271 @@
+"""channel_groups: computes hidden channels group by group, and adds up what they contribute.
+
+A hidden chain begins with layers that compute hidden channels, such as the expansion of an inverted
+bottleneck or the first layer of a feed-forward block, and ends with a pointwise layer that sums
+over these channels.  For each group of channels, the rewritten graph has the nodes of the chain on
+that group, and a `PartialProduct` that adds the group's products to the sums in place.
+`RequantiseSums` ends the chain.  Only the hidden channels of one group are then live at a time.
+The number of multiply-accumulates and the bytes of weights stay the same.
+
+Conditions:
+
+1. The last node is a FullyConnected or a 1 x 1 Conv2D without stride and padding; each of its
+   outputs reads all channels of one input pixel.
+2. Its input is computed by channelwise nodes, which read only hidden channels and constants, from
+   layers that compute all hidden channels (`FullyConnected`, `Conv2D` without groups).  A Reshape
+   is channelwise if it keeps the last axis.
+3. No other node reads a hidden tensor, and none is a result of the graph.
+4. Sums of products of stored elements, without their zero point, fit int32.
+
+This is no pass of the stage `simplify`, because more groups need less memory and more time: the
+caller chooses their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from penstock.brief import Brief
+from penstock.fixedpoint import Rounding
+from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.op import row_count
+from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.scaled_total import ScaledTotal
+from penstock.opkit.sum_requantisation import reach_of_sums
+from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.partial_product import PartialProduct, first_sums
+from penstock.ops.requantise_sums import RequantiseSums
+from penstock.ops.reshape import Reshape
+
+CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D | ScaledTotal | Reshape
+"""Operators whose attributes, but the shape of a Reshape, hold for any selection of channels."""
+CHANNEL_MULTIPLE = 4
+"""Channels of a group are a multiple of it where possible: optimised kernels compute four at a
+time."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HiddenChain(Brief):
+    """Nodes whose channels can be computed group by group.
+
+    nodes: the nodes that compute hidden channels, in topological order.
+    last: the layer that sums over the hidden channels.
+    """
+
+    nodes: tuple[Node, ...]
+    last: Node
+
+    @property
+    def name(self) -> str:
+        """The name of the last node, which identifies the chain in its graph."""
+        return self.last.name
+
+    @property
+    def channels(self) -> int:
+        """Number of hidden channels, and so the largest number of groups."""
+        return self.last.inputs[0].type.shape[-1]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of the hidden tensor whose rows are largest."""
+        types = (node.output.type for node in self.nodes)
+        return max(type.size_bytes // row_count(type.shape) for type in types)
+
+
+def hidden_chains(graph: Graph) -> tuple[HiddenChain, ...]:
+    """The chains of a graph whose channels can be grouped, in the order of their last nodes.
+
+    A node may be the last of one chain and the first of the next one; at most one of these two can
+    be grouped."""
+    producers, consumers = graph.producers(), graph.consumers()
+    results = frozenset(value.name for value in graph.results)
+    found: list[HiddenChain] = []
+    for last in graph.nodes:
+        names = _hidden_names(last, producers) if _sums_over_channels(last) else None
+        if names is None or not names.isdisjoint(results) or _first_sums(last) is None:
+            continue
+        if all(reader.name in names or reader is last for n in names for reader in consumers[n]):
+            nodes = tuple(node for node in graph.nodes if node.name in names)
+            found.append(HiddenChain(nodes, last))
+    return tuple(found)
+
+
+def group_channels(graph: Graph, groups: Mapping[str, int]) -> Graph:
+    """Return the graph with the channels of some chains computed group by group.
+
+    groups: number of groups by name of the chain (`HiddenChain.name`), in [1, channels].  The
+        chains must have no node in common.
+    """
+    chosen = {chain.name: chain for chain in hidden_chains(graph) if chain.name in groups}
+    assert chosen.keys() == groups.keys(), f"no chains: {sorted(groups.keys() - chosen.keys())}"
+    inside = [node.name for chain in chosen.values() for node in (*chain.nodes, chain.last)]
+    assert len(inside) == len(set(inside)), "chains have nodes in common"
+    hidden = frozenset(inside) - chosen.keys()
+    names = graph.names()
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.name in chosen:
+            nodes += _grouped(chosen[node.name], groups[node.name], names)
+        elif node.name not in hidden:
+            nodes.append(node)
+    return graph.with_nodes(tuple(nodes))
+
+
+def channel_groups(channels: int, count: int) -> tuple[Interval, ...]:
+    """Split channels into `count` intervals, whose sizes differ by at most `CHANNEL_MULTIPLE`.
+
+    >>> channel_groups(22, 3)
+    ((0, 8), (8, 16), (16, 22))
+    >>> channel_groups(5, 3)
+    ((0, 1), (1, 3), (3, 5))
+    """
+    assert 1 <= count <= channels, f"{count} groups of {channels} channels"
+    blocks = -(-channels // CHANNEL_MULTIPLE)
+    size, blocks = (CHANNEL_MULTIPLE, blocks) if blocks >= count else (1, channels)
+    ends = [min(channels, k * blocks // count * size) for k in range(count + 1)]
+    return tuple(pairwise(ends))
+
+
+def _sums_over_channels(node: Node) -> bool:
+    """Whether condition 1 holds."""
+    op, x, y = node.op, node.inputs[0].type if node.inputs else None, node.output.type
+    if x is None or x.rank < 2 or x.shape[:-1] != y.shape[:-1]:
+        return False
+    if isinstance(op, FullyConnected):
+        return x.shape[-1] == node.inputs[1].type.shape[1]
+    if not isinstance(op, Conv2D):
+        return False
+    windows = (op.rows, op.columns)
+    plain = all((w.size, w.stride, w.before, w.after) == (1, 1, 0, 0) for w in windows)
+    return plain and x.shape[-1] == node.inputs[1].type.shape[3]
+
+
+def _first_sums(last: Node) -> Array | None:
+    """The sums with which the last layer of a chain begins; None if condition 4 does not hold."""
+    site = last.site
+    return first_sums(site.inputs[0], _matrix(last), site.constant(2))
+
+
+def _matrix(last: Node) -> Array:
+    """The weights of the last layer of a chain, of shape (outputs, hidden channels)."""
+    return last.site.constant(1).reshape(last.output.type.shape[-1], -1)
+
+
+def _hidden_names(last: Node, producers: Mapping[str, Node]) -> frozenset[str] | None:
+    """Names of the tensors of condition 2; None if the condition does not hold."""
+    found: set[str] = set()
+    pending = [last.inputs[0]]
+    while pending:
+        value = pending.pop()
+        node = producers.get(value.name)
+        if node is None or value.type.shape[-1] != last.inputs[0].type.shape[-1]:
+            return None
+        if value.name in found:
+            continue
+        found.add(value.name)
+        if _computes_channels(node):
+            continue
+        if not _is_channelwise(node):
+            return None
+        pending += node.variable_inputs
+    return frozenset(found)
+
+
+def _computes_channels(node: Node) -> bool:
+    """Whether a node is a layer each of whose output channels reads all of its input's."""
+    if isinstance(node.op, FullyConnected):
+        return True
+    return (
+        isinstance(node.op, Conv2D)
+        and node.inputs[0].type.shape[3] == (node.inputs[1].type.shape[3])
+    )
+
+
+def _is_channelwise(node: Node) -> bool:
+    """Whether each channel of a node's output reads only that channel of its variable inputs."""
+    if not isinstance(node.op, CHANNELWISE):
+        return False
+    if isinstance(node.op, Reshape):
+        return True  # both sides have equally many channels
+    shape = node.output.type.shape
+    last = (shape[-1] - 1, shape[-1])
+    out = Region.whole(shape).replace(len(shape) - 1, last)
+    pairs = zip(node.inputs, node.op.needs(node.site, out), strict=True)
+    return all(v.data is not None or read.intervals[-1] == last for v, read in pairs)
+
+
+def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[Node]:
+    """The nodes that replace a chain."""
+    last, first = chain.last, _first_sums(chain.last)
+    _, w, b = last.inputs
+    assert first is not None, last.name
+    matrix = Value(w.name, w.type.with_shape((w.type.shape[0], chain.channels)), w.data)
+    sums = Value(free_name(f"{last.name}/bias", taken), b.type, Data.of(first))
+    for k, interval in enumerate(channel_groups(chain.channels, count)):
+        values: dict[str, Value] = {}
+        for node in chain.nodes:
+            made = _sliced(node, interval, values, f"group{k}", taken)
+            values[node.name] = made.output
+            yield made
+        read = values[last.inputs[0].name]
+        name = f"{last.name}/group{k}"
+        columns = Region.whole(matrix.type.shape).replace(1, interval)
+        products = _slice(matrix, columns, free_name(f"{name}/weights", taken))
+        total = Value(free_name(name, taken), TensorType(last.output.type.shape, DType.INT32))
+        yield Node(PartialProduct(), (sums, read, products), total, last.origin)
+        sums = total
+    yield replace(last, op=_requantisation(last), inputs=(sums,))
+
+
+def _sliced(
+    node: Node, interval: Interval, values: Mapping[str, Value], label: str, taken: frozenset[str]
+) -> Node:
+    """The node on an interval of its output channels.
+
+    values: by name, what replaces hidden tensors that the node reads."""
+    shape = node.output.type.shape
+    out = Region.whole(shape).replace(len(shape) - 1, interval)
+    name = f"{node.name}/{label}"
+    inputs: list[Value] = []
+    for k, (value, read) in enumerate(zip(node.inputs, node.op.needs(node.site, out), strict=True)):
+        if value.data is None:
+            inputs.append(values.get(value.name, value))
+        else:
+            inputs.append(_slice(value, read, free_name(f"{name}/input{k}", taken)))
+    output = Value(free_name(name, taken), node.output.type.with_shape(out.shape))
+    op = Reshape(out.shape) if isinstance(node.op, Reshape) else node.op
+    assert op.result_type(tuple(v.type for v in inputs)).shape == out.shape, node.name
+    return Node(op, tuple(inputs), output, node.origin)
+
+
+def _slice(value: Value, region: Region, name: str) -> Value:
+    """A region of a constant, which gets a name of its own unless it is the whole constant."""
+    type, data = value.type, value.data
+    if data is None or region == Region.whole(type.shape):
+        return value
+    q = type.quantisation
+    if q is not None and q.axis is not None:
+        part = slice(*region.intervals[q.axis])
+        q = replace(q, scales=q.scales[part], zero_points=q.zero_points[part])
+    elements = data.array(type)[region.slices]
+    return Value(name, TensorType(region.shape, type.dtype, q), Data.of(elements))
+
+
+def _requantisation(last: Node) -> RequantiseSums:
+    """The requantisation of the last layer of a chain."""
+    op, site = last.op, last.site
+    assert isinstance(op, FullyConnected | Conv2D)
+    return RequantiseSums(
+        op.multipliers(site),
+        op.activation,
+        op.rounding if isinstance(op, FullyConnected) else Rounding.DOUBLE,
+        reach_of_sums(site.inputs[0], _matrix(last), site.constant(2)),
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -191,6 +191,7 @@ def run_point(
     """Run a point of the frontier on the machine and compare it with the reference.
 
     Raises InternalError if the machine's counts of work or bytes differ from the point's cost."""
+    compilation = replace(compilation, point=point)
     program = lower_point(point, compilation.request.accelerators)
     tensors, counts = in_machine(compilation, program, inputs)
     if (difference := _counted_otherwise(point.schedule.cost, counts)) is not None:

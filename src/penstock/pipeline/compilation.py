@@ -14,7 +14,6 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.provenance import c_prefix
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import (
-    ASSIGN,
     LOWER,
     PLACE,
     READ,
@@ -43,13 +42,17 @@ class Compilation(Brief):
 
     request: Request
     model: Graph
-    parts: Parts
     frontier: Frontier
     points: tuple[PlacedPoint, ...]
     point: PlacedPoint
     program: Program
     bundle: Bundle
     seconds: tuple[tuple[str, float], ...] = field(compare=False)
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of the stage `assign` that the selected schedule runs."""
+        return self.schedule.assigned_parts
 
     @property
     def graph(self) -> Graph:
@@ -99,7 +102,6 @@ def _compilation(request: Request, model: Graph, outcomes: Outcomes) -> Compilat
     return Compilation(
         request,
         model,
-        outcomes.result(ASSIGN),
         outcomes.result(SCHEDULE),
         placed.points,
         placed.chosen,

@@ -8,19 +8,41 @@ from functools import partial
 from penstock.backends.engines import Engines
 from penstock.backends.portable import Processor
 from penstock.hardware.target import Target
+from penstock.pareto import frontier
 from penstock.pipeline.banding import banded_cascade
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.search import find_frontier, find_schedules
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
-from penstock.scheduling.options import Options
+from penstock.scheduling.options import CASCADES, Options
 
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
-    """Return the schedules that may be Pareto-optimal (see `scheduling/cascades/search.py`)."""
+    """Return the schedules that may be Pareto-optimal (see `scheduling/cascades/search.py`).
+
+    Where access times do not depend on the memory assignment, these include the schedules of
+    `parts.alternatives` that no schedule of `parts` dominates.
+    """
     model, memories = _cost_model_and_memories(target)
-    return find_frontier(parts, model, memories, options, band_source(target))
+    found = find_frontier(parts, model, memories, options, band_source(target)).schedules
+    if not memories.uniform or options.partition != CASCADES:
+        return Frontier(found)
+    others = [
+        other
+        for alternative in parts.alternatives
+        for other in find_frontier(
+            alternative, model, memories, options, band_source(target)
+        ).schedules
+    ]
+    best = frontier((*found, *others), _peak_and_cycles)
+    added = [one for one in best if one.assigned_parts.alternative]
+    every = sorted((*found, *added), key=lambda one: one.peak_bytes) if added else found
+    return Frontier(tuple(every))
+
+
+def _peak_and_cycles(schedule: Schedule) -> tuple[int, int]:
+    return schedule.peak_bytes, schedule.cost.cycles
 
 
 def least_memory_first(parts: Parts, target: Target, options: Options) -> Iterator[Schedule]:

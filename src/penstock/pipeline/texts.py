@@ -36,7 +36,7 @@ from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import PULL, Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
-from penstock.scheduling.text.frontier import print_frontier
+from penstock.scheduling.text.frontier import print_frontier, read_alternative
 from penstock.scheduling.text.parts import print_parts, read_parts
 from penstock.scheduling.text.schedule_printer import print_schedules
 from penstock.scheduling.text.schedule_reader import ScheduleReader
@@ -83,6 +83,8 @@ def print_point(point: PlacedPoint) -> str:
     graph = point.schedule.assigned_parts.graph
     labels = Labels.of(graph)
     head = f"point of {name_or_string(graph.name)}"
+    if point.schedule.assigned_parts.alternative:
+        head += f" alternative {point.schedule.assigned_parts.alternative}"
     if point.unbudgeted:
         head += f" unbudgeted {', '.join(map(name_or_string, sorted(point.unbudgeted)))}"
     placements = ((point.schedule.memory.default, point.placement), *point.others)
@@ -106,6 +108,8 @@ def read_point(text: str, parts: Parts, bands: BandSource | None = None) -> Plac
     at = scanner.peek()
     if scanner.name() != parts.graph.name:
         raise scanner.contradiction(f'the parts are of "{parts.graph.name}"', at=at)
+    if scanner.accept_word("alternative"):
+        parts = read_alternative(scanner, parts)
     unbudgeted: list[str] = []
     if scanner.accept_word("unbudgeted"):
         unbudgeted.append(scanner.name())

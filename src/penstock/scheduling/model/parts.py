@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.brief import Brief
@@ -60,6 +60,9 @@ class Parts(Brief):
     sections: tensors that are columns of other tensors, where they stay.
     outside: names of the graph's inputs and outputs, if a surrounding program provides their
         memory; else empty.
+    alternatives: the parts of graphs that compute the same in another way, whose schedules the
+        search considers, too.  The text form of parts does not contain them.
+    alternative: 0, or in the parts of an alternative its position in that list, from 1 on.
     """
 
     graph: Graph
@@ -69,6 +72,8 @@ class Parts(Brief):
     updates: tuple[Part, ...] = ()
     sections: tuple[ColumnSection, ...] = ()
     outside: frozenset[str] = frozenset()
+    alternatives: tuple[Parts, ...] = field(default=(), compare=False)
+    alternative: int = 0
 
     @property
     def inputs(self) -> tuple[Value, ...]:

@@ -26,8 +26,11 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
     cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
 
 The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (costs of updates of states)
-apply to all schedules that follow.  Parsing requires the parts of the stage `assign`, since the
-text only names them.  Plans that run in bands also require a function that creates the bands.
+apply to all schedules that follow.  A line `alternative N` precedes the schedules of the N-th
+alternative of the parts (`Parts.alternatives`), with plans and costs of their own.
+
+Parsing requires the parts of the stage `assign`, since the text only names them.  Plans that run in
+bands also require a function that creates the bands.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from __future__ import annotations
 from penstock.scanner import Scanner, name_or_string, quoted
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.schedule import Frontier
+from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.text.schedule_printer import print_schedules
 from penstock.scheduling.text.schedule_reader import ScheduleReader
 
@@ -45,7 +48,14 @@ def print_frontier(frontier: Frontier) -> str:
     if not frontier.schedules:
         return "frontier\n"
     name = name_or_string(frontier.schedules[0].assigned_parts.graph.name)
-    return f"frontier of {name}\n{print_schedules(frontier.schedules)}"
+    groups: dict[int, list[Schedule]] = {}
+    for schedule in frontier.schedules:
+        groups.setdefault(schedule.assigned_parts.alternative, []).append(schedule)
+    texts = (
+        (f"alternative {number}\n" if number else "") + print_schedules(schedules)
+        for number, schedules in sorted(groups.items())
+    )
+    return f"frontier of {name}\n{''.join(texts)}"
 
 
 def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> Frontier:
@@ -65,7 +75,27 @@ def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> F
         if scanner.name() != parts.graph.name:
             raise scanner.contradiction(f"the parts are of {quoted(parts.graph.name)}", at=at)
     scanner.end_statement()
-    schedules = ScheduleReader(scanner, parts, bands).schedules()
+    found = [*ScheduleReader(scanner, parts, bands).schedules()]
+    while scanner.accept_word("alternative"):
+        alternative = read_alternative(scanner, parts)
+        scanner.end_statement()
+        found += ScheduleReader(scanner, alternative, bands).schedules()
+        found.sort(key=lambda schedule: schedule.peak_bytes)
     if not scanner.at_end:
-        raise scanner.unexpected('"cost", "plan" or "schedule"')
-    return Frontier(schedules)
+        raise scanner.unexpected('"alternative", "cost", "plan" or "schedule"')
+    return Frontier(tuple(found))
+
+
+def read_alternative(scanner: Scanner, parts: Parts) -> Parts:
+    """Parse the number of an alternative and return its parts.
+
+    parts: those of the stage `assign`, which contain the alternatives.
+
+    Raises ModelError if there is none of this number.
+    """
+    at = scanner.peek()
+    number = scanner.integer()
+    if not 1 <= number <= len(parts.alternatives):
+        count = len(parts.alternatives)
+        raise scanner.contradiction(f"the parts have {count} alternatives, not {number}", at=at)
+    return parts.alternatives[number - 1]

@@ -1,0 +1,85 @@
+"""Graphs that compute the same in another way, and their schedules in the frontier."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from penstock import api
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph
+from penstock.ladder import climb, run_point
+from penstock.pipeline.compilation import Compilation, compile_graph, with_point
+from penstock.pipeline.search import band_source
+from penstock.pipeline.texts import print_point, read_point
+from penstock.scheduling.text.frontier import print_frontier, read_frontier
+from penstock.simulators.graph import run_graph
+
+
+def chain(rows: int, columns: int) -> Graph:
+    """Six convolutions of 3 x 3 and 16 channels."""
+    net = GraphBuilder("chain")
+    x = net.input((1, rows, columns, 16))
+    for k in range(6):
+        x = net.conv2d(x, 16, 3, name=f"conv{k}")
+    return net.build(x)
+
+
+def pair() -> Graph:
+    """Pointwise layers whose hidden channels need far more memory than input and output."""
+    net = GraphBuilder("pair")
+    hidden = net.conv2d(net.input((1, 1, 1, 16)), 1024, 1, name="expand")
+    return net.build(net.conv2d(hidden, 16, 1, name="project"))
+
+
+GRAPHS = {"strip": lambda: chain(1, 64), "wide": lambda: chain(4, 48), "pair": pair}
+
+
+@cache
+def compiled(name: str) -> Compilation:
+    return compile_graph(GRAPHS[name](), api.request("zoo:lenet5", "cortex-m4"))
+
+
+def test_a_strip_of_columns_needs_what_a_strip_of_rows_needs() -> None:
+    tall = compile_graph(chain(64, 1), api.request("zoo:lenet5", "cortex-m4"))
+    assert compiled("strip").points[0].height_bytes == tall.points[0].height_bytes
+    assert not tall.points[0].schedule.assigned_parts.alternative
+
+
+def test_the_output_of_a_wide_image_replaces_its_input_column_by_column() -> None:
+    image = 4 * 48 * 16
+    assert image < compiled("wide").points[0].height_bytes < 1.5 * image
+
+
+def test_hidden_channels_need_memory_for_a_group() -> None:
+    done = compiled("pair")
+    assert done.points[0].height_bytes < 1024 / 4
+    assert done.points[0].schedule.cost.macs == done.model.macs()
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_points_of_alternatives_are_exact(name: str) -> None:
+    done = compiled(name)
+    (inputs,) = api.drawn_sets(done, 1)
+    reference = {**inputs, **run_graph(done.model, inputs)}
+    assert any(point.schedule.assigned_parts.alternative for point in done.points)
+    for point in done.points:
+        found = run_point(done, inputs, reference, point)
+        assert found.elements
+        assert not found.mismatches
+    least = with_point(done, done.points[0])
+    rungs = [rung for rung in climb(least, None, (inputs,)) if rung.step == "host"]
+    assert [rung.comparison.mismatches for rung in rungs] == [0]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_texts_state_the_alternative(name: str) -> None:
+    done = compiled(name)
+    parts = next(p.schedule.parts for p in done.points if not p.schedule.assigned_parts.alternative)
+    bands = band_source(done.request.target)
+    text = print_frontier(done.frontier)
+    assert "\nalternative 1\n" in text
+    assert read_frontier(text, parts, bands) == done.frontier
+    for point in done.points:
+        assert read_point(print_point(point), parts, bands) == point

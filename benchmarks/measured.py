@@ -16,6 +16,7 @@ from penstock.pipeline.emission import lower_point, write
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placing import place
 from penstock.pipeline.search import schedule
+from penstock.reports.costed_steps import CostedStep, costed_steps
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.options import DEFAULTS, Options
 
@@ -63,12 +64,12 @@ def compiled(
     """A graph as the pipeline compiles models, with other kernels if wanted."""
     request = api.request(f"zoo:{graph.name}", target, options=options)
     parts = assign_engines(simplify(graph, request.rounding, request.io), request)
-    parts = replace(parts, parts=tuple(map(serve, parts.parts)))
+    parts = replace(parts, parts=tuple(map(serve, parts.parts)), alternatives=())
     frontier = schedule(parts, request.target, request.options)
     points = place(frontier, request.target, request.options)
     program = lower_point(points[-1])
     return Compilation(
-        request, graph, parts, frontier, points, points[-1], program,
+        request, graph, frontier, points, points[-1], program,
         write(program, request), (),
     )  # fmt: skip
 
@@ -81,13 +82,14 @@ def run(done: Compilation) -> execution.CoreRun:
 
 def layers(done: Compilation, ran: execution.CoreRun) -> Iterator[Measured]:
     """The layers of a run, in the order of its steps."""
-    parts = done.parts.parts
-    plans = {parts[k].name: (plan, k) for plan in done.schedule.plans for k in plan.parts}
+    waiting: dict[str, list[CostedStep]] = {}
+    for plan in done.schedule.plans:
+        for one in costed_steps(done.schedule, plan):
+            waiting.setdefault(one.tensor, []).append(one)
     steps = Names.of(done.program, done.prefix).steps
     for call, counts in zip(steps, ran.steps, strict=True):
-        plan, k = plans[call.output.tensor]
-        kernel, cost = plan.kernel(k, parts[k]), plan.costs[plan.parts.index(k)]
-        node = parts[k].nodes[-1]
+        one = waiting[call.output.tensor].pop(0)
+        node, cost = one.part.nodes[-1], one.cost
         yield Measured(
-            parts[k].name, node.op, node.site, kernel, cost.calls, cost.cycles, counts.cycles
+            one.tensor, node.op, node.site, one.part.kernel, cost.calls, cost.cycles, counts.cycles
         )

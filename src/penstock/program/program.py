@@ -90,8 +90,8 @@ class Rows:
         return replace(self, table=tuple(slot * self.pitch for slot in slots))
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+@dataclass(frozen=True, slots=True, repr=False)
+class View(Brief):
     """A tensor in memory, as a kernel accesses it: `type` states its shape, and `rows` the offset
     of each row, from `offset` bytes into `buffer` on.  Only rows [lower, upper) may be accessed.
     With a `first_column`, the view is only some columns of the tensor, from this one on."""

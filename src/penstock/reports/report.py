@@ -16,6 +16,7 @@ from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
+from penstock.reports.costed_steps import costed_steps, numbered_steps
 from penstock.reports.engine_work import (
     CycleCounts,
     EngineWork,
@@ -26,9 +27,8 @@ from penstock.reports.engine_work import (
 )
 from penstock.reports.logical_shape import logical_shape, producers
 from penstock.reports.resource_use import ResourceUse, resource_use
-from penstock.scheduling.model.cost import Cost, total
+from penstock.scheduling.model.cost import total
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.schedule import Schedule
 
 SCHEMA = "penstock-report-1"
@@ -235,46 +235,37 @@ class LayerReport(Brief):
 
 
 def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
-    """Return the parts of a schedule with their costs, in the order of the program's steps; last,
-    the updates of states."""
-    numbers = {step.output.tensor: number for step, number in steps(program).items()}
-    found: list[tuple[str, Part, Cost, int | None, int | None]] = []
-    cascade = 0
-    for plan in schedule.plans:
-        number = None if plan.stripe is None else cascade
-        cascade += plan.stripe is not None
-        served = (plan.with_selected_kernel(k, schedule.parts.parts[k]) for k in plan.parts)
-        pairs = zip(served, plan.costs, strict=True)
-        some = [(part.name, part, cost, plan.stripe, number) for part, cost in pairs]
-        found += sorted(some, key=lambda item: numbers.get(item[0], -1))
-    for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
-        found.append((update_name(schedule.parts, part.output), part, cost, None, None))
-    owners, needed = schedule.parts.owners, resource_use(schedule)
+    """Return the layers with their costs, in the order of the program's steps; updates last."""
+    found = numbered_steps(schedule, program)
+    owners, needed = schedule.assigned_parts.owners, resource_use(schedule)
     constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
-    places = {owners[name]: place for place, (name, *_) in enumerate(found) if name in owners}
+    places: dict[str, int] = {}
+    for place, one in enumerate(found):
+        if one.step.tensor in owners:
+            places[owners[one.step.tensor]] = place
     return tuple(
         LayerReport(
-            numbers.get(name),
-            name,
-            *part.kind_and_origin,
-            logical_shape(part.output, making),
             number,
-            None if stripe is None else min(stripe, row_count(part.output.type.shape)),
-            tuple(dict.fromkeys(places.get(owners[v.name], -1) for v in part.variable_inputs)),
-            cost.calls,
-            cost.macs,
-            total(cost.read_bytes),
-            total(cost.written_bytes),
-            cost.cycles,
-            part.engine,
-            is_offloaded(part),
-            part.kernel.name,
-            requantisation_classes(part),
-            needed.get(name, _NOTHING).breakdown,
-            dict(needed.get(name, _NOTHING).traffic),
-            constant.get(name),
+            one.tensor,
+            *one.part.kind_and_origin,
+            logical_shape(one.part.output, making),
+            cascade_number,
+            None if one.stripe is None else min(one.stripe, row_count(one.part.output.type.shape)),
+            tuple(dict.fromkeys(places.get(owners[name], -1) for name in one.inputs)),
+            one.cost.calls,
+            one.cost.macs,
+            total(one.cost.read_bytes),
+            total(one.cost.written_bytes),
+            one.cost.cycles,
+            one.part.engine,
+            is_offloaded(one.part),
+            one.part.kernel.name,
+            requantisation_classes(one.part),
+            needed.get(one.tensor, _NOTHING).breakdown,
+            dict(needed.get(one.tensor, _NOTHING).traffic),
+            constant.get(one.tensor),
         )
-        for name, part, cost, stripe, number in found
+        for number, one, cascade_number in ((x.number, x.step, x.cascade) for x in found)
     )
 
 
@@ -285,10 +276,11 @@ def requantisation_classes(part: Part) -> Mapping[str, int]:
 
 def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
     """Return the cascades of a schedule that run in stripes, in order."""
+    pairs = ((plan, costed_steps(schedule, plan)) for plan in schedule.plans)
     return tuple(
-        CascadeReport(len(plan.parts), plan.stripe, plan.cost.calls)
-        for plan in schedule.plans
-        if plan.stripe is not None
+        CascadeReport(len({one.tensor for one in costed}), costed[0].stripe, plan.cost.calls)
+        for plan, costed in pairs
+        if costed[0].stripe is not None
     )
 
 

@@ -35,6 +35,7 @@ class BelowRows:
 
     bands: creates the bands of a cascade.
     inputs_bytes: live bytes before the first part runs.
+    order_gap: optimality gap of the execution order, if each part computes its whole output.
     """
 
     parts: Parts
@@ -43,6 +44,7 @@ class BelowRows:
     options: Options
     bands: BandSource
     inputs_bytes: int
+    order_gap: float
     _known: dict[tuple[tuple[int, ...], Candidate], BandedCascade | None] = field(
         default_factory=dict[tuple[tuple[int, ...], Candidate], BandedCascade | None]
     )
@@ -87,6 +89,13 @@ class BelowRows:
 
         return proposals(order, candidates, start, self.inputs_bytes, limit_bytes - 1)
 
+    def _partition_gap(self, peak_bytes: int) -> float:
+        """Return the excess of a peak over the bytes of all inputs or of all outputs, as a
+        fraction: no schedule needs less, and not all widths of bands are tried."""
+        rows = self.parts.rows
+        outputs = sum(rows.storages[k].size_bytes for k in rows.outputs)
+        return max(0.0, peak_bytes / max(1, self.inputs_bytes, outputs) - 1.0)
+
     @property
     def _necessary_macs(self) -> int:
         """Multiply-accumulates of the network if nothing is computed twice."""
@@ -113,7 +122,7 @@ class BelowRows:
             None,
             self.options.keep_input,
             proposal.peak_bytes,
-            Gaps(0.0, 0.0),
+            Gaps(self.order_gap, self._partition_gap(proposal.peak_bytes)),
             accounting.update_costs(memory),
             bands,
             self.parts if bands else None,

@@ -83,7 +83,7 @@ def find_schedules(
     searches = _uniform_searches(parts, orders, model, memories, options, limit_bytes)
     chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
     if bands is not None and options.max_recompute > 1 and searches:
-        below = BelowRows(parts, model, memories, options, bands, _inputs_bytes(parts))
+        below = BelowRows(parts, model, memories, options, bands, _inputs_bytes(parts), found.gap)
         yield from below.schedules(searches, chosen[0].peak_bytes)
     if options.partition == CASCADES and parts.can_prefetch:
         yield from builder.with_accelerator_prefetches(chosen)

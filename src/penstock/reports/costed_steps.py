@@ -1,0 +1,98 @@
+"""The steps of a schedule with their costs: parts, or the parts of each sequence of equal bands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.program.program import Program
+from penstock.program.steps import steps
+from penstock.scheduling.model.bands import Bands
+from penstock.scheduling.model.cost import NOTHING, Cost
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import update_name
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class CostedStep:
+    """A part with the kernel that runs, and the cost of its calls.
+
+    tensor: name of the tensor that it computes, or of which it computes columns.
+    inputs: names of the tensors that it reads, constants left out.
+    stripe: maximum number of rows per call; None: all rows.
+    """
+
+    tensor: str
+    part: Part
+    cost: Cost
+    inputs: tuple[str, ...]
+    stripe: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedStep:
+    """A step with its number in the program.
+
+    number: None for a streamed input, whose rows the caller supplies.
+    cascade: number of its cascade among those that run in stripes; None if it runs whole.
+    """
+
+    number: int | None
+    step: CostedStep
+    cascade: int | None
+
+
+def numbered_steps(schedule: Schedule, program: Program) -> tuple[NumberedStep, ...]:
+    """Return the steps of a schedule, cascade by cascade and within a cascade in the order of the
+    program; last, the updates of states."""
+    waiting: dict[str, list[int]] = {}
+    for call, number in steps(program).items():
+        waiting.setdefault(call.output.tensor, []).append(number)
+
+    def numbered(step: CostedStep, cascade: int | None) -> NumberedStep:
+        numbers = waiting.get(step.tensor)
+        return NumberedStep(numbers.pop(0) if numbers else None, step, cascade)
+
+    found: list[NumberedStep] = []
+    cascades = 0
+    for plan in schedule.plans:
+        costed = costed_steps(schedule, plan)
+        in_stripes = costed[0].stripe is not None
+        some = [numbered(step, cascades if in_stripes else None) for step in costed]
+        found += sorted(some, key=lambda one: -1 if one.number is None else one.number)
+        cascades += in_stripes
+    for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
+        name = update_name(schedule.parts, part.output)
+        read = tuple(v.name for v in part.variable_inputs)
+        found.append(numbered(CostedStep(name, part, cost, read, None), None))
+    return tuple(found)
+
+
+def costed_steps(schedule: Schedule, plan: Plan) -> tuple[CostedStep, ...]:
+    """Return the steps of a plan of a schedule, in its order."""
+    parts = schedule.parts.parts
+    bands = schedule.find_bands(parts[plan.parts[0]])
+    if bands is not None:
+        return tuple(_steps_in_bands(bands))
+    served = (plan.with_selected_kernel(k, parts[k]) for k in plan.parts)
+    return tuple(
+        CostedStep(part.name, part, cost, tuple(v.name for v in part.variable_inputs), plan.stripe)
+        for part, cost in zip(served, plan.costs, strict=True)
+    )
+
+
+def _steps_in_bands(bands: Bands) -> Iterator[CostedStep]:
+    """Yield the steps of a cascade in bands; the cost is that of all equal bands together."""
+    for band in bands.bands:
+        tensors = {section.value: section.tensor for section in band.sections}
+        for k, cost in zip(band.plan.parts, band.plan.costs, strict=True):
+            part = band.plan.with_selected_kernel(k, band.parts.parts[k])
+            yield CostedStep(
+                tensors[part.name],
+                part,
+                sum([cost] * band.count, NOTHING),
+                tuple(tensors[v.name] for v in part.variable_inputs),
+                band.plan.stripe,
+            )

@@ -25,10 +25,12 @@ def compilation_of(example: Example) -> Compilation:
     The schedule belongs to another model.
     """
     other = compiled("digits").compilation
+    parts = replace(other.parts, graph=example.graph)
+    schedule = replace(other.schedule, parts=parts)
     return replace(
         other,
         model=replace(example.graph, name=MODEL),
-        parts=replace(other.parts, graph=example.graph),
+        point=replace(other.point, schedule=schedule),
         program=example.program,
         bundle=generate(example.program, PREFIX, example.name, keeps_input=False),
     )

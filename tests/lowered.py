@@ -52,7 +52,7 @@ def lower(
     `accumulate` splits reductions, which adds tensors to the graph.
     """
     target = load_target(target_name)
-    options = Options(accumulate=accumulate)
+    options = Options(accumulate=accumulate, alternatives=False)
     request = Request(graph.name, target, accelerators=accelerators, options=options)
     frontier = schedule(assign_engines(graph, request), target, request.options)
     chosen = choose(place(frontier, target, request.options), request)

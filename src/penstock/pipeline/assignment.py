@@ -25,7 +25,7 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     Accelerators claim sub-graphs; the processor runs all other nodes.  States that are shifted by
     rows become queues, and reductions on the processor are split into accumulations if the option
     `accumulate` is set.  Without accelerators, the result contains the parts of alternative graphs
-    (see `_alternatives`).
+    (see `_alternatives`), unless the option `alternatives` excludes them.
 
     Raises BackendError if the description of an accelerator is invalid, and TargetError if the
     request is strict and a node falls back to the processor.
@@ -36,7 +36,7 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     parts = _processor_parts(found.graph, request)
     names = tuple(accelerator.name for accelerator in request.accelerators)
     parts = replace(parts, accelerators=names, cpu_fallbacks=found.cpu_fallbacks)
-    if request.accelerators:
+    if request.accelerators or not request.options.alternatives:
         return parts
     others = enumerate(_alternatives(graph, parts, request), 1)
     assigned = (replace(_processor_parts(g, request), alternative=k) for k, g in others)

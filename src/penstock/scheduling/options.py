@@ -42,6 +42,13 @@ class Options:
             "memory at once."
         },
     )
+    alternatives: bool = field(
+        default=True,
+        metadata={
+            "help": "Also consider the network with rows and columns of wide images exchanged, and "
+            "with hidden channels computed in groups, where these may need less memory."
+        },
+    )
     copies: bool = field(
         default=True, metadata={"help": "Let a copy engine prefetch constants into faster memory."}
     )

@@ -33,6 +33,7 @@ from penstock.program.text.context import ProgramContext
 from penstock.program.text.printer import print_program, program_constants
 from penstock.program.text.reader import read_program
 from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.options import Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.scheduling.text.parts import print_parts
 from tools.onnx_writer import Model
@@ -229,7 +230,8 @@ def outcomes_within(
 ) -> tuple[Request, Outcomes]:
     """Every stage's result, but that of `read`, with a budget for tensors that only cascades in
     bands meet."""
-    request = replace(api.request(LENET5, "cortex-m4"), stream_input=stream_input)
+    request = api.request(LENET5, "cortex-m4", options=Options(alternatives=False))
+    request = replace(request, stream_input=stream_input)
     request = replace(request, sram_bytes=request.stack_bytes + tensors_bytes)
     return request, run_stages(STAGES[1:], graph, Context(request))
 

@@ -55,7 +55,7 @@ def least_memory_first(parts: Parts, target: Target, options: Options) -> Iterat
 
 
 def band_source(target: Target) -> BandSource:
-    """Return the function that creates the bands of cascades in bands of columns for a target."""
+    """Return the function that splits a cascade into bands of columns, for a target."""
     model, memories = _cost_model_and_memories(target)
     return partial(banded_cascade, target, model, memories)
 

@@ -96,7 +96,7 @@ def read_point(text: str, parts: Parts, bands: BandSource | None = None) -> Plac
     """Parse the text of a placed schedule.
 
     parts: the parts to which the text refers, those of the stage `assign`.
-    bands: creates the bands of cascades in bands of columns (see `search.band_source`); None: a
+    bands: splits a cascade into bands of columns (see `search.band_source`); None: a
         text with such cascades is rejected.
 
     Raises ModelError if the text is malformed or contradicts the parts.

@@ -244,7 +244,7 @@ class CallTiles:
         These are all loops from the outermost to the innermost one that changes the tile.  The
         result is 0 if no loop does.
 
-        k: index of the operand: that of an input, or the number of inputs for the output."""
+        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1

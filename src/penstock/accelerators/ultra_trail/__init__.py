@@ -124,8 +124,8 @@ def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) 
 
 
 def cycles(layer: Offloaded, rows: int) -> float:
-    """Return the cycles of a call for `rows` rows: per output position and tap, one for each pair
-    of an input and an output block of `dimension` channels; also, one per four bytes copied."""
+    """Return the cycles of a call for `rows` rows.  A block is `dimension` channels.  Each output
+    position and tap takes a cycle per pair of input block and output block; copies: bytes / 4."""
     n, dimension = engine.fields(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4

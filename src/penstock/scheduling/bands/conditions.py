@@ -32,7 +32,8 @@ def can_run_in_bands(parts: Parts, cascade: Sequence[int], candidate: Candidate)
     cascade: indices of its parts, in execution order.
     candidate: states the width of the bands and the height of the stripes.
 
-    A band source may still find that an operator cannot compute the columns of some band.
+    The conditions are necessary, not sufficient: an operator may be unable to compute the columns
+    of some band.
     """
     found = [parts.parts[k] for k in cascade]
     if not found or not all(map(computes_columns, found)):

@@ -88,7 +88,7 @@ class UniformSearch:
 
     @property
     def tables(self) -> RowTables:
-        """The parts of the order, with the inputs of the largest advance first."""
+        """The tables of the order for plans without `Plan.nearest_first`."""
         return self._tables[0]
 
     def candidates(

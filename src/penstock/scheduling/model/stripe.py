@@ -210,9 +210,9 @@ def _positive(counts: Counter[int]) -> Counter[int]:
 def _pattern(affine: Affine) -> Affine:
     """Return an affine map with 1 in place of every non-zero coefficient.
 
-    `StripeConfig.propagate` uses the result for fields such as the number of stripes: they pass
-    from output axes to input axes, but the coefficients do not scale them.  The constants in the
-    last column of the matrix become 0; `offset` is unchanged.
+    `StripeConfig.propagate` applies the result to fields such as the number of stripes, which move
+    from output axes to input axes without being scaled.  The last column of the matrix, which holds
+    constants, becomes 0; the field `offset` is unchanged.
     """
     rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
     return Affine(rows, affine.offset)

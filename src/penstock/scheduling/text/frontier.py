@@ -62,7 +62,7 @@ def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> F
     """Parse the text of a frontier.
 
     parts: the parts of the stage `assign`, to which the text refers by name.
-    bands: creates the bands of cascades in bands of columns; None: a text with such cascades is
+    bands: splits a cascade into bands of columns; None: a text with such cascades is
         rejected.
 
     Raises ModelError if the text is malformed or contradicts the parts.

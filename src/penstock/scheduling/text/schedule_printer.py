@@ -1,4 +1,4 @@
-"""Printer of schedules; `frontier` describes the text."""
+"""Printer of schedules; the docstring of the module `frontier` describes the syntax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parser of schedules; `frontier` describes the text."""
+"""Parser of schedules; the docstring of the module `frontier` describes the syntax."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ScheduleReader:
 
     Each line begins with a keyword, such as `plan`; parsing stops at the first one that does not.
     parts: the parts of the stage `assign`.
-    bands: creates the bands of cascades in bands of columns; None: such cascades are rejected.
+    bands: splits a cascade into bands of columns; None: such cascades are rejected.
     """
 
     def __init__(self, scanner: Scanner, parts: Parts, bands: BandSource | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Counts how often each section of the kernel `exchange_axes` runs in place.
+"""Counts how often each section of the kernel `exchange_axes` is executed, if it runs in place.
 
-The pixels of an image move along the cycles of a permutation.  The kernel follows each cycle from
-its least index; to find these indices, it follows the permutation from every index until it meets
-a lower one or returns."""
+The pixels of an image move along the cycles of a permutation.  The kernel moves the pixels of each
+cycle from its least index on.  To find out whether an index is the least of its cycle, it follows
+the permutation from there until it meets a lower index, or the index itself."""
 
 from __future__ import annotations
 

@@ -41,10 +41,12 @@ POOL_ROW, POOL_TAP = 16, 4
 def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
     """Return the cycles of two output pixels of a convolution: dot products and requantisation.
 
-    groups: number of pairs of output channels; the kernel computes a pair at a time.
+    The kernel computes the output channels in pairs.
+
     words: number of 32-bit words of weights of all pairs; a word has two taps of two channels.
     blocks: number of blocks of all pairs; a block consists of words whose products the kernel sums
         in 16 bits.
+    groups: number of pairs.
     signed: whether the requantisation form corrects accumulators below a threshold, by adding a
         constant to each; this takes extra cycles for every output."""
     outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)

@@ -25,6 +25,7 @@ from penstock import api, ladder
 from penstock.errors import InternalError, PenstockError
 from penstock.frontends import tflite
 from penstock.frontends.open import unpacked
+from penstock.ground_truth import tolerances
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
 from penstock.simulators.graph import initial_states, run_graph
@@ -128,7 +129,8 @@ def _as_reference(done: Compilation, inputs: Mapping[str, Array]) -> Outcome:
     found = tuple(
         values[v.name] if v.data is None else v.data.array(v.type) for v in done.model.outputs
     )
-    if not (difference := judging.first_difference(found, answer)):
+    ulps = max(tolerances(done.model).values(), default=0)  # as goldens are compared
+    if not (difference := judging.first_difference(found, answer, ulps=ulps)):
         return Outcome("verified", note="against the reference")
     verdicts = [
         judging.judge(drawn, _reference())

@@ -91,7 +91,7 @@ def distances_from_reals(
     """The distance of each element of each output from the real number, in quantisation steps.
 
     Of an output of real numbers, 1 where the distance exceeds the tolerance, else 0."""
-    off, ulps = list[Array](), _tolerances(model)
+    off, ulps = list[Array](), tolerances(model)
     for mine, golden in zip(reference, goldens.sets, strict=True):
         if len(golden.outputs) != len(model.outputs):
             what = f"the goldens have {len(golden.outputs)} outputs, the model {len(model.outputs)}"
@@ -120,7 +120,7 @@ def against_goldens(
 
     Tensors that depend on functions of the C library are compared with a tolerance, and not by
     CRC."""
-    total, ulps = Comparison(), _tolerances(model)
+    total, ulps = Comparison(), tolerances(model)
     for number, (mine, golden) in enumerate(zip(reference, goldens.sets, strict=True)):
         variants = [golden, *goldens.tflm_sets[number : number + 1]]
         for k, value in enumerate(model.outputs):
@@ -138,7 +138,7 @@ def against_goldens(
     return total
 
 
-def _tolerances(model: Graph) -> Mapping[str, int]:
+def tolerances(model: Graph) -> Mapping[str, int]:
     """By name of a value, the sum of tolerances on the worst path to it (`REFERENCE_ULPS`)."""
     found: dict[str, int] = {}
     for node in model.nodes:

@@ -9,6 +9,7 @@ independently of the search.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -42,6 +43,7 @@ class Certificate:
     outside: Booleans
 
 
+@lru_cache(maxsize=1024)
 def certify(channels: Channels, fraction_bits: int, neighbours: int = 1) -> Certificate:
     """Return the classes and the form of a layer's channels, of which `neighbours` adjacent ones
     share a base.
@@ -73,6 +75,7 @@ class ChannelCertificate:
     form: Form | None
 
 
+@lru_cache(maxsize=1024)
 def certify_each(channels: Channels) -> tuple[ChannelCertificate, ...]:
     """Return the cheapest form of each channel separately; shift and fraction bits may differ."""
     thresholds = channels.thresholds()

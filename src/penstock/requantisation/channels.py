@@ -33,6 +33,19 @@ class Channels:
     most: int
     rounding: Rounding = Rounding.DOUBLE
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other object has the same numbers, so that certificates can be cached."""
+        return isinstance(other, Channels) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[bytes | int | Rounding, ...]:
+        arrays = (self.multiplier, self.shift, self.lower, self.upper)
+        bounds = (self.zero, self.least, self.most, self.rounding)
+        return *(np.asarray(array, np.int64).tobytes() for array in arrays), *bounds
+
     def outputs(self, accumulators: Int64s) -> Int64s:
         """Return the reference's outputs for accumulators of shape (channels, n)."""
         scaled = multiply(

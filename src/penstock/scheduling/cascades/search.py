@@ -109,12 +109,11 @@ def _chosen_proposals(
         RESIDENT               every tensor that fits; every part runs alone in a single call
         a grouping strategy    tensors that only one group uses; every part runs alone, too
 
-    With `CASCADES`, the proposals come in ascending order of memory.  A proposal is kept if it is
-    close to the Pareto front: its peak may exceed the least peak of the proposals that are at least
-    as fast, but only by the fraction `options.slack`.  If there is a second memory, two kinds of
-    proposals are added: those that do not use it and are Pareto-optimal among themselves, and those
-    of `RESIDENT`.  The first proposal may be followed by a copy of it that uses the least possible
-    scratch memory.
+    With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
+    peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
+    as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
+    among those that do not use it, and those of `RESIDENT`.  The first proposal may be followed by
+    a copy of it that uses the least possible scratch memory.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
@@ -214,8 +213,10 @@ def _uniform_searches(
     options: Options,
     limit_bytes: float,
 ) -> Mapping[tuple[int, ...], UniformSearch]:
-    """Return the search for candidates in each order; empty if the memory assignment matters.
+    """Return the search for candidate cascades in each execution order, by order.
 
+    The result is empty if access times depend on the memory assignment, or if `options.partition`
+    is not `CASCADES`.
     limit_bytes: the caller ignores cascades with more live bytes at the peak.
     """
     if not memories.uniform or options.partition != CASCADES:

@@ -233,11 +233,11 @@ def _next_live_bytes(
     during: Column,
     after: Column,
 ) -> int:
-    """Compute the live bytes that follow if member k of a group runs next; return the first free k.
+    """Compute the live bytes for each member of a group that could run next; return a free member.
 
-    The computation is done for one k after the other, up to the first free member.  A member is
-    free if it can run and leaves no more live bytes than before.  If none is free, the result is
-    -1.  Member k is members[k].
+    Member k is node members[k].  A member is free if it can run and leaves no more live bytes than
+    before.  Members are examined in ascending order of k, up to the first free one, whose k is
+    returned; -1 if none is free.
 
     done, live: mask of the executed members (bit k for members[k]), and the live bytes.
     wanted[t]: mask of the members that read tensor t.

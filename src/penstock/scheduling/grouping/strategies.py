@@ -1,4 +1,4 @@
-"""Grouping strategies by name; the grouping of `best` never costs more than that of another.
+"""Grouping strategies by name; no other finds cheaper groups than `best`.
 
 A grouping partitions the nodes of a network into groups that run one after the other.  The
 strategies `paper` and `paper_merged` are those of Zheng et al., IEEE TCAD 39(11), 2020; see

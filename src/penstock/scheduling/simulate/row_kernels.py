@@ -1,4 +1,4 @@
-"""Compiled (numba) loops of the row simulation.
+"""Compiled (numba) loops that simulate the calls of cascades, to find which rows are live when.
 
 They live in one file: numba's cache does not notice changes of compiled functions in other files.
 A call of a compiled function updates the reference counts of its array arguments, which may take

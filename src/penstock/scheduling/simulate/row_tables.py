@@ -35,9 +35,10 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
-    late[p]: 1 if there is an input whose first half the part does not read, else 0.  A simulated
-        cascade begins with the parts whose last reader is not in the cascade.  Of these, the late
-        ones follow the others, in descending order of p: they would request rows too early.
+    late[p]: 1 if the part does not read the first half of some input, else 0.  The simulation of a
+        cascade runs the parts whose outputs are read after the cascade, which request rows from the
+        other parts.  Late parts run last, in descending order of p, since they would request rows
+        too early.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their

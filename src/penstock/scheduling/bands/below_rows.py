@@ -36,7 +36,8 @@ class BelowRows:
 
     bands: function that creates the bands of a cascade.
     inputs_bytes: live bytes before the first part runs.
-    order_gap: optimality gap of the execution order (`Gaps.order`).
+    order_gap: optimality gap of the execution order: how far the peak of whole parts, run in this
+        order, may lie above the optimum, as a fraction.
     _known: bands created so far, by (part indices, candidate); None if there are none.
     """
 

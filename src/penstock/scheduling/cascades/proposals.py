@@ -81,8 +81,8 @@ class _Covers:
     def empty(inputs_bytes: int) -> _Covers:
         """Return the only division of an empty sequence of parts into cascades.
 
-        It has no cascades and takes no time.
-        inputs_bytes: live bytes at its peak, those of the network inputs.
+        It has no cascades and takes no time; only the network inputs are live.
+        inputs_bytes: bytes of the network inputs.
         """
         zero = np.zeros(1, np.int64)
         return _Covers(np.array([inputs_bytes], np.int64), zero, (), zero)

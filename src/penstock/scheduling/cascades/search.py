@@ -149,8 +149,8 @@ def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...
     """Return the order whose optimality gap is reported, and the orders to split into cascades.
 
     The orders to split are tuples of part indices.  If `options.order` is `LEAST`, there are two:
-    the order of least peak memory that the search finds, and that of the model file.  Otherwise,
-    the option names the only one.
+    the order of least peak memory that the search finds, and the order of the model file.
+    Otherwise, the option names the only one.
     """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))

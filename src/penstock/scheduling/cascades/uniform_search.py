@@ -97,8 +97,8 @@ class UniformSearch:
         """Return the candidate cascades that end at position `upper` of the execution order.
 
         If the option `prune_by_shorter` is set, a cascade is dropped if shorter ones cover the same
-        positions with no higher peak and no more call overhead.  Calls must be in ascending order
-        of `upper`; results are kept.
+        positions with no higher peak and no more call overhead.  This method must be called with
+        ascending values of `upper`; its results are memoised.
         states: not used, since all tensors are in the default region.
         """
         if upper not in self._found:

@@ -81,7 +81,7 @@ def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder
 
 
 def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return a group's nodes in the order of the problem; the peak is that of a circular buffer.
+    """Return a group's nodes in the problem's order, with the size of a circular buffer as peak.
 
     The buffer is the smallest one in which no live tensor is overwritten.
     group: mask of nodes.
@@ -164,8 +164,8 @@ class _TraceBack:
     Rule 2, if there is none: take the live tensor that has existed longest, and run a ready node
         that reads it, or on which one of its remaining readers depends.
 
-    The source does not define ties; this implementation takes the first node in the problem's
-    order.
+    Zheng et al. do not define how ties are broken; here, the first node in the problem's order is
+    selected.
 
     remaining: mask of the nodes that have not run.
     """

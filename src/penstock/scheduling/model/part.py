@@ -69,7 +69,7 @@ class Part(Brief):
 
     @property
     def name(self) -> str:
-        """Name of the part: that of its output tensor."""
+        """Name of the part, which is the name of its output tensor."""
         return self.output.name
 
     @property

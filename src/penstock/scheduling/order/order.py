@@ -2,10 +2,11 @@
 
     file order -> pieces -> heuristic orders -> best-first search -> beam search, if that gave up
 
-The file order is that of the steps in the problem.  A step that has the same position in every
-order ends a piece: a part of the problem that is searched separately.  The peak of an order is the
-maximum over its pieces.  So a piece is searched only if its peak exceeds the proven bound and the
-peaks of the pieces searched before.  The searches are bounded by counted states, never by time.
+The file order is the order in which the problem lists its steps.  A step that has the same position
+in every order ends a piece: a part of the problem that is searched separately.  The peak of an
+order is the maximum over its pieces.  So a piece is searched only if its peak exceeds the proven
+bound and the peaks of the pieces searched before.  The searches are bounded by counted states,
+never by time.
 """
 
 from __future__ import annotations

@@ -31,10 +31,11 @@ class OrderTricks:
     split: divide the problem after the steps that have the same position in every order, and search
         each piece separately.
     floor: treat all peaks below the proven lower bound as equal to it.
-    ceiling: drop states whose peak is no lower than that of the best heuristic order.
+    ceiling: drop states whose peak is not below the peak of the best heuristic order.
     free_steps: run a ready step at once if it leaves no more live bytes than before and does not
         raise the peak.
-    free_chains: the same for a chain of steps, each of which reads from the previous one.
+    free_chains: run a chain of steps, each of which reads from the previous one, at once under the
+        same conditions.
     merge: keep only the best order for each set of completed steps.
     """
 

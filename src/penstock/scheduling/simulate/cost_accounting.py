@@ -215,9 +215,10 @@ class CostAccounting:
     def _stall_of_call(self, part: Part, call: FirstCall) -> int:
         """Return the cycles that prefetches add to a call.
 
-        If the kernel has the cost function `Kernel.filled`, it determines the result.  Otherwise
-        the call waits for the prefetches of its own cascade (`call.own`).  Those of the next
-        cascade (`call.early`) overlap with the call, and add the cycles by which they outlast it.
+        If the kernel has a cost function for calls with copies (`Kernel.filled`), this function
+        determines the result.  Otherwise, the call waits for the prefetches of its own cascade
+        (`call.own`).  Prefetches of the next cascade (`call.early`) overlap with the call and add
+        only the cycles by which they outlast it.
         """
         cycles = self.model.cycles(part, [call.rows])
         if part.kernel.filled is None:

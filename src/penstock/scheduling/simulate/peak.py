@@ -17,7 +17,7 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 
 
 def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int) -> Alternatives:
-    """Return the peaks that are known before a search: those of single parts run in one call.
+    """Return the peaks known before a search: only the peak of each single part, run in one call.
 
     stripes: stripe heights (maximum rows per call) that the search tries.
     most_parts: maximum number of parts in a cascade.

@@ -94,9 +94,8 @@ def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -
 
 @compiled
 def slots_taken(slots: int, first: int, end: int) -> int:
-    """Return the number of row slots that become occupied when rows [first, end) are computed.
+    """Return how many slots (each for one row) become occupied when rows [first, end) are computed.
 
-    A slot is the memory of one row.
     slots: number of slots of the storage: one per row, or a single one that all rows share.
     """
     return min(end, slots) - min(first, slots)
@@ -104,7 +103,7 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 
 @compiled
 def slots_released(shared: int, dead: int, gone: int) -> int:
-    """Return the number of row slots that become free when rows [dead, gone) of a storage die.
+    """Return how many slots (each for one row) become free when rows [dead, gone) die.
 
     shared: number of rows minus number of slots, which is 0 if each row has a slot of its own.  If
         all rows share one slot, that slot becomes free when the last row dies.
@@ -157,8 +156,8 @@ def run_cascade(
 
     stripe: maximum number of rows per call.
     ceiling: stop when the live bytes reach this number.
-    calls: output array, to which the calls are written in the format of `execution.expand`; if
-        it has no rows, the calls are not recorded.
+    calls: output array, which receives (position of the part, first row, end row, position of the
+        part that requested the rows) for each call; if it has no rows, calls are not recorded.
 
     Returns the live bytes at the peak, the number of calls, and their overhead in cycles.  The peak
     is `UNBOUNDED`, to reject the cascade, if more than `MOST_SHARED` parts have several consumers.
@@ -249,7 +248,8 @@ def enter_candidates(
     alternatives: the stripe heights, and the peaks known so far; this function updates the peaks.
     prune: drop a candidate if known cascades cover the same positions with no higher peak and no
         more call overhead.
-    found: output array, which receives one row per candidate in the format of `peak.candidates`.
+    found: output array, which receives (lower, stripe height, live bytes at the peak, call overhead
+        in cycles) for each candidate that is not dropped.
 
     Returns the number of candidates entered and the number of simulated calls.
     """
@@ -288,7 +288,7 @@ def enter_live_ranges(
 ) -> None:
     """Write the live ranges of the rows that a cascade computes or reads.
 
-    calls: the cascade's calls in the format of `execution.expand`; the first one is at `tick`.
+    calls[i]: (position of the part, first row, end row, ..) of the call at tick `tick` + i.
     region[s]: index of the memory region of storage s.
     starts, born, died, over: the arrays `starts`, `born`, `dead` and `over` of
         `live_ranges.RowLiveRanges`; this function updates the last three.
@@ -349,7 +349,7 @@ def run_with_traffic(
 ) -> tuple[Numbers, int, bool]:
     """Simulate the calls of the cascade [lower, upper) to find its live bytes and its added time.
 
-    The parameters are those of `traffic.peaks_and_time`.
+    `traffic.peaks_and_time` passes its parameters on, and describes them.
 
     Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:
     run time minus the time of the pure computation with all operands in the default region, in

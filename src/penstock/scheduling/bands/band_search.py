@@ -90,7 +90,7 @@ class BandSearch:
         self._sizes = tables.rows * tables.row_bytes
 
     def candidates(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Yield the cascades in bands that end at position `upper` of the execution order."""
+        """Yield the cascades in bands at positions [lower, `upper`) of the order, for any lower."""
         output = self._parts[upper - 1].output
         columns = _columns(output)
         if columns < 2 or self._sizes[self._tables.written[upper - 1]] >= self._limits.peak_bytes:
@@ -144,12 +144,12 @@ class BandSearch:
     def _widths(self, upper: int, width: int) -> _Widths | None:
         """Return how many columns each part computes for bands of `width` columns.
 
-        upper: the cascade ends before this position of the execution order.
+        upper: end of the cascade in the execution order, exclusive.
 
         Only the first, a middle and the last band are analysed.  Every other band is assumed to
         compute as many columns as the middle one.
 
-        Returns None if no cascade that ends there can run in such bands.
+        Returns None if no cascade with this end can run in such bands.
         """
         columns = _columns(self._parts[upper - 1].output)
         count = -(-columns // width)
@@ -172,7 +172,7 @@ class BandSearch:
         return _Widths(least, widest, computed, count) if least <= upper - 2 else None
 
     def _least_begin(self, p: int) -> int:
-        """Return the first position at which a cascade that contains the part at `p` may begin.
+        """Return the first position at which a cascade in bands with the part at `p` may begin.
 
         If the part reads a view (a tensor under another shape), the viewed tensor must be computed
         before the cascade.
@@ -187,7 +187,7 @@ class BandSearch:
     def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
         """Add the columns that the part at `p` reads; return False if it cannot be in the cascade.
 
-        upper: the cascade ends before this position of the execution order.
+        upper: end of the cascade in the execution order, exclusive.
         wanted: for each analysed band, the columns that it needs, by tensor name; updated.
         """
         part = self._parts[p]
@@ -203,8 +203,7 @@ def _add_needs(part: Part, wanted: dict[str, Interval]) -> bool:
 
     wanted: the columns of each tensor that a band needs, by tensor name; updated.
 
-    Returns False if the part cannot compute an interval of columns, or if an input does not permit
-    bands.
+    Returns False if the part cannot run in bands.
     """
     node = part.nodes[0]
     if node.name not in wanted:

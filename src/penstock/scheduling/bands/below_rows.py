@@ -99,7 +99,7 @@ class BelowRows:
         return proposals(order, candidates, start, self.inputs_bytes, limit_bytes - 1)
 
     def _partition_gap(self, peak_bytes: int) -> float:
-        """Return the optimality gap of a peak: its excess over a lower bound, as a fraction of it.
+        """Return the optimality gap of a peak: (peak - lower bound) / lower bound, at least 0.
 
         The lower bound is the bytes of all network inputs or of all outputs, whichever is larger.
         """

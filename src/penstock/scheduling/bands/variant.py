@@ -57,7 +57,7 @@ class AssignedPlan:
     columns: int | None = None
 
     def candidate(self, memory: MemoryAssignment) -> Candidate:
-        """Return the plan as a candidate cascade, whose parts have the positions from 0 on.
+        """Return the plan as a candidate cascade at positions [0, number of parts) of an order.
 
         memory: memory assignment of the schedule.
         """
@@ -179,7 +179,7 @@ def _composite(parts: Parts, cascade: BandedCascade) -> Node:
 
 
 def _in_order(graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield the nodes in topological order; the next one is always the first ready node."""
+    """Yield the nodes in topological order: always the first one whose inputs are available."""
     known = {value.name for value in graph.sources}
     waiting = list(nodes)
     while waiting:

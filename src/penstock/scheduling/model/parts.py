@@ -62,7 +62,7 @@ class Parts(Brief):
         memory; else empty.
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
-    alternative: 0 for the network itself, k for entry k - 1 of its `alternatives`.
+    alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
     """
 
     graph: Graph

@@ -28,7 +28,8 @@ from penstock.scheduling.model.part import Part
 class QueueGuest:
     """A tensor of one row that is stored in the ring buffer of a queue for part of a run.
 
-    row: index of the row of the queue's window whose slot holds the tensor.
+    row: index of the row whose slot holds the tensor, in the queue's window (kept rows and new
+        rows).
     """
 
     value: Value
@@ -40,7 +41,7 @@ Guests = Mapping[str, tuple[QueueGuest, ...]]
 
 
 def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
-    """Return the guests of each queue of a graph, by the name of `queue.before`.
+    """Return the guests of each queue, by the name of the queue's kept rows (`Queue.before`).
 
     Slots are assigned to large tensors first; each tensor gets the smallest free slot that admits
     it.
@@ -61,7 +62,8 @@ def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
 class _Slot:
     """A slot of a queue's ring buffer that is unused for part of a run.
 
-    row: index of the row of the queue's window that the slot holds at other times.
+    row: index of the row that the slot holds at other times, in the queue's window (kept rows and
+        new rows).
     guests: names of the tensors that are live only while the slot is unused.
     """
 

@@ -25,7 +25,7 @@ class QueueMemory:
 
     The window of a queue is the rows kept from the previous run, followed by the new rows.
 
-    ring: storage of all rows of the window, live at all times; it has the name of `queue.before`.
+    ring: storage of all rows of the window, live at all times; named like the kept rows.
     counter: storage of the counter, live at all times.  The counter states which slot of the ring
         holds row 0 of the window.
     new: storage of the new rows, which are part of the ring.

@@ -42,7 +42,7 @@ class Schedule(Brief):
     bands: the bands of each cascade that runs once per band, an interval of columns.  In `parts`,
         such a cascade is a single part, the only one of its plan.
     assigned: the original parts, before cascades in bands were replaced by single parts; None if
-        there are none, so that `parts` are the original parts.
+        there are no such cascades.
     """
 
     parts: Parts

@@ -190,7 +190,7 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Add stripes first + 1 to last to `counts`.
+        """Count the stripes `first` + 1 to `last`, both included, in `counts`.
 
         counts[n]: number of stripes with n new elements, which no previous stripe covers.  The new
             elements of a stripe are as many as its distance from the previous stripe (the stride

@@ -301,7 +301,7 @@ class CostAccounting:
     def _operand_regions(
         self, part: Part, memory: MemoryAssignment, copied: Mapping[str, str]
     ) -> tuple[tuple[str, ...], str]:
-        """Return the memory regions of a part: (names for the inputs, name for the output).
+        """Return the memory regions of a part's operands: (names for inputs, name for the output).
 
         memory: the memory assignment of the schedule.
         copied: name of the target region of each prefetched constant, by constant name.

@@ -37,8 +37,8 @@ class Alternatives(NamedTuple):
     least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each of them
         runs alone at height stripes[k].
     least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that covers
-        positions [u - n, u).  A sequence counts only if its call overhead is at most that of the
-        same parts when each of them runs alone at height stripes[k].
+        positions [u - n, u).  A sequence counts only if it has no more call overhead than the same
+        parts have when each of them runs alone at height stripes[k].
     """
 
     stripes: Numbers
@@ -222,8 +222,8 @@ def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
     """Return the lowest known peak of a sequence of cascades that covers positions [lower, upper).
 
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of a stripe height.  A sequence counts only if its call overhead is at most that of the
-        same parts when each of them runs alone at this height.
+    k: index of a stripe height.  A sequence counts only if it has no more call overhead than the
+        same parts have when each of them runs alone at this height.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):
@@ -315,13 +315,11 @@ def enter_live_ranges(
 def read_time(
     t: RowTables, a: int, first: int, end: int, region: Numbers, access_times: Numbers
 ) -> int:
-    """Return the time that a call's reads of tensors take, constants excluded.
+    """Return the time, in units of 1/`FINE` cycle, that a call's reads take, without constants.
 
     The call computes rows [first, end) of the part at position `a`.
     region[s]: index of the memory region of storage s.
     access_times[m]: (time per access, time per byte) in region m.
-
-    Times are in units of 1/`memories.FINE` cycle.
     """
     time = 0
     for e in range(t.reads[a], t.reads[a + 1]):
@@ -349,12 +347,15 @@ def run_with_traffic(
 ) -> tuple[Numbers, int, bool]:
     """Simulate the calls of the cascade [lower, upper) to find its live bytes and its added time.
 
-    `traffic.peaks_and_time` passes its parameters on, and describes them.
+    calls[i]: (position of the part, first row, end row, ..) of call i.
+    region[s]: index of the memory region of storage s.
+    extra[m], capacities[m]: bytes live during the whole cascade, and bytes available, in region m.
+    constants[0], constants[1]: times to add to the first and to each later call, by part.
+    access_times[m]: (time per access, time per byte) in region m.
 
     Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:
-    run time minus the time of the pure computation with all operands in the default region, in
-    units of 1/`FINE` cycle; negative if an engine is faster with operands elsewhere.  fits: whether
-    all peaks are within capacity.  If one is not, the simulation stops, and the added time is 0.
+    run time minus computing time with all operands in the default region, in 1/`FINE` cycle.  If a
+    peak exceeds its capacity, `fits` is False, the simulation stops, and the added time is 0.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

@@ -185,10 +185,10 @@ class BandSearch:
         return max(makers, default=-1) + 1
 
     def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
-        """Add the columns that the part at `p` reads; return False if it cannot be in the cascade.
+        """Add to `wanted` the columns that the part at `p` reads; False if it cannot run in bands.
 
         upper: end of the cascade in the execution order, exclusive.
-        wanted: for each analysed band, the columns that it needs, by tensor name; updated.
+        wanted: for each analysed band, the columns of each tensor that it needs, by tensor name.
         """
         part = self._parts[p]
         if not part.nodes or not computes_columns(part):
@@ -199,9 +199,9 @@ class BandSearch:
 
 
 def _add_needs(part: Part, wanted: dict[str, Interval]) -> bool:
-    """Add the input columns that a part reads to compute the wanted columns of its output.
+    """Add to `wanted` the input columns that a part reads to compute its wanted output columns.
 
-    wanted: the columns of each tensor that a band needs, by tensor name; updated.
+    wanted: the columns of each tensor that a band needs, by tensor name.
 
     Returns False if the part cannot run in bands.
     """

@@ -53,7 +53,8 @@ def find_frontier(
     """Return the schedules that may be Pareto-optimal in (memory, cycles) after placement.
 
     Placement assigns an address to each tensor.
-    bands: creates the bands of a cascade; None: no cascade runs in bands of columns.
+    bands: function that creates the bands (intervals of columns) of a cascade; None: no cascade
+        runs in bands.
     """
     return Frontier(tuple(find_schedules(parts, model, memories, options, bands=bands)))
 
@@ -73,10 +74,11 @@ def find_schedules(
 
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
-    bands: creates the bands of a cascade; None: no cascade runs in bands of columns.
+    bands: function that creates the bands (intervals of columns) of a cascade; None: no cascade
+        runs in bands.
 
-    Raises UsageError if the options need a second memory and the target has none, and CapacityError
-    if a group does not fit into the second memory.
+    Raises UsageError if the options need a second memory region for tensors and the target has
+    none, and CapacityError if a group does not fit into the second region.
     """
     found, orders = _orders(parts, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options)
@@ -174,11 +176,11 @@ def _whole_proposals(
 ) -> list[Proposal]:
     """Return proposals in which every part runs alone, in a single call.
 
-    `options.partition` names the method that selects the tensors stored in the second memory.  With
-    `RESIDENT`, there is one proposal for each order in `orders`.  With a grouping strategy, there
-    is one proposal, in the order that the strategy determines.
+    `options.partition` names the method that selects the tensors to store in the second memory
+    region.  With `RESIDENT`, there is one proposal for each order in `orders`.  With a grouping
+    strategy, there is one proposal, in the order that the strategy determines.
 
-    Raises UsageError if there is no second memory, and CapacityError if a group does not fit.
+    Raises UsageError if there is no second region, and CapacityError if a group does not fit.
     """
     if len(memories.tensors) == 1:
         raise UsageError(
@@ -241,8 +243,8 @@ def _candidates(
     states[p] contains the memory assignments of the live tensors that the caller has reached at
     position p.
     order: the execution order, as indices of the parts.
-    searches: for each order, the search for candidates if access times do not depend on the memory
-        assignment; empty if they do.
+    searches: the search for candidates in each order; empty if access times depend on the memory
+        assignment.
     """
     if order in searches:
         return searches[order].candidates

@@ -88,7 +88,7 @@ class UniformSearch:
 
     @property
     def tables(self) -> RowTables:
-        """The tables of the order for plans without `Plan.nearest_first`."""
+        """Arrays with the rows that each part reads, for plans whose `nearest_first` is False."""
         return self._tables[0]
 
     def candidates(

@@ -148,11 +148,11 @@ def _leaves(whole: GroupCost, i: int, region: int) -> bool:
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Return a lower bound of the bytes that a piece writes and nodes outside of it read back.
+    """Return a lower bound of the bytes that other nodes read of the tensors that a piece writes.
 
-    They are read from external memory; a piece is a set of nodes.  The bound counts a tensor that
-    the piece writes if all its readers are outside of the piece and every grouping writes it to
-    external memory.  The cost of the piece (`PieceCost`) does not include these reads.
+    A piece is a set of nodes.  The bound counts a tensor if all its readers are outside of the
+    piece and every grouping writes it to external memory, since it is then read back at least once.
+    The cost of the piece (`PieceCost`) does not include these reads.
     nodes: the nodes of the piece.
     """
     problem, region = whole.problem, bit_mask(nodes)

@@ -5,7 +5,7 @@ that is used outside is live from its writer to the end.  Any other tensor is li
 to its last reader.
 
 A state of the search is the set of executed nodes, as a mask, so groups have at most 62 nodes.  A
-ready node is *free* if no more bytes are live after it than before; it runs at once
+ready node is *free* if no more bytes are live after it than before; it runs next
 (`order/step_search.py` explains why this is optimal).  Otherwise, the ready node that leaves the
 fewest live bytes is tried first.
 

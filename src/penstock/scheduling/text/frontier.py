@@ -13,7 +13,7 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
 
     stripe N                              maximum number of rows per call; default: all rows
     nearest                               `Plan.nearest_first` is True: it selects which input is
-                                          produced first where several inputs of a part lack rows
+                                          produced first if several inputs of a part lack rows
     scratch N                             scratch memory in bytes
     columns N                             the parts run in bands of N columns; stripe and scratch
                                           apply inside each band, and there is only one cost

@@ -212,7 +212,7 @@ class _TraceBack:
         """Return a node of `ready` that leads to a reader of the oldest live tensor (rule 2).
 
         The node is such a reader, or one depends on it.  Tensors that the group writes for use
-        outside are disregarded.  If no others are live, the first node of `ready` is returned.
+        outside are disregarded.  If no other tensor is live, the first node of `ready` is returned.
         ready: indices of the nodes that can run.
         """
         for tensor in self._live:

@@ -157,7 +157,7 @@ class _PieceOrder:
     def order_within(self, peak: int) -> tuple[int, ...]:
         """Return the file order if its peak is at most `peak` bytes, else the best order found.
 
-        The file order is that in which the problem lists the steps.
+        The file order is the order in which the problem lists the steps.
         peak: a peak that other pieces reach anyway.  Up to this peak, a better order of this piece
             saves no memory, so the file order is preferred.
         """

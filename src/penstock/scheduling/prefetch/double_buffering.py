@@ -65,7 +65,7 @@ def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: floa
 class _Saving:
     """The time that a cascade saves if a constant is copied during the previous cascade.
 
-    time: in units of 1/`FINE` cycle.
+    time: in units of 1/1024 cycle.
     """
 
     constant: Value

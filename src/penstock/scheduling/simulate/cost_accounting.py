@@ -294,7 +294,7 @@ class CostAccounting:
         memory: name of the memory region that is accessed.
         sizes: bytes of each access; those of 0 bytes take no time.
 
-        The result is in units of 1/`FINE` cycle.
+        The result is in units of 1/1024 cycle.
         """
         return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
 

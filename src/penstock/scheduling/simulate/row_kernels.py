@@ -315,7 +315,7 @@ def enter_live_ranges(
 def read_time(
     t: RowTables, a: int, first: int, end: int, region: Numbers, access_times: Numbers
 ) -> int:
-    """Return the time, in units of 1/`FINE` cycle, that a call's reads take, without constants.
+    """Return the time, in units of 1/1024 cycle, that a call's reads take, without constants.
 
     The call computes rows [first, end) of the part at position `a`.
     region[s]: index of the memory region of storage s.
@@ -354,7 +354,7 @@ def run_with_traffic(
     access_times[m]: (time per access, time per byte) in region m.
 
     Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:
-    run time minus computing time with all operands in the default region, in 1/`FINE` cycle.  If a
+    run time minus computing time with all operands in the default region, in 1/1024 cycle.  If a
     peak exceeds its capacity, `fits` is False, the simulation stops, and the added time is 0.
     """
     produced = initial_rows(t, lower, upper)

@@ -126,8 +126,8 @@ class Codegen(Brief):
 
     fmt: "c" for C calls of driver functions, "stream" for command streams (`backends/stream.py`).
     includes: C text at the beginning of the model's C file.
-    replace_call_extern: returns the C text of a call, given the C texts of its arguments; None
-        stands for NAME(arguments).
+    replace_call_extern: returns the C text of a driver call, given the C texts of its arguments.
+        If it is None, the text is NAME(arguments).
     encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
     submit: the driver function that receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs: the driver's header and its implementation for
@@ -167,8 +167,8 @@ class Accelerator(Brief):
     constraints: predicates on every match; they return True, False, or the reason to refuse the
         match.
     codegen: how commands are generated.
-    merge_compiler_regions: whether adjacent composites that can run as one unit share a region
-        number.
+    merge_compiler_regions: True to give the same region number to adjacent composites that can run
+        as one unit; False to give each composite its own.
     open_choices: alternatives that messages propose if a network does not fit into memory."""
 
     target: AcceleratorTarget

@@ -48,9 +48,9 @@ def _numbered(composite: Composite, number: int) -> Composite:
 
 
 class _Groups:
-    """Disjoint groups of the nodes of a graph; the name of a group is that of one of its nodes.
+    """A partition of the nodes of a graph into groups, each named after one of its nodes.
 
-    Initially, each node is a group.  The graph of the groups is always acyclic.
+    Initially, each node is a group of its own.  The dependences between groups never form a cycle.
 
     sources: for each node, the names of the nodes whose outputs it reads.
     group_of: for each node, the name of its group.

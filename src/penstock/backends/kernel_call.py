@@ -112,7 +112,7 @@ class KernelCall(Offloaded):
     def operand(self, k: int) -> Operand:
         """Return input `k` of the main node, with its addresses.
 
-        The main node is by default that with the most multiply-accumulates.
+        By default, the main node is the one with the most multiply-accumulates.
         Raises IndexError if there is no such input, and ValueError if the composite computes the
         input itself."""
         names = [value.name for value in self.main.inputs]

@@ -57,7 +57,7 @@ class Offloaded:
 
     @cached_property
     def main(self) -> Node:
-        """The main node of the composite, by default that with the most multiply-accumulates."""
+        """The main node of the composite: by default, the node with the most operations (MACs)."""
         return main_node(self.composite)
 
     @cached_property

@@ -106,8 +106,9 @@ def choose(
     Strategies for the composite's main operator or pattern are tried by decreasing level, down to
     `CORE_LEVEL` (10, the level of the processor's kernels), which is excluded.  The first level
     at which an implementation's condition holds provides the kernel: of the implementations whose
-    conditions hold, the one with the fewest cycles.  If others need less working memory, schedules
-    with little memory use a fallback kernel: the fastest of those that need the least.
+    conditions hold, the one with the fewest cycles.  If it is not the one with the least working
+    memory, the composite also gets a fallback kernel for schedules with little memory: the fastest
+    of the implementations that need the least.
 
     `processor_cycles`: cycles of a node on the processor; `refusals`: result of `partition`.
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.
@@ -360,7 +361,7 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
 def _best(able: Sequence[Implementation], node: Node) -> Implementation:
     """Return the implementation that computes the whole output in the fewest cycles.
 
-    Of several such implementations, it is the first one."""
+    The first one wins a tie."""
     return min(able, key=lambda i: cycles(i, node))
 
 

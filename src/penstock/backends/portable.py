@@ -79,15 +79,16 @@ class Processor:
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
     """Return the parts of a graph: each node that computes something, with its engine and kernels.
 
-    A composite runs on its accelerator, every other node on the target's first engine.  Nodes that
-    define the window of a queue, or a slice of the window, do not become parts: other nodes read
-    these tensors from the queue's ring buffer.
+    A composite (nodes that an accelerator runs as one) gets its accelerator as engine, every other
+    node the target's first engine.  Nodes without computation do not become parts: reshapes and
+    other aliases, and nodes whose output is already in the ring buffer of a queue, which keeps the
+    last rows of a sequence from run to run.
 
-    stream_input: whether a part for each graph input precedes the others; such a part stands for
+    stream_input: True to add a part for each graph input, before all others; such a part stands for
         the caller, which supplies the input row by row.
 
-    Raises UnsupportedError if no order of updates is possible, because states exchange their
-    elements in a run."""
+    Raises UnsupportedError if two states (tensors kept from run to run) exchange their elements, so
+    that no order of their updates is possible."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)

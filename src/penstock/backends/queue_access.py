@@ -113,9 +113,9 @@ class _Access:
     def _accesses_rings(self, node: Node) -> bool:
         """Return whether all kernels of a node can access rings.
 
-        The result is False for aliases, such as reshapes, whose output has the bytes of the input
-        in the same order.  It is True for other nodes that define the window or a section of the
-        queue, because no kernel runs for them.
+        The result is False for reshapes and other aliases, which need contiguous bytes.  It is
+        True for the nodes that define the window or a section of the queue, because no kernel runs
+        for them.
         """
         if node.op.ALIAS:
             return False

@@ -346,9 +346,9 @@ class Registration(ABC):
 
     @property
     def _bases(self) -> tuple[type, ...]:
-        """The backend's class and its base classes, without those of penstock's UMA interface.
+        """The backend's class, followed by its base classes.
 
-        The backend's own class comes first."""
+        The classes of penstock's UMA interface are omitted."""
         bases = type(self).__mro__
         return tuple(b for b in bases if issubclass(b, Registration) and not _is_own(b))
 

@@ -40,8 +40,10 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 
 
 def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
-    """Return how often each section runs: "step" is an index that is computed, "swap" a pair of
-    pixels, "eight" eight bytes of a pair, "byte" another one.
+    """Return how often each section of the kernel `exchange_axes` runs, by the section's name.
+
+    "step" computes the index of a pixel.  "swap" swaps two pixels, in which "eight" swaps eight
+    bytes with eight others, and "byte" a single byte with another one.
 
     p: parameters of the kernel, by name."""
     steps, swaps = steps_and_swaps(p["rows"], p["columns"])

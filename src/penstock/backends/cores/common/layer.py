@@ -48,7 +48,8 @@ class CertifiedLayer:
                    contains the correction for the input's zero point
     form           the shared requantisation form
     least, most    inclusive bounds of the output values (fused activation)
-    classes        requantisation class of each channel, one letter each, in the operator's order
+    classes        one letter per channel, in the operator's order: its requantisation class, from A
+                   (the cheapest arithmetic) to D (the arithmetic of the reference)
     outside        indices, in the kernel's channel order, of channels with a form of their own
     forms          (channels in `outside`, 6): the numbers that encode each of these forms
     """

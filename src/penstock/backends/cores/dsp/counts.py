@@ -339,7 +339,9 @@ def _pairs(p: Params, site: Site) -> Counts:
 def _partial(p: Params, site: Site) -> Counts:
     """Return how often each section of `partial_product_s8_dsp` runs.
 
-    A "quad" is four outputs of a vector, a "step" sixteen products of four inputs with them."""
+    "pixel" counts the output vectors, "quad" their groups of four outputs, and "rest" the groups
+    with fewer than four.  "step" counts the iterations of the inner loop, each of which multiplies
+    four inputs by the weights of four outputs."""
     vectors = site.output.elements // p["out_c"]
     quads = vectors * -(-p["out_c"] // QUAD)
     return {

@@ -22,9 +22,8 @@ _EVEN_THEN_ODD = (0, 2, 1, 3)
 def window_order(rows: int, row_elements: int) -> Int64s:
     """Return the indices of a window's elements in the order in which kernels multiply them.
 
-    The order results from widening int8 elements to 16 bits, four at a time.  The complete groups
-    of four elements of all rows come first, each with even elements before odd ones.  The remaining
-    elements of all rows follow.
+    The complete groups of four elements of all rows come first, each in the order 0, 2, 1, 3, which
+    results from widening int8 elements to 16 bits.  The remaining elements of all rows follow.
 
     >>> window_order(2, 5).tolist()
     [0, 2, 1, 3, 5, 7, 6, 8, 4, 9]
@@ -38,9 +37,9 @@ def window_order(rows: int, row_elements: int) -> Int64s:
 def packed_weights(weights: Int64s) -> Table | None:
     """Return weights of shape (channels, taps), packed for SMLAD as in `runtime/tile.h`.
 
-    A 16-bit number holds the weights of two channels for one tap, as w0 + 256 * w1; channels and
-    taps are padded with zeros to multiples of four.  Returns None if such a number does not fit 16
-    bits."""
+    A 16-bit number holds the weights of two channels for one tap, as w0 + 256 * w1.  The order of
+    the numbers is: group of four channels, two taps, two channels, tap.  Channels and taps are
+    padded with zeros to multiples of four.  Returns None if a number does not fit 16 bits."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // QUAD) * QUAD, -(-taps // QUAD) * QUAD), np.int64)
     padded[:channels, :taps] = weights

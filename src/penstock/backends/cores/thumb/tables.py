@@ -31,7 +31,8 @@ class ThumbLayer:
     form         requantisation constants of all channels
     is_constant  whether each channel's output is the same for every input; if so, its weights are 0
     outputs      (channels,): the outputs of constant channels; placeholders for other channels
-    classes      one letter per channel: its requantisation class (`requantisation.form.Class`)
+    classes      one letter per channel: its requantisation class, from A (the cheapest arithmetic)
+                 to D (the arithmetic of the reference)
     """
 
     weights: Int64s

@@ -206,7 +206,8 @@ def whole_packs(offloaded: Offloaded) -> bool | str:
     """Concatenations must be along channels, and all inputs but the last must consist of whole
     packs.
 
-    A pack has as many channels as a memory atom has bytes.  Return True, or the reason why
+    A pack is a group of channels that memory stores together: 8, or 32 in the configuration large.
+    Return True, or the reason why
     `offloaded` violates this rule."""
     if offloaded.main.kind != "Concatenation":
         return True

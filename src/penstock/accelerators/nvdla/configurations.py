@@ -26,7 +26,7 @@ FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
 @dataclass(frozen=True, slots=True)
 class NvdlaPort:
     """A memory port: bandwidth in bytes per cycle, latency of the first byte in cycles, and burst
-    length in memory atoms."""
+    length in memory atoms (`NvdlaConfiguration.memory_atom_bytes` bytes each)."""
 
     bytes_per_cycle: int
     latency_cycles: int

@@ -30,7 +30,7 @@ TABLE_ROW_BYTES = 12
 
 class ElementwiseMode(IntEnum):
     """The element-wise operation that post-processing applies to its first operand and a second
-    tensor; values are those of the register field."""
+    tensor; each value is its code in the register field."""
 
     NONE = 0
     ADD = 1
@@ -40,7 +40,7 @@ class ElementwiseMode(IntEnum):
 
 class WindowKind(IntEnum):
     """The function that unit WINDOW computes over each window of each channel: maximum, mean or
-    depthwise convolution; values are those of the register field."""
+    depthwise convolution; each value is its code in the register field."""
 
     LARGEST = 0
     MEAN = 1

@@ -41,7 +41,7 @@ class NvdlaMemory(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Surface:
     """The memory layout of features in packs of channels; in a pack, each point takes one memory
-    atom.
+    atom (8 or 32 bytes, `NvdlaConfiguration.memory_atom_bytes`).
 
     line_stride: the distance in bytes between consecutive rows (lines).
     surface_stride: the distance in bytes between consecutive packs (surfaces).

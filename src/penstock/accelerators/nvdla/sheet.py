@@ -1,8 +1,9 @@
 """sheet: an exact reproduction of the cycles in NVDLA's performance sheet.
 
-The cycles of a layer are the maximum of its computation and its memory traffic; those of a network
-are the sum over its layers.  All numbers are exact integers or fractions.  The sheet counts sizes
-in KiB of 1024 bytes but treats 1 GB/s as 1 KiB per microsecond, so cycles = KiB / GBps * MHz.
+The cycles of a layer are the maximum of its computation and its memory traffic; the cycles of a
+network are the sum over its layers.  All numbers are exact integers or fractions.  The sheet counts
+sizes in KiB of 1024 bytes but treats 1 GB/s as 1 KiB per microsecond, so
+cycles = KiB / GBps * MHz.
 
 The sheet has one page for each of three networks, and the pages differ (`Page`).
 
@@ -202,11 +203,12 @@ class Page:
         once, and the weights of a fully connected layer once per batch.  False if either the input
         or the weights are split into parts that fit into the buffer, and the other operand is
         transferred again for each part.
-    compared: the weights with which a layer's input is compared, to choose the operand that stays
-        in the buffer: those of a group of kernels, or all.
-    rows_ahead: the number of input rows that the buffer must hold in addition to those of a kernel.
-    first_layer: True if the first layer of the network has rules of its own: it has `rows_ahead` 1,
-        and its input stays in the buffer if the input rows that the buffer must hold
+    compared: which weights a layer's input is compared with, to choose the operand that stays in
+        the buffer: the weights of a group of kernels, or all weights.
+    rows_ahead: the number of input rows that the buffer must hold in addition to the rows that one
+        kernel covers.
+    first_layer: True if the first layer of the network has two rules of its own: `rows_ahead` is 1,
+        and the input stays in the buffer if the rows that the buffer must hold
         (`LayerFigures.least_in_kib`) are smaller than the weights of a group of kernels."""
 
     name: str

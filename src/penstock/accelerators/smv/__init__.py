@@ -2,7 +2,7 @@
 
 A layer is split into tiles that fit the scratchpads (`tiling.py`).  The commands of a call load,
 compute and store tiles (`kernels.py`).  They call driver functions (`operations.py`, `engine.py`,
-smv.h).  The cost of a call is that of its tiles (`cost.py`).
+smv.h).  The cost of a call is the sum over its tiles (`cost.py`).
 
 The accelerator has these attributes:
 

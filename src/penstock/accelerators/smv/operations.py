@@ -144,7 +144,7 @@ class LoadTile(Generic[Number, Memory]):
 class StoreTile(Generic[Number, Memory]):
     """The arguments of `smv_store`, which copies runs of bytes from a scratchpad to memory.
 
-    The scratchpad is that of outputs.  The bytes of a run are contiguous.
+    The scratchpad is always the one for outputs.  The bytes of a run are contiguous.
 
     target: the first run in memory.
     at: offset in bytes of the first run in the scratchpad.

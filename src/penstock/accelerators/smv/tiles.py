@@ -90,7 +90,8 @@ class CallTiles:
     def row_axis(self) -> str:
         """The name of the loop axis that runs over output rows.
 
-        For an output (N, H, W, C) or (H, W, C), it is the axis of H; for (N, C), that of N."""
+        It is the axis of H for an output of shape (N, H, W, C) or (H, W, C), and the axis of N for
+        an output of shape (N, C)."""
         names = [axis.name for axis in self.whole.axes[: len(self.whole.output.dimensions)]]
         return names[-3] if len(names) > 2 else names[0]
 
@@ -101,7 +102,7 @@ class CallTiles:
 
     @cached_property
     def operand_tiles(self) -> tuple[ScratchpadTile, ...]:
-        """The tiles of the inputs, in order, and then that of the output.
+        """The tiles of the inputs, in order, followed by the tile of the output.
 
         Tiles in the same scratchpad are placed one after another."""
         ends: dict[str, int] = {}
@@ -258,7 +259,7 @@ class CallTiles:
 
         Numbers increase in loop order, from 0.  A tile that is loaded again has a new number.
 
-        k: index of the operand: that of an input, or the number of inputs for the output."""
+        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
             loop = self._axis_loop(name)[1]
@@ -273,7 +274,7 @@ class CallTiles:
 
         Along the last dimension, the number is rounded up to a multiple of `ALIGNMENT`.
 
-        k: index of the operand: that of an input, or the number of inputs for the output."""
+        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)

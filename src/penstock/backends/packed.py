@@ -135,8 +135,8 @@ class _Packing:
     def _is_read_elsewhere(self, node: Node) -> bool:
         """Return whether the output of `node` is needed in unpacked form.
 
-        The unpacked form is needed if it is an output of the graph, or if a node other than a
-        packable composite reads it.
+        The unpacked form is needed if it is an output of the graph, or if some reader is not a
+        composite that `take` rewrites to read packed values.
         """
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))

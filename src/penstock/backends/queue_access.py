@@ -20,11 +20,11 @@ from penstock.scheduling.model.part import Part
 def with_queue_access(
     graph: Graph, part: Callable[[Node], Part], streamed: Collection[str]
 ) -> Graph:
-    """Return the graph with copies wherever a node cannot access the ring of a queue.
+    """Return the graph with copies wherever a node cannot access the ring buffer of a queue.
 
-    part: returns the part of a node, with its kernels.
+    part: returns the part of a node, which holds the node's kernels.
     streamed: names of the inputs whose rows the caller supplies during the run; the caller can
-        write these rows directly into a ring.
+        write these rows directly into a ring buffer.
     """
     for queue in graph.queues:
         access = _Access(graph, queue, part, streamed)
@@ -35,7 +35,8 @@ def with_queue_access(
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """Inserts the copies for one queue of a graph.
+    """Inserts copies for one queue, which keeps the last rows of a sequence in a ring buffer.
+    The kept rows and the new rows of a run are the queue's window; a slice of it is a section.
 
     graph, queue: the graph so far, and the queue.
     part: returns the part of a node, with its kernels.
@@ -111,7 +112,7 @@ class _Access:
         )
 
     def _accesses_rings(self, node: Node) -> bool:
-        """Return whether all kernels of a node can access rings.
+        """Return whether all kernels of a node can access ring buffers.
 
         The result is False for reshapes and other aliases, which need contiguous bytes.  It is
         True for the nodes that define the window or a section of the queue, because no kernel runs

@@ -265,7 +265,7 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
 
     The backend's `replace_call_extern` takes precedence.  Otherwise, for an accelerator with
     command streams, the function formats a submission, with all base addresses in one array.
-    None stands for the plain form NAME(arguments)."""
+    If the result is None, the call is written NAME(arguments)."""
     submit = codegen.submit
     if submit is None or codegen.replace_call_extern is not None:
         return codegen.replace_call_extern

@@ -42,6 +42,7 @@ class Demand:
     """The parameters of a direct convolution that determine its use of the convolution buffer.
 
     width, height, channels: the size of the input.
+    kernels: the number of output channels.
     taps: the number of elements of a kernel in each channel, rows times columns.
     reach_rows: the number of rows that a kernel spans, dilation included.
     stride_rows: the vertical stride."""
@@ -109,7 +110,7 @@ class BankSplit:
 
 def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -> int:
     """Return the number of buffer entries that one row (slice) of int8 features occupies; `width`
-    is in points.
+    is the number of columns.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL_256
     >>> entries_per_slice(35, 54, SMALL_256)

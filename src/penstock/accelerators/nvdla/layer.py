@@ -40,7 +40,7 @@ class NvdlaMemory(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """The memory layout of features in packs of channels; in a pack, each point takes one memory
+    """The memory layout of features in packs of channels; in a pack, each pixel takes one memory
     atom (8 or 32 bytes, `NvdlaConfiguration.memory_atom_bytes`).
 
     line_stride: the distance in bytes between consecutive rows (lines).
@@ -60,15 +60,15 @@ class Surface:
         address: int = 0,
         memory: NvdlaMemory = NvdlaMemory.MAIN,
     ) -> Surface:
-        """Return a surface without gaps between rows or packs.  `width` and `height` are in points;
-        a point takes `atom_bytes` bytes in each pack."""
+        """Return a surface without gaps between rows or packs.  `width` and `height` are in pixels;
+        a pixel takes `atom_bytes` bytes in each pack."""
         line = width * atom_bytes
         return Surface(line, line * height, address, memory)
 
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Padding of the input, in points."""
+    """Padding of the input, in rows (`top`, `bottom`) and columns (`left`, `right`)."""
 
     left: int = 0
     right: int = 0
@@ -238,7 +238,7 @@ class ConvolutionLayer(Reach):
 
     @property
     def atomics(self) -> int:
-        """The number of output points, called atomics in NVDLA's registers."""
+        """The number of output pixels, called atomics in NVDLA's registers."""
         return self.out_width * self.out_height
 
     @property

@@ -1,7 +1,7 @@
 """packing: features and weights in NVDLA's memory layouts.
 
 Features are stored in packs of channels; a pack has as many channels as a memory atom has bytes.
-Within a pack, points are in row-major order; the strides of lines (rows) and of packs (surfaces)
+Within a pack, pixels are in row-major order; the strides of lines (rows) and of packs (surfaces)
 are arbitrary.  Weights are stored by group of `atomic_k` kernels, block of `atomic_c` channels, tap
 in row-major order, and kernel; the channels of a kernel are contiguous.  There are no gaps; zeros
 pad the end.

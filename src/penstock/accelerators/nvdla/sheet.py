@@ -139,14 +139,14 @@ class SheetLayer:
     def depth(self) -> int:
         """The number of input channels after space-to-depth, rounded up to a multiple of 16.
 
-        Space-to-depth converts each block of row_stride x column_stride points to one point, which
-        has the channels of all points of the block."""
+        Space-to-depth converts each block of row_stride x column_stride pixels to one pixel, which
+        has the channels of all pixels of the block."""
         return _up(self.channels * self.window.stride, CHANNELS_AT_ONCE)
 
     @property
     def folded(self) -> tuple[int, int]:
         """The size of the input, (rows, columns), after space-to-depth, which converts each block
-        of row_stride x column_stride points to one point with more channels."""
+        of row_stride x column_stride pixels to one pixel with more channels."""
         window = self.window
         return -(-self.rows // window.row_stride), -(-self.columns // window.column_stride)
 

@@ -225,7 +225,7 @@ class Registration(ABC):
         includes: C text at the beginning of the model's C file, or a function that returns it.
         replace_call_extern: a function that returns the C text of a driver call.  Its argument is a
             sequence of the C texts of the call's arguments, with the attribute `function`, the name
-            of the driver function.  None stands for NAME(arguments).
+            of the driver function.  If it is None, the text is NAME(arguments).
         encoder: a function that returns the command stream of a kernel call as bytes, for fmt
             "stream".
         sources: the driver's header and a stub in C: file contents by file name, names of files in

@@ -53,8 +53,12 @@ def packed_weights(weights: Int64s) -> Table | None:
 def packed_scales(layer: CertifiedLayer) -> Table:
     """Return the requantisation constants of each group of four channels as int32 words.
 
-    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  Offsets include
-    the bias.  The words of a group are, in this order:
+    The kernel requantises a sum of products with these constants (`requantisation/form.py`):
+
+        t = (sum << fraction_bits) + offset; if negative, t = t - correction
+        output = (base + (t * factor >> 32)) >> shift
+
+    Offsets include the bias.  The words of a group are, in this order:
 
         offsets        of channels 1, 3, 0 and 2
         factors        of channels 0, 1, 2 and 3

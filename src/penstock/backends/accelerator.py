@@ -60,7 +60,7 @@ class AcceleratorTarget(Brief):
     """The properties of an accelerator that its passes and strategies receive.
 
     name: the name of the accelerator.
-    attrs: the values of its attributes: those that the user set, and defaults for the others.
+    attrs: the values of its attributes by name, as the user set them or by default.
     chip: the target chip to which the accelerator is attached.
     memories: the accelerator's own memories, by name.
     tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles that

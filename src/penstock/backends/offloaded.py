@@ -29,9 +29,10 @@ class Offloaded:
 
     node: the composite (matched nodes as one operator) as a node of the graph.
     target: the accelerator.
-    memory_assignment: for cost functions: the accelerator's memory of each input and, last, of the
-        output, for example ("sram", "", "sram").  "" stands for a constant or any other memory.
-        () stands for "" everywhere, or for an unknown assignment."""
+    memory_assignment: names of the accelerator's memories that hold each input and, last, the
+        output, for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside
+        the accelerator.  An empty tuple stands for "" everywhere, or, except in cost functions, for
+        an assignment that is not known yet."""
 
     node: Node
     target: AcceleratorTarget

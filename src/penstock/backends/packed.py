@@ -38,8 +38,8 @@ def packed(
 
     engine: the name of the accelerator.
     pack: the number of channels in a block.
-    borders: True to pack all inputs and outputs of the composites, also those that other engines
-        produce or consume; False to pack a tensor only if a composite of the accelerator produces
+    borders: True to pack all inputs and outputs of the composites, even if other engines produce or
+        consume them; False to pack a tensor only if a composite of the accelerator produces
         it and only such composites read it.
     least_channels: with `borders` False, tensors with fewer channels are not packed.
     """

@@ -332,8 +332,8 @@ def _no_strategy(name: str, mains: Iterable[Node], accelerator: Accelerator) -> 
 def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
     """Return the composite node with its kernels, or the reason why no kernel can run it.
 
-    The kernels are the fastest one, a fallback with less working memory, and those that prefetch
-    constants."""
+    The kernels are the fastest one, a fallback with less working memory, and all kernels that
+    prefetch constants."""
     composite = node.op
     assert isinstance(composite, Composite)
     strategies = _strategies(composite, accelerator)

@@ -49,9 +49,10 @@ class Processor:
         )
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the constant cost of a call in cycles: what it adds to the cycles of its rows.
+        """Return the constant cost of a call: the cycles that do not depend on its number of rows.
 
-        The result is for an odd number of rows, which costs at least as much as an even number.
+        Kernels that compute pixels in pairs may take longer for an odd number of rows.  The result
+        always includes this difference.
 
         part: the called node, and its kernels.
         memory: unused."""

@@ -93,8 +93,8 @@ class _Access:
     def _is_written_into_ring(self, new: Value) -> bool:
         """Return whether the producer of `new` can write it directly into the ring.
 
-        The producer must be a node that writes rings, or the caller.  Every reader of `new` must be
-        able to read a ring, and no other queue may receive `new`.
+        The producer must be the caller, or a node that can write ring buffers.  Every reader of
+        `new` must be able to read ring buffers, and no other queue may receive `new`.
 
         new: the rows that this run appends to the queue.
         """

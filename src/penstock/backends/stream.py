@@ -157,7 +157,7 @@ class _Resolver:
     bytes, replaces each address.
 
     bases: the base buffers, to whose addresses the offsets are relative.
-    variables: the values of the variables in the expressions, such as those of loops."""
+    variables: the values of the variables in the expressions, such as loop variables."""
 
     bases: _Bases
     variables: Variables

@@ -1,6 +1,6 @@
 """Registration: the methods by which a backend registers the features of its accelerator.
 
-Source: TVM RFC 0060 (UMA), "UMABackend References".  The names of methods are those of the RFC.
+Source: TVM RFC 0060 (UMA), "UMABackend References".  The methods have the names that the RFC uses.
 penstock adds constraints, memories, rooflines and tilers.
 """
 

@@ -42,8 +42,8 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
     """Return how often each section of the kernel `exchange_axes` runs, by the section's name.
 
-    "step" computes the index of a pixel.  "swap" swaps two pixels, in which "eight" swaps eight
-    bytes with eight others, and "byte" a single byte with another one.
+    "step" computes the index of a pixel, and "swap" swaps two pixels.  A swap consists of swaps of
+    eight bytes ("eight"), followed by swaps of the remaining single bytes ("byte").
 
     p: parameters of the kernel, by name."""
     steps, swaps = steps_and_swaps(p["rows"], p["columns"])

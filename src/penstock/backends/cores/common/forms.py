@@ -30,7 +30,8 @@ def channel_forms(channels: Channels) -> tuple[str, Int64s]:
 
     A form is integer arithmetic that is proved to yield the outputs of the reference.
 
-    classes: a letter per channel, from A (cheapest arithmetic) to D (that of the reference).
+    classes: a letter per channel, from A (the cheapest arithmetic) to D (the arithmetic of the
+        reference).
     numbers: the numbers that encode the forms, with shape (channels, 6)."""
     lone = certify_each(channels)
     rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]

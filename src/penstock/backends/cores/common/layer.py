@@ -161,7 +161,7 @@ def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
 def variable_channels(op: LayerOp, site: Site) -> Channels:
     """Return the requantisation and the range of accumulators of every output channel.
 
-    Multipliers and shifts are those with which the reference runtime requantises.  Constant
+    Multipliers and shifts are the requantisation parameters of the reference runtime.  Constant
     channels, whose output is the same for every input, are included: their weights count as zero,
     so that their accumulator always equals the bias."""
     return reference_channels_with(op, site, variable_weights(op, site))

@@ -37,9 +37,10 @@ def window_order(rows: int, row_elements: int) -> Int64s:
 def packed_weights(weights: Int64s) -> Table | None:
     """Return weights of shape (channels, taps), packed for SMLAD as in `runtime/tile.h`.
 
-    A 16-bit number holds the weights of two channels for one tap, as w0 + 256 * w1.  The order of
-    the numbers is: group of four channels, two taps, two channels, tap.  Channels and taps are
-    padded with zeros to multiples of four.  Returns None if a number does not fit 16 bits."""
+    A 16-bit number holds the weights of two channels for one tap, as w0 + 256 * w1.  The axes of
+    the result are: group of four channels, pair of taps, pair of channels, tap in the pair.
+    Channels and taps are padded with zeros to multiples of four.  Returns None if a number does not
+    fit 16 bits."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // QUAD) * QUAD, -(-taps // QUAD) * QUAD), np.int64)
     padded[:channels, :taps] = weights
@@ -65,8 +66,8 @@ def packed_scales(layer: CertifiedLayer) -> Table:
         corrections    of channels 0, 1, 2 and 3
         base           of all four channels
 
-    Offsets are in the order in which the kernel uses them.  Those of channels 1 and 3 are initial
-    values of its sums.  Those of channels 0 and 2 are added when the sums are complete."""
+    Offsets are in the order in which the kernel uses them: its sums begin with the offsets of
+    channels 1 and 3, and it adds the offsets of channels 0 and 2 to the complete sums."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

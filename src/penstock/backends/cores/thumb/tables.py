@@ -114,7 +114,7 @@ def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
     for every input are omitted.  The kernel adds products in 16 bits within a block of taps, and in
     32 bits across blocks.
 
-    Returns None if even the sum of the products of two taps may exceed 16 bits."""
+    Returns None if the sum of the products of two taps may exceed 16 bits."""
     content, blocks, words = bytearray(), 0, 0
     pairs = list(_pairs(layer))
     for pair in pairs:

@@ -207,8 +207,7 @@ def whole_packs(offloaded: Offloaded) -> bool | str:
     packs.
 
     A pack is a group of channels that memory stores together: 8, or 32 in the configuration large.
-    Return True, or the reason why
-    `offloaded` violates this rule."""
+    Return True, or the reason why `offloaded` violates this rule."""
     if offloaded.main.kind != "Concatenation":
         return True
     channels = [value.type.shape[3] for value in offloaded.main.inputs]

@@ -67,7 +67,7 @@ class Extension:
 class NvdlaConfiguration:
     """A configuration of the hardware.
 
-    atomic_c, atomic_k: in a cycle, the core multiplies `atomic_c` channels of one point with the
+    atomic_c, atomic_k: in a cycle, the core multiplies `atomic_c` channels of one pixel by the
         weights of `atomic_k` kernels.
     banks, bank_entries, entry_bytes: the convolution buffer has `banks` banks, each of
         `bank_entries` entries of `entry_bytes` bytes.
@@ -130,7 +130,7 @@ class NvdlaConfiguration:
 
     @property
     def has_second_memory(self) -> bool:
-        """Whether there is a second memory port: NVDLA's own, or that of penstock's extension."""
+        """Whether there is a second memory port, be it NVDLA's own or added by the extension."""
         return self.sram is not None or self.extension is not None
 
     def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:

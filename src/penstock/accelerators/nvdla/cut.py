@@ -32,6 +32,8 @@ from penstock.accelerators.nvdla.layer import (
 class Convolution(Reach):
     """A convolution of int8 features before it is split into hardware layers.
 
+    width, height, channels: the size of the input.
+    kernels: the number of output channels.
     source, output: the memory layouts of the input and the output.
     pad_value: the value of padding.
     conversion: NVDLA's conversion of sums to output elements.

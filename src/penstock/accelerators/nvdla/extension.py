@@ -75,9 +75,9 @@ class Post:
     limits: the range to which the results are then clamped, whether requantised or not.
     elementwise: the operation that combines the clamped results with a second tensor.
     second: the memory layout of the second tensor, which has the shape of the output.
-    first, other: the zero points and scales of the results and of the second tensor.  A sum or
-        difference shifts both operands left by 20 bits and scales them; a product applies only the
-        zero points.
+    first: the zero point and scale of the results, as operand of `elementwise`.
+    other: the zero point and scale of the second tensor.  A sum or difference shifts both operands
+        left by 20 bits and scales them; a product applies only the zero points.
     result, result_limits: the zero point, scale and range of the combination."""
 
     requantise: bool = False
@@ -272,7 +272,7 @@ def decode_post(words: Words) -> Post:
 
 def encode_window(layer: WindowLayer) -> dict[str, int]:
     """Return the register words of a layer of pooling or depthwise convolution, by register name.
-    The registers are those of two units: WINDOW, which computes the layer, and NVDLA's SDP, which
+    The registers belong to two units: WINDOW, which computes the layer, and NVDLA's SDP, which
     writes the output.
 
     Raises UnsupportedError if a value does not fit its field."""

@@ -81,7 +81,7 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
 
 def _single_task(offloaded: Offloaded) -> Task:
     """Return the task that computes an operator other than a concatenation.  A fully connected
-    layer is a convolution of one point."""
+    layer is a convolution of one pixel."""
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, hardware(offloaded)
     if kind == "Relu":
         return _clamp_task(chip, offloaded)

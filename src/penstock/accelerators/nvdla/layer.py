@@ -134,8 +134,8 @@ class Pixels:
 
 
 class Reach:
-    """A base class that derives the rows and columns that a kernel spans from its size and
-    dilation."""
+    """A base class that derives, from the size and dilation of a kernel, how many rows and columns
+    it spans."""
 
     __slots__ = ()
     kernel_width: int
@@ -159,6 +159,7 @@ class ConvolutionLayer(Reach):
     """A direct convolution of int8 features as one hardware layer.
 
     width, height, channels: the size of the input.
+    kernels: the number of output channels.
     source, output: the memory layouts of the input and the output.
     accumulators: the format in which the core delivers sums.
     data_banks, weight_banks: the numbers of banks of the convolution buffer for data and weights.
@@ -278,9 +279,9 @@ class ConvolutionLayer(Reach):
 
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
-    """Return how many columns remain if those after the last window are omitted, as (columns of the
-    input, columns of padding after the input).  The hardware accepts no columns after the last
-    window.  Rows are trimmed in the same way.
+    """Return how many columns the hardware processes, as (columns of the input, columns of padding
+    after the input).  It accepts no columns after the last window, so these are omitted.  Rows are
+    trimmed in the same way.
 
     width: the number of columns of the input.
     reach: the number of columns that a window spans, dilation included.

@@ -60,7 +60,7 @@ class Task:
     def row_bytes(self, width: int, channels: int) -> int:
         """Return the size in bytes of a row of `width` columns, stored as packs of channels.
 
-        channels: their number; the last pack is padded."""
+        channels: the number of channels; the last pack is padded."""
         atom = self.hardware.memory_atom_bytes
         return -(-channels // atom) * width * atom
 

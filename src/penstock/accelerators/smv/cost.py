@@ -40,7 +40,8 @@ def tile_cycles(tiling: Tiling) -> float:
 def register_loads(tiling: Tiling) -> int:
     """Return how often the engine loads its weight registers.
 
-    It loads them once per tile, tap, group of 8 output channels and group of 32 input channels.
+    In each tile, it loads them for each tap, group of 8 output channels and group of 32 input
+    channels.
     The result is 0 for layers without weights."""
     if not tiling.layer.reduced:
         return 0

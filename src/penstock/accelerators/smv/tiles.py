@@ -97,7 +97,7 @@ class CallTiles:
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
-        """For each loop axis, by name, the interval of points that the current tile covers."""
+        """For each loop axis, by name, the interval of iterations that the current tile covers."""
         return {axis.name: self._axis_loop(axis.name)[0] for axis in self.whole.axes}
 
     @cached_property
@@ -193,7 +193,7 @@ class CallTiles:
         """Return the region of a tensor that is read or written: an index interval per dimension.
 
         followed: names of the loop axes along which only the current tile is computed.  Along other
-            axes, all points of the call are computed."""
+            axes, all iterations of the call are computed."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
@@ -205,7 +205,7 @@ class CallTiles:
         return tuple(found)
 
     def _whole_axis(self, axis: str) -> Span:
-        """Return the interval of points along a loop axis that the whole call computes."""
+        """Return the interval of iterations along a loop axis that the whole call computes."""
         if axis == self.row_axis:
             return (self.call.first, self.call.end)
         return (0, self.whole.axis(axis).extent)
@@ -216,17 +216,17 @@ class CallTiles:
 
         The interval may extend into the padding: below 0, or beyond the size of the tensor.
 
-        span: interval of points that is computed along the loop axis of the dimension."""
+        span: interval of iterations along the loop axis of the dimension."""
         factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
         return span[0] * factor + offset, span[1] * factor + offset + extra
 
     def _needs(self, d: Dimension, span: Span) -> Span:
         """Return the interval of a tensor's indices that is read or written along dimension `d`.
 
-        The interval does not include padding.  Its bounds may be expressions, unlike those of
-        `Dimension.needs`.
+        The interval does not include padding.  Its bounds may be expressions, whereas
+        `Dimension.needs` takes and returns numbers.
 
-        span: interval of points that is computed along the loop axis of the dimension."""
+        span: interval of iterations along the loop axis of the dimension."""
         lower, upper = self._reads(d, span)
         first, last = d.reads((0, 1)), d.reads((0, self.whole.axis(d.axis or "").extent))
         if first[0] < 0:

@@ -99,18 +99,19 @@ def choose(
 ) -> tuple[Graph, tuple[CpuFallback, ...]]:
     """Select a kernel for each composite of the accelerator.
 
-    Returns the graph, with a kernel in each composite, and the CPU fallbacks, with reason and
-    cycles.  Composites without a kernel are replaced by their nodes.  The CPU fallbacks are then
-    all nodes that compute something, except composites.
+    Returns (graph, CPU fallbacks).  In the graph, each composite has a kernel; composites that no
+    kernel can run are replaced by the nodes inside them.  The CPU fallbacks are all nodes, except
+    composites, that compute something, each with its cycles and the reason.
 
-    Strategies for the composite's main operator or pattern are tried by decreasing level, down to
-    `CORE_LEVEL` (10, the level of the processor's kernels), which is excluded.  The first level
-    at which an implementation's condition holds provides the kernel: of the implementations whose
-    conditions hold, the one with the fewest cycles.  If it is not the one with the least working
-    memory, the composite also gets a fallback kernel for schedules with little memory: the fastest
-    of the implementations that need the least.
+    Strategies for the composite's main operator or pattern are tried by decreasing level, as long
+    as the level exceeds `CORE_LEVEL` (10), the level of the processor's kernels.  The first level
+    with an implementation whose condition holds provides the kernel: the fastest implementation
+    whose condition holds.  If others need less working memory, the composite also gets a fallback
+    kernel for schedules with little memory: the fastest of those that need the least.
 
-    `processor_cycles`: cycles of a node on the processor; `refusals`: result of `partition`.
+    processor_cycles: returns the cycles of a node on the processor.
+    refusals: the result of `partition`; None for no refusals.
+
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.
 
     >>> from penstock.zoo.registry import open_zoo
@@ -183,7 +184,7 @@ class _Search:
 
         A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
         used outside it, or if a rule does not hold.  In the last two cases, `refused` records the
-        reason for each node of the match that has no reason of the same or a higher rank yet."""
+        reason for each node of the match, unless the node has one of the same or a higher rank."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
@@ -298,8 +299,8 @@ def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strateg
 def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
     """Raise BackendError if the strategies do not suit the composites in the graph.
 
-    That is the case if a strategy is registered for an unknown operator or pattern, or if a pattern
-    has composites but none of them has a strategy."""
+    Each strategy must be registered for a known operator or pattern.  If a pattern has composites,
+    at least one of them must have a strategy."""
     patterns = {named.name for named in accelerator.patterns}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:

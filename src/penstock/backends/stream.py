@@ -3,9 +3,9 @@
 The accelerator's driver receives a stream of commands and the base addresses of the buffers that
 the commands use, and executes the commands in order.
 
-Control flow does not depend on data.  For each interval of rows that the program computes with a
-call, the compiler therefore unrolls the call's body and encodes the resulting commands as one
-stream.  A single command then replaces the body: submit(stream, size in bytes, base addresses...).
+Control flow does not depend on data, so the compiler can unroll it.  For each interval of rows
+that a call computes, the compiler encodes the commands of the call's unrolled body as one stream.
+A single command then replaces the body: submit(stream, size in bytes, base addresses...).
 The generated C passes the base addresses as an array.
 
 A step represents all calls that differ only in the rows that they compute (`program/steps.py`).

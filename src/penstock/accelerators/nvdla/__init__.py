@@ -146,7 +146,7 @@ def extended(offloaded: Offloaded) -> bool | str:
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors must have shape (1, H, W, C); those of fully connected layers, shape (1, C).
+    """Tensors must have shape (1, H, W, C), or (1, C) in fully connected layers.
 
     Return True, or the reason why `offloaded` violates this rule."""
     rank = 2 if offloaded.main.kind == "FullyConnected" else 4

@@ -1,9 +1,9 @@
 """banks: the allocation of the convolution buffer's banks to data (input features) and weights.
 
 Data and weights each occupy a circular buffer of whole banks.  Data consist of slices, one per
-input row.  Weights consist of groups of kernels; the core computes one group at a time.  The
-allocation is the first that fits in the order of preference of NVDLA's open-source compiler
-(`PREFERENCE`).
+input row.  Weights consist of groups of kernels; the core computes one group at a time.  NVDLA's
+open-source compiler tries allocations in an order of preference (`PREFERENCE`); the first one that
+fits is chosen.
 
 Sources: nvdla/sw, the open-source compiler; for the free space that must follow the weights, NVDLA
 hardware manual, programming guide.

@@ -84,8 +84,8 @@ def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
     """Return the cycles of a whole operator, without memory traffic.
 
     Convolutions and fully connected layers with constant weights run on the multipliers.  Any other
-    operator is treated as a window operation.  The total number of elements in its windows is taken
-    to be the larger one of two numbers: its MACs, and its element-wise operations."""
+    operator is treated as pooling or a depthwise convolution, whose cycles depend on the number of
+    elements in all windows.  This number is taken to be max(MACs, element-wise operations)."""
     work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
     if node.kind not in CONVOLUTIONS or not weights:
         busy = window_cycles(chip, max(work.macs, work.elements))

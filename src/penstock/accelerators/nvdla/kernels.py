@@ -139,8 +139,8 @@ def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
 def constant_factor(offloaded: Offloaded) -> int | None:
     """Return the index of the constant input of a product.
 
-    The result is None if the operator is not a product, or if it has no constant input that is a
-    scalar or has one value per channel."""
+    The constant must be a scalar or have one value per channel; otherwise, the result is None.  It
+    is also None for other operators."""
     if offloaded.main.kind != "Mul":
         return None
     channels = offloaded.main.output.type.shape[-1]

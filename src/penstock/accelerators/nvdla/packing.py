@@ -34,8 +34,9 @@ def unpack_features(
 
 
 def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: int) -> None:
-    """Write int8 elements of shape (rows, columns, channels) to a surface in a memory, in packs of
-    `atom_bytes` channels, with zeros for the unused channels of the last pack.
+    """Write int8 elements of shape (rows, columns, channels) to a surface in a memory.
+
+    A pack has `atom_bytes` channels; the unused channels of the last pack become 0.
 
     Raises BackendError if the surface exceeds the memory, or if its rows or packs overlap."""
     rows, columns, channels = elements.shape

@@ -184,10 +184,10 @@ class SheetLayer:
 
 
 class ComparedWeights(Enum):
-    """Which weights NVDLA's performance sheet compares with a layer's input, to choose the operand
-    that stays in the convolution buffer while the other one is streamed.
+    """Which weights NVDLA's performance sheet compares with a layer's input.
 
-    The input stays if it is smaller in bytes than these weights; otherwise, the weights stay."""
+    Either the input or the weights stay in the convolution buffer, while the other operand is
+    streamed.  The input stays if it is smaller in bytes than the compared weights."""
 
     GROUP = "weights of a group of kernels"
     ALL = "all weights"
@@ -200,9 +200,9 @@ class Page:
     name: the name of the network.
     kernels_at_once: the number of kernels is rounded up to a multiple of this.
     once: True if the page ignores the size of the convolution buffer: each tensor is transferred
-        once, and the weights of a fully connected layer once per batch.  False if either the input
-        or the weights are split into parts that fit into the buffer, and the other operand is
-        transferred again for each part.
+        once, and the weights of a fully connected layer once per batch.  False if the page splits
+        either the input or the weights into parts that fit into the buffer; the other operand is
+        then transferred again for each part.
     compared: which weights a layer's input is compared with, to choose the operand that stays in
         the buffer: the weights of a group of kernels, or all weights.
     rows_ahead: the number of input rows that the buffer must hold in addition to the rows that one

@@ -66,12 +66,12 @@ class Task:
 
     @property
     def in_row_bytes(self) -> int:
-        """The size in bytes of an input row in packs."""
+        """The size in bytes of an input row, stored as packs of channels."""
         return self.row_bytes(self.in_w, self.in_c)
 
     @property
     def out_row_bytes(self) -> int:
-        """The size in bytes of an output row in packs."""
+        """The size in bytes of an output row, stored as packs of channels."""
         return self.row_bytes(self.out_w, self.out_c)
 
     def reads(self, first: int, end: int) -> tuple[int, int]:
@@ -90,7 +90,8 @@ class Task:
         in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
         second_lines: the same for the second input; 0 if there is none.
 
-        In the writes, the address of a tensor is relative to its first row that the layers access.
+        The address of a tensor in the writes is relative to the first of its rows that the layers
+        access.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         second = Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes)

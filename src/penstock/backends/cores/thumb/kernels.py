@@ -72,7 +72,7 @@ def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
 
 
 def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
-    """Return the weights and requantisation of an operator's layer.
+    """Return the weights and requantisation of an operator.
 
     Returns None if the requantisation is not proved bit-exact for all channels, or if the sum of a
     channel's absolute weights reaches `MOST_WEIGHT_SUM`."""

@@ -85,8 +85,9 @@ class PackedPairs:
 def by_taps(layer: ThumbLayer) -> bytes:
     """Return the packed weights and requantisation constants of a depthwise layer.
 
-    Each channel in turn has one weight byte per tap, in row-major order of the window and padded
-    with zeros to a multiple of four bytes, and then its bias and requantisation constants."""
+    The channels follow one another.  Each begins with one weight byte per tap, in row-major order
+    of the window, padded with zeros to a multiple of four bytes.  The bias and the requantisation
+    constants of the channel follow."""
     taps = layer.weights.shape[1]
     weights = np.pad(layer.weights, ((0, 0), (0, -taps % _WORD))).astype(np.int8)
     return b"".join(w.tobytes() + layer.scale(channel) for channel, w in enumerate(weights))

@@ -1,4 +1,5 @@
-"""Compiler regions: adjacent composites of one accelerator that share a region number.
+"""Compiler regions: adjacent composites (sub-graphs as single nodes) of one accelerator that share
+a region number.
 
 The number is stored in the attribute `region` of each composite.  Each region can run as one unit:
 the graph in which a single node replaces each region has no cycles.

@@ -1,4 +1,5 @@
-"""Implementations of composites on an accelerator, built from the backend's `OpStrategy`.
+"""Implementations of composites (matched nodes as one node) on an accelerator, built from the
+backend's `OpStrategy`.
 
 This module calls the functions of the backend and validates the values that they return.
 """

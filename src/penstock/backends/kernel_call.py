@@ -1,4 +1,5 @@
-"""Arguments of an accelerator's kernel: the composite to compute, and its tensors' addresses."""
+"""Arguments of an accelerator's kernel: the composite (matched nodes as one node) to compute, and
+the addresses of its tensors."""
 
 from __future__ import annotations
 

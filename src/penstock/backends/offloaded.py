@@ -1,4 +1,5 @@
-"""Offloaded: a composite that an accelerator may run, as the functions of a backend receive it."""
+"""Offloaded: a composite (matched nodes as one node) that an accelerator may run, as the functions
+of a backend receive it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Packing: tensors stored in blocks of channels between the composites of an accelerator.
+"""Packing: tensors stored in blocks of channels between the composites (sub-graphs as single
+nodes) of an accelerator.
 
 Nodes that unpack the inputs and pack the output become part of each composite.  The nodes of
 the composite thus still define the exact arithmetic, while its kernel reads and writes blocks.

@@ -1,4 +1,5 @@
-"""Partitioning of a graph between an accelerator and the processor.
+"""Partitioning of a graph between an accelerator and the processor: the nodes of each match of a
+pattern become one node, a composite, which the accelerator runs.
 
     partition   replaces each match of a pattern by one node, a composite
     choose      selects the kernel of each composite, and dissolves composites without a kernel

@@ -1,4 +1,5 @@
-"""Queue access: copies for kernels that cannot access the ring buffer of a queue.
+"""Queue access: copies for kernels that cannot access the ring buffer of a queue, which keeps the
+last rows of a sequence from run to run.
 
 A queue keeps the last rows of a sequence in a ring; each run replaces the oldest rows by new ones.
 The kept rows and the new ones together are the window of the queue, and a slice of the window is a

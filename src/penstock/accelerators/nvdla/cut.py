@@ -1,4 +1,5 @@
-"""cut: splits a convolution into hardware layers that fit the convolution buffer.
+"""cut: splits a convolution into hardware layers (one start of the hardware each) that fit the
+convolution buffer.
 
 The hardware applies all kernels to the contents of the buffer.  A convolution whose input does not
 fit is therefore split into parts of consecutive output rows, one hardware layer each.  Input rows

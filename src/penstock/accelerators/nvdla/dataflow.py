@@ -1,4 +1,4 @@
-"""dataflow: cycles of hardware layers, from NVDLA's data flow.
+"""dataflow: cycles of hardware layers (one start of the hardware each), from NVDLA's data flow.
 
 An atomic operation takes one cycle and multiplies `atomic_c` channels of one pixel by the weights
 of `atomic_k` kernels.  The weights remain in use for a stripe of 16 to 32 pixels while the next

@@ -1,4 +1,5 @@
-"""kernels: translates operators to tasks of NVDLA's convolution core and of penstock's extension.
+"""kernels: translates operators to tasks (parameters of the hardware) of NVDLA's convolution core
+and of penstock's extension.
 
 Features are stored row by row, each row in packs of channels (`penstock.uma.packed`).  In NVDLA's
 terms, a surface is one pack of a row, and the line stride is the row pitch.

@@ -1,4 +1,5 @@
-"""layer: a direct convolution on NVDLA's convolution core, as one hardware layer.
+"""layer: a direct convolution as one hardware layer, that is, one start of NVDLA's convolution
+core.
 
 A `ConvolutionLayer` holds the parameters that a program can choose; derived values (output sizes,
 buffer entries) are properties.  Counts are stored as they are; registers hold count - 1.  The

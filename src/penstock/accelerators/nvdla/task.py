@@ -1,4 +1,5 @@
-"""task: an operator as parameters of the hardware, and its conversion to hardware layers."""
+"""task: an operator as parameters of the hardware, and its conversion to hardware layers, each of
+which is computed by one start of the hardware."""
 
 from __future__ import annotations
 

@@ -255,7 +255,8 @@ class CallTiles:
         return max(changing, default=0)
 
     def _tile_number(self, k: int) -> Expr:
-        """Return the number of an operand's current tile, which selects one of its two buffers.
+        """Return the number of an operand's current tile; odd and even tiles alternate between two
+        buffers (double buffering).
 
         Numbers increase in loop order, from 0.  A tile that is loaded again has a new number.
 

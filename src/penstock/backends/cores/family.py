@@ -32,7 +32,7 @@ class CoreFamily:
     cycle_model            model of the kernels' cycles; None for the constants in the target file:
                            cycles per multiply-accumulate, output element, inner loop and call
     certifies_portable     whether portable kernels, too, use requantisation proved bit-exact;
-                           otherwise they use the arithmetic of the reference
+                           otherwise they use the arithmetic of the reference runtime
     """
 
     name: str

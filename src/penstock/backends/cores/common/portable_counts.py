@@ -1,4 +1,5 @@
-"""Counts how often each section of a portable kernel runs while it computes a whole output.
+"""Counts how often each section of a portable kernel (a loop body or a copy, for example) runs
+while it computes a whole output.
 
 A kernel is a loop nest.  Its cycles are a linear function of these counts:
 

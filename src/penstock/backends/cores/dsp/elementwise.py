@@ -118,7 +118,8 @@ def _product(op: Mul, site: Site) -> Kernel | None:
 def _channel(op: Mul, site: Site) -> Channels:
     """Return the requantisation of products, as `Channels` with a single channel.
 
-    The result holds the reference's multiplier and shift, and the range of the products."""
+    The result holds the multiplier and shift of the reference runtime, and the range of the
+    products."""
     ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
     reached = np.multiply.outer(*ends)
     multiplier, shift = op.multiplier(site)

@@ -1,4 +1,5 @@
-"""Packing of depthwise weights and scales in groups of four channels, for `runtime/taps.h`.
+"""Packing of depthwise weights and scales (requantisation constants) in groups of four channels,
+for `runtime/taps.h`.
 
 The scales of a channel are the constants of its requantisation form, including the bias.
 """

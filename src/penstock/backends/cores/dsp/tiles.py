@@ -1,4 +1,5 @@
-"""Packing of weights and scales in groups of four output channels, for `runtime/tile.h`.
+"""Packing of weights and scales (requantisation constants) in groups of four output channels, for
+`runtime/tile.h`.
 
 The scales of a channel are the constants of its requantisation form, including the bias.
 """

@@ -1,4 +1,5 @@
-"""Packing of weights and scales in the order in which the MVE kernels read them.
+"""Packing of weights and scales (requantisation constants) in the order in which the MVE kernels
+read them.
 
 A vector has 16 int8 lanes.  The scales of a channel are the constants of its requantisation form,
 including the bias (`requantisation/form.py`).

@@ -1,4 +1,5 @@
-"""Packing of weights and scales in the order in which the kernels in `runtime/thumb*.h` read them.
+"""Packing of weights and scales (requantisation constants) in the order in which the kernels in
+`runtime/thumb*.h` read them.
 
 The scale of a channel consists of the constants of its requantisation form, including the bias
 (`requantisation/clamped.py`).
@@ -24,7 +25,7 @@ _NO_WORD_BYTES, _WORD_BYTES = -24, -32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThumbLayer:
-    """A layer whose requantisation is proved bit-exact: it yields the outputs of the reference.
+    """A layer whose requantisation is proved to yield the outputs of the reference runtime.
 
     weights      (channels, taps); taps are the elements of a window, row by row
     bias         (channels,), corrected for the zero point of the input
@@ -32,7 +33,7 @@ class ThumbLayer:
     is_constant  whether each channel's output is the same for every input; if so, its weights are 0
     outputs      (channels,): the outputs of constant channels; placeholders for other channels
     classes      one letter per channel: its requantisation class, from A (the cheapest arithmetic)
-                 to D (the arithmetic of the reference)
+                 to D (the arithmetic of the reference runtime)
     """
 
     weights: Int64s

@@ -361,9 +361,10 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
 
 
 def _best(able: Sequence[Implementation], node: Node) -> Implementation:
-    """Return the implementation that computes the whole output in the fewest cycles.
+    """Return the implementation that computes the whole output of `node` in the fewest cycles.
 
-    The first one wins a tie."""
+    able: the implementations that can run the node; of several fastest ones, the first is
+        returned."""
     return min(able, key=lambda i: cycles(i, node))
 
 

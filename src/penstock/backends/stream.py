@@ -354,7 +354,9 @@ def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, in
 
 
 def _rows(call: Call, variables: Variables) -> tuple[int, int]:
-    """Return the interval [first, end) of output rows that a call computes."""
+    """Return the interval [first, end) of output rows that a call computes.
+
+    variables: the values of the variables of the loops around the call."""
     shape = call.output.type.shape
     axis = row_axis(len(shape))
     if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):

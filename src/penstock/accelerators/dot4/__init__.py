@@ -350,7 +350,7 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
 
 
 def words(runs: Array) -> Array:
-    """Return int8 elements as uint32 words, each of four consecutive elements of the last axis.
+    """Return the int8 elements `runs` as uint32 words, each of four elements along the last axis.
 
     The last axis is first padded with zeros to a multiple of four elements."""
     short = -runs.shape[-1] % LANES

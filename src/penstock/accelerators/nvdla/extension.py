@@ -101,6 +101,7 @@ class WindowLayer:
     """A hardware layer of pooling or depthwise convolution, computed by the extension's unit
     WINDOW.
 
+    kind: the function that the unit computes over each window.
     width, height, channels: the size of the input.
     source, output: the memory layouts of the input and the output.
     pad_value: the value of padding in depthwise convolutions; pooling ignores padding.

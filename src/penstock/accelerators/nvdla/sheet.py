@@ -338,6 +338,7 @@ def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
 def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
     """Return whether a layer's input, rather than its weights, stays in the convolution buffer.
 
+    sizes: the figures of the layer, of which only sizes in KiB are used.
     special: whether the page's rule for the first layer of a network applies
         (`Page.first_layer`)."""
     if special:

@@ -239,11 +239,13 @@ class PoolTile(Generic[Number]):
 
     Elements of padding do not count.
 
+    function: whether the maximum or the mean is computed.
     x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
     in_h, in_w: rows and columns of the input tile, without padding.
     pad_top, pad_left: rows and columns of padding before the input tile.
     kernel_h, kernel_w: rows and columns of the window.
-    out_h, out_w: rows and columns of the output tile."""
+    out_h, out_w: rows and columns of the output tile.
+    channels: number of channels of both tiles."""
 
     function: PoolFunction
     x: Number

@@ -274,6 +274,7 @@ class Registration(ABC):
         size: bytes, a string such as "32KiB", or a function of the attributes; if the function
             returns 0, the accelerator does not have the memory.
         bandwidth_bytes_per_cycle: a number, or a function of the attributes.
+        latency_cycles: the latency of an access by the processor.
         holds: what the memory may contain: "scratch" for data during a call; "arena" for tensors
             between calls, which the scheduler assigns to the memory and the processor can access.
         budget: whether the search for a schedule minimises the use of this memory.

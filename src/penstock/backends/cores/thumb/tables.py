@@ -73,9 +73,10 @@ class PackedPairs:
 
     content: the bytes that the kernel reads.
     groups: number of pairs.
-    blocks: number of blocks of all pairs; a block consists of words whose products the kernel sums
-        in 16 bits.
-    words: number of 32-bit words of weights of all pairs; a word has two taps of two channels."""
+    blocks: number of blocks, summed over the pairs; a block consists of words whose products the
+        kernel sums in 16 bits.
+    words: number of 32-bit words of weights, summed over the pairs; each has two taps of two
+        channels."""
 
     content: bytes
     groups: int

@@ -288,7 +288,7 @@ def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:
 
 
 def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strategy, ...]:
-    """Return the strategies for a composite's pattern or main operator."""
+    """Return the strategies that are registered for a composite's pattern or main operator."""
     main = main_node(composite)
     return tuple(
         strategy

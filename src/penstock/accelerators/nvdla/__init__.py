@@ -176,6 +176,8 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 def double_rounding(offloaded: Offloaded) -> bool | str:
     """Results must be rounded twice, as in TensorFlow Lite Micro.
 
+    Requantisation multiplies and then shifts right; both steps round.
+
     Return True, or the reason why `offloaded` violates this rule."""
     return (
         not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"

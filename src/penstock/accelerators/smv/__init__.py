@@ -129,6 +129,8 @@ def one_image(offloaded: Offloaded) -> bool | str:
 def double_rounding(offloaded: Offloaded) -> bool:
     """Results must be rounded twice, as in TensorFlow Lite Micro.
 
+    Requantisation multiplies and then shifts right; both steps round.
+
     A constraint: returns False to refuse an operator whose results must be rounded only once.
     Messages quote the first sentence."""
     return not offloaded.parameters.get("single_rounding", 0)

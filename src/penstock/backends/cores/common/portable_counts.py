@@ -290,7 +290,7 @@ def _converted(p: Params, site: Site) -> Counts:
 
 
 def _truncated(p: Params, site: Site) -> Counts:
-    """Return how often each section of `cast_f32_integers` runs."""
+    """Return how often the section "bool" or "put N" (N bytes) of `cast_f32_integers` runs."""
     form = "bool" if p["out_bool"] else f"put {p['out_bytes']}"
     return {form: site.output.elements}
 

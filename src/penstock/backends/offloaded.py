@@ -32,8 +32,8 @@ class Offloaded:
     target: the accelerator.
     memory_assignment: names of the accelerator's memories that hold each input and, last, the
         output, for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside
-        the accelerator.  An empty tuple stands for "" everywhere, or, except in cost functions, for
-        an assignment that is not known yet."""
+        the accelerator.  An empty tuple stands for "" everywhere, or for an assignment that is
+        not known yet."""
 
     node: Node
     target: AcceleratorTarget

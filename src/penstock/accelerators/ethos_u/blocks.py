@@ -6,7 +6,7 @@ the inputs and the accumulators of two blocks. Block sizes for which these do no
 candidates.
 
 Source: `architecture_allocator.py` of Arm's compiler Vela 5.2.0, which determines the block sizes
-    that fit.
+that fit.
 """
 
 from __future__ import annotations

@@ -41,8 +41,9 @@ class Variant:
 
     buffered: whether a call may copy segments into buffers before use, if this is faster.
         Otherwise, it reads them where they are stored.
-    prefetch_choice: selects the number of segments that an earlier call has copied: 0 for none; k >
-        0 for element k - 1 of `prefetch_choices(op)`, or none if this tuple is shorter.
+    prefetch_choice: selects the number of segments that an earlier call has copied: 0 stands for
+        none, k for element k - 1 of `prefetch_choices(op)`, or for none if there is no such
+        element.
     biases: whether an earlier call has copied all biases (but no weights)."""
 
     buffered: bool

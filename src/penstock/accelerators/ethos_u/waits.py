@@ -1,9 +1,10 @@
 """waits: prediction of the waits that Arm's compiler Vela inserts when it generates a command
-stream.
+stream. An action is an operation or a copy of constants.
 
 An operation waits for an earlier copy, and a copy for an earlier operation, if both access the same
-byte and at least one of them writes it. Vela assumes that each tile of a feature map occupies all
-bytes from its first to its last, so it also waits for accesses to bytes between rows.
+byte and at least one of them writes it. Vela assumes that each tile of a feature map (its rows at a
+constant pitch) occupies all bytes from the first to the last, so it also waits for accesses to
+bytes between rows.
 
 Source: Vela 5.2.0, `register_command_stream_util.py`.
 """

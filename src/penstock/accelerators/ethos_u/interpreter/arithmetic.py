@@ -176,7 +176,8 @@ def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
 
 
 def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Yield ((row, column), elements) for each tap of the kernel.
+    """Yield ((row, column), elements) for each tap of the kernel: its position, and the input
+    elements that it reads.
 
     padded: the padded input, an array (height, width, depth).
 

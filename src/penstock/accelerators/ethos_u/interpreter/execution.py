@@ -299,7 +299,7 @@ def _reciprocal(count: int) -> tuple[int, int]:
     `POOLING_BITS` (31) bits of precision.
 
     Source: the global scale that Arm's compiler Vela emits for average pools without padding. With
-        padding, the hardware computes the scale of each window itself; it is assumed to use the
-        same formula."""
+    padding, the hardware computes the scale of each window itself; it is assumed to use the same
+    formula."""
     _, bits = frexp(count - 1)
     return ((1 << POOLING_BITS + bits) + (1 << bits)) // count, POOLING_BITS + bits

@@ -52,9 +52,10 @@ class FeatureMap:
     name: ifm, ifm2 or ofm (first input, second input, output).
     region: number of the memory region.
     shape: height, width and depth.
-    bases: offset in the memory region of each tile: top left, top right, bottom left, bottom right.
-    height_0: first row of the bottom left tile.
-    height_1: first row of the bottom right tile.
+    bases: byte offset in the memory region of each tile: upper left, upper right, lower left, lower
+        right.
+    height_0: first row of the lower left tile.
+    height_1: first row of the lower right tile.
     width_0: first column of the right tiles.
     stride_y: distance in bytes between rows.
     stride_x: distance in bytes between columns; unused in NHCWB16.

@@ -37,7 +37,7 @@ reports such copies, and raises an error only if the caller requires a wait. Blo
 normally outstanding at the end.
 
 Source: Vela's computation of waits and BLOCKDEP. The order of blocks and the limit of two
-    operations are assumptions that Vela's streams require.
+operations are assumptions that Vela's streams require.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     natural    to nearest, ties upwards
 
 Source: TOSA specification (apply_scale_32 with double_round, which equals TFLite's rounding) for
-    the first mode; the API of Arm's compiler Vela for the names of the other two.
+the first mode; the API of Arm's compiler Vela for the names of the other two.
 """
 
 from __future__ import annotations

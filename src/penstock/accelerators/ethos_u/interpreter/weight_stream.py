@@ -1,8 +1,9 @@
 """Decoder of compressed weight streams. A stream consists of slices. In a slice, each weight is
 encoded as an index into a palette; runs of zero weights may be encoded by their lengths.
 
-A slice has a header, an optional new palette, and chunks. With a palette of n entries, an index i <
-n stands for entry i; an index i >= n stands for a value that is computed from i.
+A slice has a header, an optional new palette, and chunks. With a palette of n entries, an index
+below n stands for the entry with this index; a larger index stands for a value that is computed
+from the index.
 
 Indices and run lengths are encoded in a Golomb-Rice code: a number is quotient << divider, plus a
 remainder of `divider` bits. A chunk contains the quotients of several numbers in unary, as 8 or 12
@@ -166,13 +167,14 @@ class _Coded:
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def add_chunk(self, quotients: int) -> None:
-        """Record that a chunk has been read in which `quotients` quotients end: update `begun` and
-        `waiting`."""
+        """Record that a chunk of quotients has been read.
+
+        quotients: number of quotients that end in the chunk."""
         self.begun += quotients
         self.waiting = quotients
 
     def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Skip the remainders of the previous chunk of quotients, and record their position in
+        """Skip the remainders of the previous chunk of quotients, and record their positions in
         `places`.
 
         has_chunk: whether another chunk of quotients has just been read. If so, `add_chunk` must be

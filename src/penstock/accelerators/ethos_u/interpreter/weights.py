@@ -1,9 +1,9 @@
-"""Decoding of the weight stream of an operation, and of biases with their scales.
+"""Decoding of the weight stream of an operation, and of biases with their scales. A weight stream
+contains the compressed weights in the order in which the hardware consumes them.
 
-The stream contains weights in the order in which the hardware consumes them. The nested loops are,
-from the outermost: blocks of output channels, blocks of input channels, parts of the kernel (groups
-of taps), micro blocks (small groups of channels). Incomplete micro blocks and parts are padded with
-zeros. Source: Arm's weight encoder, mlw_encode.c.
+The nested loops over weights are, from the outermost: blocks of output channels, blocks of input
+channels, parts of the kernel (groups of taps), micro blocks (small groups of channels). Incomplete
+micro blocks and parts are padded with zeros. Source: Arm's weight encoder, mlw_encode.c.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """call: the operations and copies that the NPU executes for one kernel call, in order. A kernel
-call computes some rows of an operator's output.
+call computes some rows of an operator's output. Scratch is the working memory of a call; a segment
+holds the weights and biases of consecutive output channels.
 
 A call is split into intervals of output rows, each of which a single operation computes. An
 operation can access a tensor only if the accessed rows form at most two tiles. A tile is a sequence
-of rows at a constant pitch; the rows of a ring buffer, for example, form two tiles. If the input
-rows of a single output row form more than two tiles, they are first copied to scratch, the working
-memory of the call. If weights are divided into segments, each segment of output channels has its
-own operations.
+of rows at a constant pitch; the rows of a ring buffer that wraps around, for example, form two
+tiles. If the input rows of a single output row form more than two tiles, they are first copied to
+scratch. If weights are divided into segments, each segment has its own operations.
 
 An `Action` is one such operation or copy, in a form that does not depend on Arm's compiler Vela.
 `emission` converts actions to operations of Vela's API; `waits` and `timeline` predict their
@@ -86,8 +86,7 @@ def _compute_timing(
 
     rows: number of output rows that the operation computes.
     read: number of input rows that it reads.
-    segment: index of the segment (the weights and biases of consecutive output channels) that it
-        uses.
+    segment: index of the segment that it uses.
     constants: size of the encoded segment in bytes; ignored if `op` has no weights."""
     given = constants if op.weighted else None
     work = op.work(rows, segment, read=read, constant_bytes=given)
@@ -158,8 +157,7 @@ Action = Compute | StreamTransfer | TableCopy
 class EncodedOperation:
     """An operation, and the sizes of its encoded constants.
 
-    segments: sizes of each segment, i.e. of the weights and biases of consecutive output channels;
-        empty if there are no weights or if they are not encoded yet.
+    segments: sizes of each segment; empty if there are no weights or if they are not encoded yet.
     pieces: the inputs of a concatenation; empty for other operations."""
 
     operation: Operation

@@ -1,4 +1,6 @@
-"""operation: an operator in terms of the NPU's parameters.
+"""operation: an operator in terms of the NPU's parameters. A kernel call computes some rows of its
+output. Scratch is the working memory of a call; a segment holds the weights and biases of
+consecutive output channels.
 
 An `Operation` describes the computation of a whole output tensor. Its methods return the work, the
 padding and the input rows for any interval of output rows.
@@ -168,21 +170,18 @@ class Operation:
 
     @property
     def slices(self) -> tuple[int, ...]:
-        """The number of output channels of each segment (channels whose constants are stored
-        together)."""
+        """The number of output channels of each segment."""
         return _slices(self.out_c, self.slice_channels or self.out_c)
 
     @property
     def buffers(self) -> int:
-        """The number of buffers into which the call copies segments (the constants of consecutive
-        output channels): 0, 1 or 2. With two buffers, one segment is copied while another is
-        used."""
+        """The number of buffers into which a call copies segments: 0, 1 or 2. With two buffers, one
+        segment is copied while another is used."""
         return min(2, len(self.buffered))
 
     @property
     def buffered(self) -> range:
-        """Indices of the segments (the constants of consecutive output channels) that the call
-        copies into buffers before use."""
+        """Indices of the segments that a call copies into buffers before use."""
         segments = range(self.prefetched_segments, len(self.slices))
         return segments if self.buffer_bytes else range(0)
 
@@ -192,21 +191,21 @@ class Operation:
         return self.prefetched_segments > 0 or self.prefetched_biases
 
     def reads_copy(self, segment: int) -> bool:
-        """Return whether the operation reads the segment of constants with index `segment` from a
-        copy in the memory that holds tensors: in a buffer, or prefetched by an earlier call."""
+        """Return whether the operation reads the segment with index `segment` from a copy in the
+        memory that holds tensors: in a buffer, or prefetched by an earlier call."""
         return bool(self.buffer_bytes) or segment < self.prefetched_segments
 
     @property
     def gather_bytes(self) -> int:
-        """Size of the scratch memory to which the input rows of one window are copied if they are
+        """Size in bytes of the scratch to which the input rows of one window are copied if they are
         scattered; 0 if the NPU can read every window in place."""
         rows = -(-self.reach_h // self.upscale)
         return rows * self.in_row_bytes if rows > MOST_SCATTERED_ROWS and self.out_h > 1 else 0
 
     @property
     def scratch_bytes(self) -> int:
-        """Size of the working memory of a call: the copied input rows of a window, followed by the
-        buffers for constants."""
+        """Size in bytes of the scratch of a call: the copied input rows of a window, followed by
+        the buffers for segments."""
         return -(-self.gather_bytes // STEP) * STEP + self.buffers * self.buffer_bytes
 
     @property
@@ -281,10 +280,10 @@ class Operation:
         read: int | None = None,
         constant_bytes: int | None = None,
     ) -> NpuWork:
-        """Return the input of the performance model for computing `rows` output rows of one segment
-        of output channels.
+        """Return the input of the performance model for computing `rows` output rows of one
+        segment.
 
-        segment: index of the segment (output channels whose constants are stored together).
+        segment: index of the segment.
         read: number of input rows that are read; by default, for output rows whose windows cover no
             padding.
         constant_bytes: bytes of constants that are read; by default, the segment's share of all

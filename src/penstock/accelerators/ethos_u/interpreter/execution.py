@@ -1,4 +1,5 @@
-"""Execution of a register command stream on byte arrays, with checks of addresses and hazards."""
+"""Execution of a register command stream on byte arrays, with checks of addresses and hazards.
+Shared memory is the internal memory of the NPU."""
 
 from __future__ import annotations
 
@@ -112,10 +113,10 @@ class _Run:
     """The state of an execution.
 
     hardware: the hardware configuration.
-    regions: arrays of uint8 by region number, without the internal memory of the NPU.
+    regions: arrays of uint8 by region number, without shared memory.
     observe: called with each operation after its execution.
     waited: whether the stream must wait for all copies before it ends.
-    memory: `regions` and shared memory, the internal memory of the NPU.
+    memory: `regions` and shared memory.
     copied: array of bool: for each byte of shared memory, whether it holds data that a copy wrote
         and that accumulators have not overwritten.
     flight: the operations that may be unfinished.
@@ -240,7 +241,7 @@ class _Run:
 
     def _table(self, operation: BlockOperation) -> Any:
         """Return the bytes of an operation's look-up table. Raises BackendError if the table has
-        not been copied to shared memory, the internal memory of the NPU."""
+        not been copied to shared memory."""
         at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
         span = ByteSpan("table", SHARED, at, at + table_bytes(operation))
         table = self.memory.bytes_of(span, operation.where)

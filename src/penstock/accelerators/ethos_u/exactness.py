@@ -90,8 +90,8 @@ def average_is_exact(op: Operation) -> bool | str:
 
 
 def _window_extents(op: Operation, axis: int) -> set[int]:
-    """Return the distinct numbers of input rows (`axis` 0) or columns (`axis` 1) that a window of
-    an operation may cover. Padding does not count, so windows at a border may cover fewer."""
+    """Return the distinct numbers of input rows (`axis` 0) or columns (`axis` 1) that windows of an
+    operation cover. Padding is not counted, so a window at a border may cover fewer than others."""
     size, out, kernel, stride, before = (
         (op.in_h, op.out_h, op.kernel_h, op.stride_h, op.pad_top),
         (op.in_w, op.out_w, op.kernel_w, op.stride_w, op.pad_left),

@@ -163,8 +163,9 @@ def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
 
 
 def _inputs(call: KernelCall, op: Operation) -> list[TensorRows]:
-    """Return the rows that a call reads of each input of the operation. Their bounds are
-    expressions of `call.first` and `call.end`: the call computes output rows [first, end)."""
+    """Return, for each input of the operation, the rows that the call reads. The bounds of these
+    rows are symbolic expressions of `call.first` and `call.end`: the call computes output rows
+    [first, end)."""
     sources = [call.operands[k] for k in _sources(call, op)]
     if op.function is NpuFunction.COPY:
         return [source.rows(call.first, call.end) for source in sources]

@@ -147,8 +147,8 @@ def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
     """Return, for each block size, the number of bytes of feature maps that an operation reads and
     writes, including an allowance for short bursts.
 
-    A short burst takes as long as the longest burst of the memory, and is counted with the bytes of
-    the longest one."""
+    A short burst takes as long as the longest burst of the memory, so it is counted as that many
+    bytes."""
     out = _stored_shape(work.output, work.packed_output)
     written = _transfer_bytes(work, blocks, out.elements, read=False)
     if work.kind is ComputeKind.ELEMENTWISE:
@@ -297,8 +297,8 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
     """Return, for each block size, the number of bytes of a transfer of feature maps, including an
     allowance for short bursts.
 
-    A short burst takes as long as the longest burst of the memory, and is counted with the bytes of
-    the longest one.
+    A short burst takes as long as the longest burst of the memory, so it is counted as that many
+    bytes.
 
     elements: number of int8 elements, i.e. of bytes, that are transferred.
     read: True if the transfer reads input, False if it writes output."""

@@ -27,10 +27,11 @@ def prefetch_choices(op: Operation) -> tuple[int, ...]:
 
 
 def copied_before(op: Operation, segment: int) -> int:
-    """Return k if a call copies segment `segment` into a buffer just before it issues the
-    operations that use segment k.
+    """Return the index of the segment whose operations a call issues just after it has issued the
+    copy of segment `segment` into a buffer.
 
     There are two buffers. The first two copies are issued at the start of the call. Each later copy
     is issued as soon as the operations that read its buffer have been issued. If no segments are
-    prefetched, the results for segments 0 to 4 are 0, 0, 1, 2 and 3."""
+    prefetched, the results for segments 0 to 4 are 0, 0, 1, 2 and 3: segments 0 and 1 are copied
+    before the operations of segment 0, segment 2 before the operations of segment 1, and so on."""
     return 0 if segment <= op.prefetched_segments + 1 else segment - 1

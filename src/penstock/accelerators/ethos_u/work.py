@@ -1,4 +1,4 @@
-"""work: the properties of an operation that the performance model uses."""
+"""work: the properties of an operation that the performance model uses to estimate its cycles."""
 
 from __future__ import annotations
 

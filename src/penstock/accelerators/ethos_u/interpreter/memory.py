@@ -127,7 +127,7 @@ def _named(region: int) -> str:
 
 
 def _outside(what: str, where: str, why: str) -> CapacityError:
-    """Return the error for an access that is outside all memory regions, or that writes to a
+    """Return the error for an access that is not inside its memory region, or that writes to a
     read-only one.
 
     what: description of the access.

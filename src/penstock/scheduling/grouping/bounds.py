@@ -117,7 +117,7 @@ class PieceCost:
         return sum(sizes[t] for mask in moved for t in bits(mask))
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         group: mask of nodes of the piece.  False proves nothing.
         """

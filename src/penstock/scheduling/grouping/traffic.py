@@ -169,7 +169,7 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         This is so if their weights exceed the weight limit, or if the inputs and the output of one
         of them exceed the buffer limit.

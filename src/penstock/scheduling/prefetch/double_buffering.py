@@ -1,14 +1,15 @@
 """Double buffering: prefetches by the copy engine that overlap with the previous cascade.
 
-A prefetch is called early if its copy starts in the previous cascade.  The time that it saves is
+A prefetch is early if its copy starts one cascade before the cascade that reads the constant.  The
+time that it saves depends on how that cascade obtains the constant without it:
 
-- the stall of the copy, if the cascade has so far prefetched the constant at its own start;
-- else the additional time of reading the constant from slow memory in every call, minus the setup
-  time of the copy engine.
+- If a copy starts when the cascade begins, the early prefetch saves the stall of this copy.
+- If every call reads the constant from slow memory, the early prefetch saves the additional time of
+  these reads, minus the setup time of the copy engine.
 
-The selection is greedy.  In each cascade, constants are prefetched in descending order of the time
-saved, if the target region has room for the copy during both cascades and the copy ends before the
-previous cascade does.
+The selection is greedy.  For each cascade, constants are considered in descending order of the time
+saved.  A constant is prefetched early if the copy ends before the previous cascade does, and if the
+target region has room for the copy during the previous cascade and the reading one.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ class NamedPattern:
 
     predicate: a further condition on matches; None for no condition.  It receives a match as a
         composite, which is one node that stands for all matched nodes.  It returns True to
-        accept the match, and False or a string with the reason to refuse it.  Messages quote its
-        docstring."""
+        accept the match, and False or a string with the reason to refuse it.  Messages quote the
+        predicate's docstring."""
 
     name: str
     pattern: Pattern

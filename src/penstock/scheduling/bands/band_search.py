@@ -91,7 +91,7 @@ class BandSearch:
         self._sizes = tables.rows * tables.row_bytes
 
     def candidates(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Yield the cascades in bands at positions [lower, `upper`) of the order, for any lower."""
+        """Yield the cascades in bands that end at position `upper` of the order, exclusive."""
         output = self._parts[upper - 1].output
         columns = _columns(output)
         if columns < 2 or self._sizes[self._tables.written[upper - 1]] >= self._limits.peak_bytes:

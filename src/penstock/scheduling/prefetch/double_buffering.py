@@ -96,8 +96,8 @@ class _Room:
 
         before: the previous cascade.
         cycles: cycles of the previous cascade, during which copies can run.
-        late: names of the constants whose copies to this region start, in the present plan, when
-            `cascade` begins.
+        late: names of the constants that the plan of `cascade` already copies to this region, but
+            only when `cascade` begins.
         """
         found: list[Prefetch] = []
         memory, start = self._schedule.memory, PrefetchStart.PREVIOUS_CASCADE
@@ -119,8 +119,8 @@ class _Room:
 
         Three kinds of constants are excluded: those that the cascade prefetches to another region,
         those whose copies already start in the previous cascade, and `Parts.shared_constants`.
-        late: names of the constants whose copies to this region start, in the present plan, when
-            the cascade begins.
+        late: names of the constants that the cascade's plan already copies to this region, but
+            only when the cascade begins.
         """
         copier = self._memories.copier
         assert copier is not None

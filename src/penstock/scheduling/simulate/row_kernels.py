@@ -288,10 +288,10 @@ def enter_live_ranges(
 ) -> None:
     """Write the live ranges of the rows that a cascade computes or reads.
 
-    calls[i]: (position of the part, first row, end row, ..) of the call at tick `tick` + i.
+    calls[i, :3]: (position of the part, first row, end row) of the call at tick `tick` + i.
     region[s]: index of the memory region of storage s.
-    starts, born, died, over: the arrays `starts`, `born`, `dead` and `over` of
-        `live_ranges.RowLiveRanges`; this function updates the last three.
+    starts, born, died, over: fields of `live_ranges.RowLiveRanges`, where `died` is called `dead`.
+        All but `starts` are updated.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

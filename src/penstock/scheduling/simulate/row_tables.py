@@ -146,7 +146,7 @@ def row_tables(
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
-    """Return whether there is an input of several rows whose first half a part does not read."""
+    """Return whether a part has an input of several rows and reads no row in its first half."""
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 
 

@@ -340,10 +340,10 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """Return the intervals [first, end) of rows that calls on `engine` compute, by step.
+    """Return, for each step, the intervals [first, end) of rows that its calls on `engine` compute.
 
-    A step consists of the calls that differ only in their rows.  The call for all rows (`as_step`)
-    represents it."""
+    A step consists of the calls that differ only in their rows.  Keys are calls for all rows, as
+    `as_step` returns them."""
     found: dict[Call, set[tuple[int, int]]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:

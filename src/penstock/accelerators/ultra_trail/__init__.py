@@ -133,7 +133,9 @@ def cycles(layer: Offloaded, rows: int) -> float:
 
 
 class CodegenGenerateExternCalls:
-    """A program pass that removes each load of an input that is still in its feature memory."""
+    """A program pass that removes each load of an input that is still in its feature memory.
+
+    The class is named after the program pass in RFC 0060."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
         held: dict[int, str] = {}

@@ -19,12 +19,13 @@ from penstock.scheduling.model.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class TensorSection:
-    """Which columns of a tensor of the network a band uses, as a tensor of its own.
+    """A tensor of a band that consists of some columns of a tensor of the network.
 
-    In band k of a sequence of bands, these columns begin at column `first_column` + k * `step`.
+    If a `Band` stands for several bands, the columns of band k (k = 0 for the first) begin at
+    column `first_column` + k * `step`.
 
     value: name of the band's tensor.
-    tensor: name of the tensor of the network that contains it.
+    tensor: name of the network's tensor.
     """
 
     value: str

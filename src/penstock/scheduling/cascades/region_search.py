@@ -268,9 +268,9 @@ class RegionSearch:
         return np.array(self._memories.constant_reads(memory, part, value), np.int64)
 
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time that a part saves by reading a constant from the memory region `memory`.
+        """Return the time that a part saves by reading a constant from the memory region `memory`
+        instead of the region where constants are stored.
 
-        Without the saving, the part reads it from the region where the constant is stored.
         position: position of the part in the execution order.
 
         The result is an array in units of 1/1024 cycle (1/`FINE`): [time saved in the part's first

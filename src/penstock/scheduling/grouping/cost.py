@@ -184,10 +184,10 @@ class Costed:
         return self.hopeless(self.problem.between(writer, reader))
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that excludes no set of nodes: it is True for every mask.
+        """Return a test that accepts every mask of nodes of `piece`.
 
-        The cost function accepts only masks of the whole problem, so it cannot test nodes of
-        `piece`.
+        `piece` numbers its nodes anew, but `function` takes masks of nodes of the whole problem.
+        So no set of nodes of `piece` is known to be infeasible.
         """
         return lambda group: True
 

@@ -36,11 +36,11 @@ class TensorSection:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Band(Brief):
-    """One or more consecutive bands that run the same parts, each on other columns.
+    """Stands for one or more consecutive bands, which run the same parts on different columns.
 
     parts: the parts that compute one band.
     plan: how these parts run as a cascade, with the cost of one band.
-    sections: for each tensor of a band, the columns of the network's tensor that it contains.
+    sections: one entry per tensor of a band: which columns of which network tensor it contains.
     count: number of bands.
     offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
         intermediate tensors and scratch memory, but no inputs and outputs of the band.

@@ -51,7 +51,7 @@ class Storage:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the memory in bytes; one row counts if each row overwrites the previous one."""
+        """Size of the memory in bytes: all rows, or one if each overwrites the previous one."""
         return self.slots * self.row_bytes
 
 

@@ -121,9 +121,13 @@ class StripeConfig:
 
 @dataclass(frozen=True, slots=True)
 class _AxisStripes:
-    """Stripes along one axis of `extent` elements: stripe i covers [start(i), start(i) + shape).
+    """Stripes along one axis of `extent` elements.
 
-    stride: distance between stripes, possibly fractional.
+    Stripe i covers the elements [s, s + shape) with s = offset + floor(i * stride).  Stripes may
+    extend beyond the axis.
+
+    shape: number of elements of a stripe.
+    stride: distance between the starts of consecutive stripes, possibly fractional.
     stripes: number of stripes.
     offset: start of stripe 0.
     """

@@ -173,7 +173,7 @@ class CostAccounting:
         cascades, plans: consecutive cascades and their plans.
 
         An early prefetch starts in the previous cascade.  A copy by the copy engine overlaps with
-        that whole cascade, a copy by an accelerator with its first call.
+        all of that cascade, a copy by an accelerator only with that cascade's first call.
         """
         found: list[Plan] = []
         before = 0  # stall cycles in the previous cascade, for early prefetches of this one

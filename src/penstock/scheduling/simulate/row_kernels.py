@@ -347,7 +347,7 @@ def run_with_traffic(
 ) -> tuple[Numbers, int, bool]:
     """Simulate the calls of the cascade [lower, upper) to find its live bytes and its added time.
 
-    calls[i]: (position of the part, first row, end row, ..) of call i.
+    calls[i, :3]: (position of the part, first row, end row) of call i.
     region[s]: index of the memory region of storage s.
     extra[m], capacities[m]: bytes live during the whole cascade, and bytes available, in region m.
     constants[0], constants[1]: times to add to the first and to each later call, by part.

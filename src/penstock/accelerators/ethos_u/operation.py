@@ -284,8 +284,8 @@ class Operation:
         segment.
 
         segment: index of the segment.
-        read: number of input rows that are read; by default, for output rows whose windows cover no
-            padding.
+        read: number of input rows that are read; by default, as many as `rows` output rows
+            read if their windows are entirely inside the input.
         constant_bytes: bytes of constants that are read; by default, the segment's share of all
             constants."""
         rows = min(rows, self.out_h)
@@ -329,12 +329,11 @@ class Operation:
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Return how many elements of the second input are read, from the memory that holds
-        tensors, to compute `rows` output rows.
+        """Return how many elements of a broadcast second input are read to compute `rows` output
+        rows.
 
-        The result is 0 if the second input is a constant tensor, which is stored elsewhere. It is
-        None if the second input has the shape of the output, if it is a scalar, or if there is
-        none."""
+        0: the second input is a constant tensor, which is not in the memory that holds tensors.
+        None: the second input has the shape of the output, is a scalar, or does not exist."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0

@@ -56,12 +56,11 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
 @lru_cache(maxsize=4096)
 def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
-    """Return the operation with choices that suit any number of prefetched segments, i.e. segments
-    that an earlier call copies.
+    """Return the operation with an order of weights, a block depth (output channels computed at a
+    time) and segments that suit any number of prefetched segments.
 
-    The choices are the order of weights, the block depth (output channels computed at a time), and
-    the segments. They minimise the average cycles of two cases: no segment is prefetched, and all
-    segments are prefetched.
+    A segment is prefetched if an earlier call copies it. The choices minimise the average cycles of
+    two cases: no segment is prefetched, and all segments are prefetched.
 
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding."""

@@ -1,4 +1,4 @@
-"""Kernel of partial products for cores with the DSP extension."""
+"""DSP kernel of the operator `PartialProduct`, which adds a matrix product to int32 sums."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ regions moved per memory.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -50,12 +51,13 @@ class Counts:
     """Counts of a run: nominal multiply-accumulates, and bytes of regions read and written.
 
     `constant_macs`: multiply-accumulates of channels that kernels skip because they are
-    constant."""
+    constant.  `stripes` counts how often each region of a tensor is computed or pulled."""
 
     macs: int = 0
     constant_macs: int = 0
     read_bytes: dict[str, int] = field(default_factory=dict[str, int])
     written_bytes: dict[str, int] = field(default_factory=dict[str, int])
+    stripes: dict[str, Counter[Region]] = field(default_factory=dict[str, Counter[Region]])
 
 
 class Machine:
@@ -151,6 +153,7 @@ class Machine:
         self.counts.macs += executed
         self.counts.constant_macs += nominal - executed
         self._count_moved(inputs, output)
+        self._count_stripe(output)
         if self._trace:
             self._trace(call.output.tensor, output.region_of_tensor, result)
 
@@ -239,6 +242,7 @@ class Machine:
         elements = self._streams[pull.target.tensor].reshape(pull.target.type.shape)
         self._write(target, elements[region.slices])
         self._count_moved((), target)
+        self._count_stripe(target)
 
     def _fill(self, fill: FillTensor) -> None:
         target = self._whole(fill.target)
@@ -280,6 +284,10 @@ class Machine:
                         f"copy is under way on {engine}",
                     )
         self._memories.write(operand, elements)
+
+    def _count_stripe(self, target: ConcreteOperand) -> None:
+        found = self.counts.stripes.setdefault(target.view.tensor, Counter())
+        found[target.region_of_tensor] += 1
 
     def _count_moved(self, sources: tuple[ConcreteOperand, ...], target: ConcreteOperand) -> None:
         for source in sources:

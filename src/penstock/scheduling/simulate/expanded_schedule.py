@@ -153,6 +153,11 @@ class ExpandedSchedule:
         return tuple(found)
 
     @cached_property
+    def stripes(self) -> tuple[Stripes, ...]:
+        """The stripes in which each part computes its output, by position in the schedule."""
+        return tuple(stripes for cascade in self.cascades for stripes in cascade.stripes)
+
+    @cached_property
     def live_ranges(self) -> RowLiveRanges:
         """Live range of each row, in ticks (one per kernel call)."""
         cascades = [(c.lower, c.upper, c.calls) for c in self.cascades]

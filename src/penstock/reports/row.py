@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
 from penstock.ir.operator_facts import LayerKind
 from penstock.ops.registry import operators
-from penstock.reports.formats import ABSENT, first_name, printable
+from penstock.reports.formats import ABSENT, extents, first_name, number, printable
 from penstock.reports.report import LayerReport
+from penstock.scheduling.model.row_stripes import count_stripes
 
 FLOOR_CYCLES_PER_MAC = {
     LayerKind.CONVOLUTION: 1.25,
@@ -56,6 +58,15 @@ class LayerRow:
         if self.layer.cascade is None:
             return ABSENT
         return f"{self.layer.cascade}: {self.layer.rows} row{'s' * (self.layer.rows != 1)}"
+
+    @property
+    def stripes(self) -> str:
+        """Number of stripes and shape of the largest one; absent if the layer runs whole."""
+        configs = self.layer.stripes
+        if self.layer.calls == 1 or not configs:
+            return ABSENT
+        largest = max((config.shape for config in configs), key=prod)
+        return f"{number(count_stripes(configs))} of {extents(largest)}"
 
     @property
     def classes(self) -> str:

@@ -156,13 +156,23 @@ def layer_table(
         table.add_column("engine", overflow="ellipsis")
     table.add_column("name", overflow="ellipsis")
     table.add_column("shape", no_wrap=True)
+    in_stripes = any(row.stripes != ABSENT for row in lines)
+    if in_stripes:
+        table.add_column("stripes", no_wrap=True)
     for header, total in _totals(lines):
         table.add_column(header, total, justify="right", no_wrap=True)
     for row in lines:
         layer = row.layer
         step = ABSENT if layer.step is None else str(layer.step)
         engine = (printable(layer.engine),) if several else ()
-        words = (printable(layer.kind), *engine, names[layer.name], extents(layer.shape))
+        stripes = (row.stripes,) if in_stripes else ()
+        words = (
+            printable(layer.kind),
+            *engine,
+            names[layer.name],
+            extents(layer.shape),
+            *stripes,
+        )
         table.add_row(step, *map(Text, words), *_numbers(row, bool(measured), has_limits(lines)))
     return table
 

@@ -85,6 +85,11 @@ def stripe_heights(stripes: Stripes) -> list[int]:
     ]
 
 
+def count_stripes(stripes: Stripes) -> int:
+    """Return the number of stripes, empty ones left out."""
+    return sum(sum(config.count_stripes().values()) for config in stripes)
+
+
 def highest_stripe(stripes: Stripes) -> int:
     """Return the maximum number of rows per stripe."""
     return max(row_count(config.shape) for config in stripes)

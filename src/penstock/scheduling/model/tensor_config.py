@@ -11,7 +11,7 @@ from enum import Enum
 
 from penstock.brief import Brief
 from penstock.ir.region import Region
-from penstock.scheduling.model.stripe import StripeConfig
+from penstock.scheduling.model.row_stripes import Stripes, count_stripes
 
 
 class BufferMode(Enum):
@@ -44,12 +44,12 @@ class TensorConfig(Brief):
     tensor: str
     memory: str
     mode: BufferMode
-    stripes: tuple[StripeConfig, ...]
+    stripes: Stripes
 
     @property
     def count(self) -> int:
         """Number of stripes, and so of kernel calls."""
-        return sum(sum(config.count_stripes().values()) for config in self.stripes)
+        return count_stripes(self.stripes)
 
     def regions(self) -> Iterator[Region]:
         """Yield the region of the tensor that each kernel call computes."""

@@ -13,6 +13,7 @@ from penstock.brief import Brief
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import ConstantPrefetch, Kernel, row_axis
 from penstock.ir.region import Region
+from penstock.scheduling.model.stripe import StripeConfig
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -130,6 +131,17 @@ class Part(Brief):
         The result is empty for a streamed input: a network input whose rows the caller supplies.
         """
         return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
+
+    def input_stripes(self, output: StripeConfig) -> tuple[StripeConfig, ...]:
+        """Return, for each input, the stripes that are read to compute stripes of the output.
+
+        They are derived with the affine propagators of the operator, so they are not clipped.
+        """
+        return tuple(
+            output.propagate(affine)
+            for node in self.nodes[-1:]
+            for affine in node.op.affine(node.site)
+        )
 
     def in_place(self) -> tuple[int, ...]:
         """Return the indices of the inputs that the output may overwrite.

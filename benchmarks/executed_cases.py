@@ -19,28 +19,32 @@ operators. Cases without such a network are listed with the reason. Exits with 1
 from __future__ import annotations
 
 import argparse
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.cascader_cases import Config, Counts, Expected, Propagation
-from benchmarks.cascader_operators import Operator, Windowed
+from benchmarks.cascader_operators import Binary, Identity, Operator, Unary, Windowed
 from benchmarks.case_file import Document, read_as, read_document
 from benchmarks.entry import entry
 from penstock import cascader
 from penstock.errors import UnsupportedError
-from penstock.frontends.builder import GraphBuilder
 from penstock.ir.affine import Affine
-from penstock.ir.graph import Graph, Value
-from penstock.ir.region import Region
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.op import Op
+from penstock.ir.region import Interval, Region
+from penstock.opkit.samples import Operand, bias, int8, sample, weights
 from penstock.opkit.window import Window
 from penstock.ops.abs import Abs
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.quantize import Quantize
+from penstock.ops.relu import Relu
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 
@@ -86,7 +90,8 @@ def main(arguments: Sequence[str]) -> int:
         print(outcome)
     wrong = sum(bool(outcome.difference) for outcome in found)
     left = sum(bool(outcome.reason) for outcome in found)
-    print(f"{len(found)} cases: {len(found) - wrong - left} equal, {wrong} differ, {left} not executed")
+    equal = len(found) - wrong - left
+    print(f"{len(found)} cases: {equal} equal, {wrong} differ, {left} not executed")
     return 1 if wrong else 0
 
 
@@ -130,16 +135,179 @@ def executed(graph: Graph, rows: int | None, columns: int | None) -> Executed:
 
 
 def _counted(found: object, where: str) -> tuple[str, str]:
-    """Execute the stripes of a tensor: windows that the last layer reads of an interior tensor."""
+    """Execute stripes of an interior tensor: the windows that the layer after it reads."""
     case = read_as(Counts, found, where)
-    config = case.stripe_config.value()
-    axes = [_window(config, axis) for axis in range(len(config.shape))]
-    if len(axes) > 2 and axes[2] != (config.extent[2], 1, config.extent[2]):
+    config = case.stripe_config
+    rank = len(config.shape)
+    if rank > 3 or (rank == 3 and config.shape[2] < config.extent[2]):
+        raise NotExpressible("stripes of some channels: a kernel call computes all channels")
+    if case.sliding_window and rank > 1 and config.stripes[1] > 1:
+        raise NotExpressible("columns are not kept from band to band, but recomputed")
+    axes = [_axis(config, axis) for axis in range(min(rank, 2))]
+    row, column = axes[0], axes[1] if rank > 1 else _Axis(1, 1, Window(1), None)
+    shape = (1, row.extent, column.extent, config.extent[2] if rank == 3 else 1)
+    x = Value("x", int8(*shape))
+    producer = _node("interior", Relu(), (x,))
+    layer = Conv2D(row.window, column.window)
+    kernel = (1, row.window.size, column.window.size, shape[3])
+    conv = _node("y", layer, (producer.output,), weights(*kernel), bias(1))
+    done = executed(Graph("stripes", (x,), (conv.output,), (producer, conv)), row.size, column.cut)
+    regions = (done.computed if case.sliding_window else done.read)["interior"]
+    boxes = Counter(
+        {region.intervals[1 : rank + 1]: n for region, n in regions.items()}
+    )  # no two regions differ in the batch
+    shapes: Counter[tuple[int, ...]] = Counter()
+    for box, n in boxes.items():
+        shapes[tuple(upper - lower for lower, upper in box)] += n
+    expected = {entry.shape: entry.count for entry in case.expected_counts}
+    positions = _positions(config, case.sliding_window)
+    compared = f"{boxes.total()} stripes"
+    if shapes != expected:
+        return compared, f"the machine counts {dict(shapes)}, expected {expected}"
+    if boxes != positions:
+        return compared, f"the machine counts stripes at {sorted(boxes)}, not {sorted(positions)}"
+    return compared, ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A layer along one axis, whose stripes read the windows of a case.
+
+    extent: elements of the tensor that it reads.
+    size: outputs per stripe.
+    cut: the same; None if there is a single stripe.
+    """
+
+    extent: int
+    size: int
+    window: Window
+    cut: int | None
+
+
+def _axis(config: Config, axis: int) -> _Axis:
+    """Return the layer of stride 1 whose stripes read the windows along an axis of a case."""
+    shape, extent = config.shape[axis], config.extent[axis]
+    stride, stripes, offset = config.strides[axis], config.stripes[axis], config.offset[axis]
+    if stripes == 1 and shape == extent:
+        return _Axis(extent, extent, Window(1), None)
+    if not isinstance(stride, int):
         raise NotExpressible(
-            "it has stripes of some channels; a call computes all channels of its rows"
+            f"stripes at a distance of {stride} elements, as channel blocks (NHCWB16) cause: "
+            "tensors of the processor have no blocks"
         )
-    (rows, row, height), (columns, column, width) = (*axes, (1, Window(1), 1))[:2]
-    channels = config.extent[2] if len(axes) > 2 else 1
-    net = GraphBuilder("stripes")
-    x = net.input((1, config.extent[0], width if len(axes) > 1 else 1, channels))
-    raise NotImplementedError
+    size = shape - stride + 1
+    after = stripes * stride + size - 1 - extent + offset
+    if stride < 1 or size < 1 or offset > 0 or after < 0:
+        raise NotExpressible("stripes that leave out elements of the tensor")
+    return _Axis(extent, stride, Window(size, before=-offset, after=after), stride)
+
+
+def _positions(config: Config, sliding_window: bool) -> Counter[tuple[Interval, ...]]:
+    """Return the stripes of a case one by one, clipped, as its definition states them."""
+    found: list[list[Interval]] = []
+    for axis, extent in enumerate(config.extent):
+        covered = 0
+        found.append([])
+        for i in range(config.stripes[axis]):
+            start = math.floor(config.offset[axis] + i * config.strides[axis])
+            lower, upper = max(start, 0), min(start + config.shape[axis], extent)
+            lower, covered = max(lower, covered if sliding_window else 0), max(covered, upper)
+            if lower < upper:
+                found[axis].append((lower, upper))
+    return Counter(product(*found))
+
+
+def _propagated(found: object, where: str) -> tuple[str, str]:
+    """Execute a transform of (rows, channels): the windows that a layer of this transform reads."""
+    case = read_as(Propagation, found, where)
+    if len(case.transform) > 4:
+        raise NotExpressible("a change of layout to channel blocks (NHCWB16), not of the processor")
+    if any(not isinstance(factor, int) for row in case.transform for factor in row):
+        raise NotExpressible(
+            "a layer that enlarges: resizing has no form for some columns, and by a whole factor "
+            "it gives no tensor of these extents"
+        )
+    (stride, _, more), (_, _, channels), _ = case.transform
+    given, expected = case.input, case.expected
+    before, rows = -case.offset[0], given.extent[0]
+    window = Window(int(stride + more), int(stride), before=before, after=before)
+    extent = (rows - 1) * window.stride + window.size - 2 * before
+    x = Value("x", int8(1, extent, 1, int(channels)))
+    producer = _node("interior", Relu(), (x,))
+    kernel = (given.extent[1], window.size, 1, int(channels))
+    layer = Conv2D(window, Window(1))
+    conv = _node("y", layer, (producer.output,), weights(*kernel), bias(given.extent[1]))
+    done = executed(
+        Graph("transform", (x,), (conv.output,), (producer, conv)), given.shape[0], None
+    )
+    read = Counter({region.intervals[1::2]: n for region, n in done.read["interior"].items()})
+    real = expected.model_copy(update={"extent": (extent, expected.extent[1])})
+    positions = _positions(real, sliding_window=False)
+    compared = f"{read.total()} windows, for all channels of the output at once"
+    if read != positions:
+        return compared, f"the machine reads {sorted(read)}, not {sorted(positions)}"
+    return compared, ""
+
+
+def _operator(found: object, where: str) -> tuple[str, str]:
+    """Execute an operator in stripes: the windows of each input that its calls read."""
+    operator = read_as(Operator, found, where).root
+    expected = read_as(Expected, found, where)
+    layouts = {getattr(operator, f"{name}_layout", "NHWC") for name in ("ifm", "ifm2", "ofm")}
+    if layouts != {"NHWC"}:
+        raise NotExpressible("tensors in channel blocks (NHCWB16), not of the processor")
+    op, images, constants = _operands(operator)
+    names = ("ifm", "ifm2")[: len(images)]
+    inputs = tuple(Value(f"x{k}", int8(*shape)) for k, shape in enumerate(images))
+    producers = tuple(_node(name, Relu(), (x,)) for name, x in zip(names, inputs, strict=True))
+    node = _node("y", op, tuple(producer.output for producer in producers), *constants)
+    graph = Graph("operator", inputs, (node.output,), (*producers, node))
+    size = f"stripes of {ROWS} rows and {COLUMNS} columns"
+    try:
+        done = executed(graph, ROWS, COLUMNS)
+    except UnsupportedError as error:
+        done, size = executed(graph, ROWS, None), f"stripes of {ROWS} rows; {error.what}"
+    for name, x in zip(names, inputs, strict=True):
+        transform = getattr(expected, f"{name}_transform")
+        offset = getattr(expected, f"{name}_offset") or (0,) * x.type.rank
+        form = Affine.of_augmented(transform, offset)
+        windows: Regions = Counter()
+        for out, n in done.computed["y"].items():
+            window = form.apply(out).meet(Region.whole(x.type.shape))
+            windows[window] += n * (not window.empty)
+        if +windows != done.read[name]:
+            wrong = (+windows - done.read[name]) | (done.read[name] - +windows)
+            return size, f"{name} is read in other windows, such as {min(region.intervals for region in wrong)}"
+    return f"{sum(done.read[name].total() for name in names)} windows, {size}", ""
+
+
+def _operands(
+    operator: Windowed | Binary | Unary | Identity,
+) -> tuple[Op, tuple[tuple[int, ...], ...], tuple[Operand, ...]]:
+    """Return the operator of a case, the shapes of its tensors, and its constants."""
+    match operator:
+        case Windowed():
+            op, (image, *others) = operator.op_and_shapes()
+            if not others:
+                return op, (image,), ()
+            return op, (image,), (weights(*others[0]), bias(*others[1]))
+        case Binary():
+            return Add(), (operator.ofm_shape_nhwc, operator.ifm2_shape_nhwc), ()
+        case Unary():
+            return Abs(), (operator.ofm_shape_nhwc,), ()
+        case Identity():
+            return Quantize(), (operator.ifm_shape,), ()
+
+
+def _node(name: str, op: Op, inputs: tuple[Value, ...], *constants: Operand) -> Node:
+    """Return a node of an operator; its output is quantised like its first input."""
+    like = inputs[0].type
+    operands = (*(value.type for value in inputs), *constants)
+    made = sample(op, *operands, scale=like.scale, zero=like.zero_point)
+    pairs = (operand for operand in constants if isinstance(operand, tuple))
+    values = tuple(Value(f"{name}/{k}", type, data) for k, (type, data) in enumerate(pairs))
+    return Node(op, (*inputs, *values), Value(name, made.site.output))
+
+
+if __name__ == "__main__":
+    entry(main)

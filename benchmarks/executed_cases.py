@@ -116,7 +116,7 @@ def outcomes(document: Document, where: str) -> Iterator[Outcome]:
 
 
 def executed(graph: Graph, rows: int | None, columns: int | None) -> Executed:
-    """Execute a network as a single cascade in stripes of so many rows and columns.
+    """Execute a network as a single cascade in stripes of at most these rows and columns.
 
     Raises AssertionError if an output differs from the operators, or the stripes that the machine
     counts from those of the schedule.
@@ -277,7 +277,8 @@ def _operator(found: object, where: str) -> tuple[str, str]:
             windows[window] += n * (not window.empty)
         if +windows != done.read[name]:
             wrong = (+windows - done.read[name]) | (done.read[name] - +windows)
-            return size, f"{name} is read in other windows, such as {min(region.intervals for region in wrong)}"
+            first = min(region.intervals for region in wrong)
+            return size, f"{name} is read in other windows, such as {first}"
     return f"{sum(done.read[name].total() for name in names)} windows, {size}", ""
 
 

@@ -1,6 +1,6 @@
 """The cascading scheduler: the concepts of TVM RFC 0037, and functions that apply them.
 
-    RFC 0037        here
+    RFC 0037        penstock
     CascaderGraph   Parts          a graph as parts: one node, its engine and its kernels each
     Part            Part           the schedulable unit
     Tensor          Value          a tensor of the graph
@@ -24,7 +24,7 @@ Functions, in the order of the RFC's four steps:
     tensor_configs   the stripes of every tensor of a schedule
     program          the program of a schedule, which `penstock.simulators.machine` executes
 
-Source: TVM RFC 0037, "Arm Ethos-U Cascading Scheduler".  See docs/cascader.md.
+Source: TVM RFC 0037, "Arm Ethos-U Cascading Scheduler".  See docs/tutorials/cascader.md.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def single_cascade(
     columns: number of columns per stripe; None: all columns.  Stripes of some columns are computed
         band by band; columns that two bands need are computed twice.
 
-    Raises UnsupportedError if a part cannot run in bands of so many columns.
+    Raises UnsupportedError if a part cannot run in bands of this width.
     """
     chip = load_target(target)
     model, memories = cost_model_and_memories(chip)
@@ -132,9 +132,9 @@ def single_cascade(
                 "cascader-001",
                 f'"{parts.graph.name}" cannot run in bands of {columns} columns',
                 where="single_cascade",
-                why="in bands, every part computes some columns of an (N, H, W, C) tensor by "
-                "itself, and only later parts read what it computes",
-                help="cascade fewer parts, or leave out `columns`",
+                why="each part must compute some columns of an (N, H, W, C) tensor by itself, only "
+                "later parts may read them, and a band has at most the columns of the output",
+                help="cascade fewer parts, use fewer columns, or leave out `columns`",
             )
     composed, plans, bands = with_bands(parts, ((plan, banded),))
     bare = Schedule(

@@ -102,6 +102,11 @@ def has_limits(lines: Sequence[LayerRow]) -> bool:
     return any(row.layer.limit for row in lines)
 
 
+def has_stripes(lines: Sequence[LayerRow]) -> bool:
+    """Whether any layer is computed in several stripes."""
+    return any(row.stripes != ABSENT for row in lines)
+
+
 def rows(
     layers: Sequence[LayerReport], measured: Sequence[Measured | None] | None
 ) -> tuple[LayerRow, ...]:

@@ -6,8 +6,9 @@ For each case of FILE, which `benchmarks.cases` checks on the algebra, a network
 cascade has the stripes of the case; it is scheduled, placed, lowered and executed. The stripes that
 the machine counts are compared with those of the case, in number, shape and offset:
 
-    count_stripes    the windows of a tensor that a layer reads, or, for a sliding window, the rows
-                     that are computed for each of them
+    count_stripes    the windows of a tensor that a layer reads or, for a sliding window, the rows
+                     that are computed for each of them; if channels are divided, the stripes of
+                     one layer for each group of channels
     propagators      the windows that a layer of this transform reads
     op_propagators   the windows of each input that the operator of the case reads, in stripes of
                      two rows and, where possible, three columns
@@ -42,6 +43,7 @@ from penstock.opkit.samples import Operand, bias, int8, sample, weights
 from penstock.opkit.window import Window
 from penstock.ops.abs import Abs
 from penstock.ops.add import Add
+from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.quantize import Quantize
 from penstock.ops.relu import Relu
@@ -51,6 +53,8 @@ from penstock.simulators.machine import Machine
 ROWS, COLUMNS = 2, 3
 """Stripe size in which operators are executed."""
 Regions = Counter[Region]
+Boxes = Counter[tuple[Interval, ...]]
+"""Stripes without the axis of the batch."""
 
 
 class NotExpressible(Exception):
@@ -135,38 +139,76 @@ def executed(graph: Graph, rows: int | None, columns: int | None) -> Executed:
 
 
 def _counted(found: object, where: str) -> tuple[str, str]:
-    """Execute stripes of an interior tensor: the windows that the layer after it reads."""
+    """Execute the stripes of a tensor."""
     case = read_as(Counts, found, where)
     config = case.stripe_config
     rank = len(config.shape)
-    if rank > 3 or (rank == 3 and config.shape[2] < config.extent[2]):
-        raise NotExpressible("stripes of some channels: a kernel call computes all channels")
-    if case.sliding_window and rank > 1 and config.stripes[1] > 1:
-        raise NotExpressible("columns are not kept from band to band, but recomputed")
-    axes = [_axis(config, axis) for axis in range(min(rank, 2))]
-    row, column = axes[0], axes[1] if rank > 1 else _Axis(1, 1, Window(1), None)
-    shape = (1, row.extent, column.extent, config.extent[2] if rank == 3 else 1)
-    x = Value("x", int8(*shape))
-    producer = _node("interior", Relu(), (x,))
-    layer = Conv2D(row.window, column.window)
-    kernel = (1, row.window.size, column.window.size, shape[3])
-    conv = _node("y", layer, (producer.output,), weights(*kernel), bias(1))
-    done = executed(Graph("stripes", (x,), (conv.output,), (producer, conv)), row.size, column.cut)
-    regions = (done.computed if case.sliding_window else done.read)["interior"]
-    boxes = Counter(
-        {region.intervals[1 : rank + 1]: n for region, n in regions.items()}
-    )  # no two regions differ in the batch
+    if rank > 3:
+        raise NotExpressible("more than three axes with stripes")
+    if rank == 3 and config.shape[2] < config.extent[2]:
+        boxes, note = _channel_groups(config), ", one layer for each group of channels"
+    else:
+        boxes, note = _windows(config, case.sliding_window), ""
     shapes: Counter[tuple[int, ...]] = Counter()
     for box, n in boxes.items():
         shapes[tuple(upper - lower for lower, upper in box)] += n
     expected = {entry.shape: entry.count for entry in case.expected_counts}
     positions = _positions(config, case.sliding_window)
-    compared = f"{boxes.total()} stripes"
+    compared = f"{boxes.total()} stripes{note}"
     if shapes != expected:
         return compared, f"the machine counts {dict(shapes)}, expected {expected}"
     if boxes != positions:
         return compared, f"the machine counts stripes at {sorted(boxes)}, not {sorted(positions)}"
     return compared, ""
+
+
+def _windows(config: Config, sliding_window: bool) -> Boxes:
+    """Execute a cascade whose last layer reads the stripes of an interior tensor.
+
+    Return these windows or, for a sliding window, the stripes in which the tensor is computed.
+    """
+    rank = len(config.shape)
+    if sliding_window and rank > 1 and config.stripes[1] > 1:
+        raise NotExpressible("columns are not kept from band to band, but recomputed")
+    axes = [_axis(config, axis) for axis in range(min(rank, 2))]
+    row, column = axes[0], axes[1] if rank > 1 else _Axis(1, 1, Window(1), None)
+    x = Value("x", int8(1, row.extent, column.extent, config.extent[2] if rank == 3 else 1))
+    producer = _node("interior", Relu(), (x,))
+    kernel = (1, row.window.size, column.window.size, x.type.shape[3])
+    layer = Conv2D(row.window, column.window)
+    conv = _node("y", layer, (producer.output,), weights(*kernel), bias(1))
+    done = executed(Graph("stripes", (x,), (conv.output,), (producer, conv)), row.size, column.cut)
+    regions = (done.computed if sliding_window else done.read)["interior"]
+    return Counter({region.intervals[1 : rank + 1]: n for region, n in regions.items()})
+
+
+def _channel_groups(config: Config) -> Boxes:
+    """Execute a cascade in which one layer computes each group of channels of a tensor.
+
+    Return the stripes that these layers compute, at their position in the whole tensor.
+    """
+    if config.strides != config.shape or any(config.offset):
+        raise NotExpressible("stripes of some channels that overlap, or leave out channels")
+    rows, columns, channels = config.shape
+    x = Value("x", int8(1, *config.extent[:2], 2))
+    groups = tuple(
+        _node(
+            f"group{k}",
+            Conv2D(Window(1), Window(1)),
+            (x,),
+            weights(channels, 1, 1, 2),
+            bias(channels),
+        )
+        for k in range(config.stripes[2])
+    )
+    tensor = _node("y", Concatenation(3), tuple(group.output for group in groups))
+    graph = Graph("groups", (x,), (tensor.output,), (*groups, tensor))
+    done = executed(graph, rows, columns)
+    boxes: Boxes = Counter()
+    for k, group in enumerate(groups):
+        for region, n in done.computed[group.name].items():
+            boxes[region.shift((0, 0, 0, k * channels)).intervals[1:]] += n
+    return boxes
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +244,7 @@ def _axis(config: Config, axis: int) -> _Axis:
     return _Axis(extent, stride, Window(size, before=-offset, after=after), stride)
 
 
-def _positions(config: Config, sliding_window: bool) -> Counter[tuple[Interval, ...]]:
+def _positions(config: Config, sliding_window: bool) -> Boxes:
     """Return the stripes of a case one by one, clipped, as its definition states them."""
     found: list[list[Interval]] = []
     for axis, extent in enumerate(config.extent):

@@ -1,4 +1,5 @@
-"""Implementations of composites on an accelerator, built from the backend's `OpStrategy`.
+"""Implementations of composites (matched nodes as one node) on an accelerator, built from the
+backend's `OpStrategy`.
 
 This module calls the functions of the backend and validates the values that they return.
 """
@@ -87,7 +88,7 @@ class _BoundImplementation:
 
     offloaded: the composite, and the accelerator.
     described: the description of the implementation.
-    cost: the described cost function, or that of the roofline model if there is none."""
+    cost: the described cost function; if there is none, the cost function of the roofline model."""
 
     offloaded: Offloaded
     described: DescribedImplementation
@@ -99,8 +100,8 @@ class _BoundImplementation:
     def condition(self) -> bool | str:
         """Return True if the implementation can run the composite; otherwise the reason, or False.
 
-        If the backend's condition is False or a reason, the result is this condition.  Otherwise it
-        is the reason if a tensor has an unsupported element type, else True."""
+        The condition that the backend states is checked first.  If it holds, the element types of
+        the tensors are checked."""
         stated = self.described.condition
         return self._type_mismatch() or True if stated is True else stated
 

@@ -22,8 +22,8 @@ class Candidate:
 
     stripe: maximum number of output rows per kernel call; `execution.WHOLE` for all rows.
     nearest_first: which input is produced first if several inputs of a part lack rows.  False: the
-        input of the largest advance; True: that of the smallest.  The advance of a tensor measures
-        how early its rows require rows of the network's inputs (see `Plan.nearest_first`).
+        one with the largest advance; True: the one with the smallest.  The advance of a tensor
+        measures how early its rows require rows of the network's inputs.
     memory: memory assignment of the tensors that the cascade computes.
     prefetches: copies of constants to other memory regions, made for this cascade.
     scratch_bytes: size of the scratch buffer that the parts use one after the other.
@@ -87,7 +87,7 @@ class Proposal:
 
     order: the execution order, as indices of the parts.
     peak_bytes: live bytes at the peak, including scratch memory and prefetched constants.
-    tensors_bytes: the same without scratch memory and prefetched constants.
+    tensors_bytes: live bytes at the peak, without scratch memory and prefetched constants.
     time: sum of `ValuedCandidate.time` over the cascades; in cycles from `UniformSearch`, in units
         of 1/1024 cycle from `RegionSearch`.
     cascades: the cascades, in execution order.

@@ -49,7 +49,7 @@ class Traffic:
     _unsure: node masks rejected without proof.
     _apart: results of `apart`, by (writer, reader).
     _ranks: for each known order of all nodes, the position of each node.
-    _graph: the problem as arrays (see `Columns`).
+    _graph: the problem as arrays (compressed adjacency lists).
     _weights, _own_bytes: for each node, the bytes of its weights, and of its inputs and output.
     _mask_bytes: number of bytes that hold a node mask.
     """
@@ -169,7 +169,7 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         This is so if their weights exceed the weight limit, or if the inputs and the output of one
         of them exceed the buffer limit.

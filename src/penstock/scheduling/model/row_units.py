@@ -30,7 +30,7 @@ def works_by_rows(part: Part) -> bool:
 def storage_rows(
     parts: Sequence[Part], owners: Mapping[str, str], storages: Mapping[str, TensorType]
 ) -> Mapping[str, int]:
-    """Return the number of rows of each storage, by name.
+    """Return into how many rows each storage is divided, by storage name.
 
     owners: name of the storage of each value, by value name.
     storages: type of the tensor that owns each storage, by name.
@@ -63,7 +63,10 @@ def _accessed_by_rows(part: Part) -> Iterator[Value]:
 def _in_place_pairs(
     part: Part, owners: Mapping[str, str], storages: Mapping[str, TensorType]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (storage read, storage written) for each input that the output may overwrite."""
+    """Yield (storage read, storage written) for each input that the output may overwrite.
+
+    Both are names, and both storages have the same size.
+    """
     written = owners[part.output.name]
     for k in part.in_place():
         read = owners[part.inputs[k].name]
@@ -74,7 +77,15 @@ def _in_place_pairs(
 
 
 def _divide_alike(pair: tuple[str, str], rows: dict[str, int], fixed: set[str]) -> None:
-    """Divide the storage of a pair whose rows are not fixed like the other one."""
+    """Give both storages of a pair the same number of rows, if that is possible.
+
+    A storage that is not in `fixed` takes the number of rows of its partner if the partner is in
+    `fixed` or has more rows.
+
+    pair: names of two storages of the same size.
+    rows: number of rows of each storage, by name; updated.
+    fixed: names of the storages whose number of rows must not change.
+    """
     for one, other in (pair, pair[::-1]):
         if one not in fixed and (other in fixed or rows[other] > rows[one]):
             rows[one] = rows[other]

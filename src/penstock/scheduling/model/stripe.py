@@ -63,8 +63,8 @@ class StripeConfig:
         The fields of the result:
         shape, extent: the extents of the input boxes that are read, rounded up.
         strides: those of the output, multiplied by the coefficients of `affine`, not rounded.
-        order, stripes, offset: those of the output, mapped as if every non-zero coefficient were 1;
-            the offset of `affine` is then added to `offset`.
+        order, stripes, offset: copied from the output axis on which the input axis depends (the sum
+            over these axes, if there are several); `offset` is increased by the offset of `affine`.
         An input axis that depends on no striped output axis has one stripe.
 
         `offset` is inexact if several operators of a cascade have padding, since it is not scaled.
@@ -223,7 +223,7 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Add stripes first + 1 to last to `counts`.
+        """Count the stripes `first` + 1 to `last`, both included, in `counts`.
 
         counts[n]: number of stripes with n new elements, which no previous stripe covers.  The new
             elements of a stripe are as many as its distance from the previous stripe (the stride

@@ -36,10 +36,10 @@ FILLS = (FILL, 0.7, 0.5)
 
 
 def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: float) -> Schedule:
-    """Return a schedule in which more constants are copied one cascade before they are read.
+    """Return a schedule with additional early prefetches: copies that start one cascade earlier.
 
-    Such a copy overlaps with the calls of the earlier cascade.  Its target is any of the memory
-    regions for tensors except the default one.
+    An early copy overlaps with the calls of the cascade before the one that reads it.  Its target
+    is any of the memory regions for tensors except the default one.
     schedule: a schedule with costs; the costs of the result are not updated.
     fill: maximum share of a memory region that live bytes may occupy, in (0, 1].
     """
@@ -65,7 +65,7 @@ def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: floa
 class _Saving:
     """The time that a cascade saves if a constant is copied during the previous cascade.
 
-    time: in units of 1/`FINE` cycle.
+    time: in units of 1/1024 cycle.
     """
 
     constant: Value

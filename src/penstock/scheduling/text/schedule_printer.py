@@ -20,11 +20,11 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 
 def print_schedules(schedules: Iterable[Schedule], *, with_stripes: bool = False) -> str:
-    """Return schedules as text, then their plans and costs, one per line.
+    """Return schedules as text, followed by their plans and costs, one per line.
 
-    with_stripes: also the stripes of the tensors of each plan.
+    with_stripes: also print the stripes of the tensors of each plan.
 
-    All schedules must be of the same parts of the stage `assign`.
+    All schedules must be of the same graph, split into the same parts by the stage `assign`.
     """
     return "".join(f"{line}\n" for line in _Printer(with_stripes).lines(tuple(schedules)))
 

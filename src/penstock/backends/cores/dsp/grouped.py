@@ -56,7 +56,7 @@ class ChannelGroups:
     def starts(self) -> list[int]:
         """The index of the first group of each merged group.
 
-        >>> ChannelGroups(6, 1, 2, merged=4).starts
+        >>> ChannelGroups(count=6, depth=1, outputs=2, merged=4).starts
         [0, 2]
         """
         last = self.count - self.merged

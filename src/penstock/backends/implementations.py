@@ -203,10 +203,13 @@ class _BoundImplementation:
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
         """Return the cost function, extended by a cache of its results.
 
-        The function takes a number of output rows, and the name of the accelerator's memory that
-        holds each input and, last, the output.  "" stands for a tensor in any other memory, and ()
-        for "" everywhere.  It returns the cycles of a call as the backend states them, without
-        validation.
+        The function takes (rows, memories) and returns the cycles of a call as the backend states
+        them, without validation.
+
+        rows: number of output rows that the call computes.
+        memories: names of the accelerator's memories that hold each input and, last, the output,
+            for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside the
+            accelerator.  An empty tuple means that every name is "".
 
         The cache is a plain dictionary, since kernels are pickled for worker processes."""
 

@@ -101,14 +101,14 @@ def choose(
     """Select a kernel for each composite of the accelerator.
 
     Returns (graph, CPU fallbacks).  In the graph, each composite has a kernel; composites that no
-    kernel can run are replaced by the nodes inside them.  The CPU fallbacks are all nodes, except
-    composites, that compute something, each with its cycles and the reason.
+    kernel can run are replaced by the nodes inside them.  The CPU fallbacks are the nodes outside
+    composites, except aliases, which compute nothing; each has its cycles and the reason.
 
-    Strategies for the composite's main operator or pattern are tried by decreasing level, as long
-    as the level exceeds `CORE_LEVEL` (10), the level of the processor's kernels.  The first level
-    with an implementation whose condition holds provides the kernel: the fastest implementation
-    whose condition holds.  If others need less working memory, the composite also gets a fallback
-    kernel for schedules with little memory: the fastest of those that need the least.
+    Strategies for the composite's main operator or pattern are tried by decreasing level, down to
+    the last level above `CORE_LEVEL` (10), the level of the processor's kernels.  At each level,
+    the candidates are the implementations whose condition holds.  The first level with a candidate
+    provides the kernels: the fastest candidate and, for schedules with little memory, a fallback:
+    the fastest of the candidates with the least working memory, if it needs less.
 
     processor_cycles: returns the cycles of a node on the processor.
     refusals: the result of `partition`; None for no refusals.

@@ -340,10 +340,10 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """Return the intervals [first, end) of rows that calls on `engine` compute, by step.
+    """Return, for each step, the intervals [first, end) of rows that its calls on `engine` compute.
 
-    A step consists of the calls that differ only in their rows.  The call for all rows (`as_step`)
-    represents it."""
+    A step consists of the calls that differ only in their rows.  Keys are calls for all rows, as
+    `as_step` returns them."""
     found: dict[Call, set[tuple[int, int]]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:
@@ -378,10 +378,10 @@ def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
-    """Return `command` with new bodies of calls, including calls inside loops.
+    """Return `command` with the bodies of its calls replaced, also inside loops.
 
-    bodies: new bodies by step.  The step of a call (`as_step`) represents all calls that differ
-        from it only in their rows.  Calls whose step has no new body do not change."""
+    bodies: maps steps to new bodies.  A step (`as_step`) represents all calls that differ only in
+        their rows; all of them get its new body.  Calls of other steps do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

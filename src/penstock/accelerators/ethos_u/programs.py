@@ -36,7 +36,7 @@ def submission(engine: str) -> Driver:
 def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer]) -> bytes:
     """Return the driver payload of a call.
 
-    commands: the operation that the call issues, and any number of copies of constants."""
+    commands: exactly one operation, and zero or more copies of constants, issued before it."""
     transfers = tuple(c for c in commands if isinstance(c, StreamTransfer))
     (issued,) = (c for c in commands if isinstance(c, StreamOperation))
     call = NpuCall(

@@ -3,8 +3,8 @@ consists of at most two tiles: the first rows at a constant pitch (distance in b
 remaining rows at the same pitch from another address.
 
 A ring buffer that wraps around is therefore a single feature map. Any three rows form a feature map
-as well: two neighbouring rows form one tile, and the remaining row forms the other.  The pitch of
-the first tile is the difference of the addresses of its rows, which may be negative.
+as well: one tile consists of two consecutive rows, the other of the remaining row. The pitch is the
+difference of the addresses of the two rows, which may be negative.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ class CallTiles:
         These are all loops from the outermost to the innermost one that changes the tile.  The
         result is 0 if no loop does.
 
-        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
+        k: index of the operand; the inputs come first, in order, then the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -260,7 +260,7 @@ class CallTiles:
 
         Numbers increase in loop order, from 0.  A tile that is loaded again has a new number.
 
-        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
+        k: index of the operand; the inputs come first, in order, then the output."""
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
             loop = self._axis_loop(name)[1]
@@ -275,7 +275,7 @@ class CallTiles:
 
         Along the last dimension, the number is rounded up to a multiple of `ALIGNMENT`.
 
-        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
+        k: index of the operand; the inputs come first, in order, then the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)

@@ -67,7 +67,8 @@ def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
 def _form_rows(layer: CertifiedLayer) -> Int64s:
     """Return the constants of the requantisation form, with one column per channel.
 
-    Rows: base, offset (including the bias), correction (if any is nonzero), factor."""
+    The rows are base, offset (with the bias), correction (omitted if the layer needs none) and
+    factor."""
     form = layer.form
     corrections = (form.correction,) if form.corrects else ()
     return np.stack([form.base, layer.offset, *corrections, form.factor])

@@ -20,6 +20,8 @@ from penstock.scheduling.model.stripe import StripeConfig
 class Part(Brief):
     """A unit of scheduling: one node, its engine and its kernels.
 
+    The `Part` of TVM RFC 0037, whose propagators are those of the node's operator.
+
     nodes: a single node, possibly a composite of several; empty if the part is a streamed input.
     engine: name of the engine that runs the part.
     kernel: preferred kernel.

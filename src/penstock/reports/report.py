@@ -280,6 +280,8 @@ def requantisation_classes(part: Part) -> Mapping[str, int]:
 
 def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
     """Return the cascades of a schedule that run in stripes, in order."""
+    if not schedule.bands and all(plan.stripe is None for plan in schedule.plans):
+        return ()
     cascades = ExpandedSchedule(schedule).cascades
     found = (costed_steps(schedule, cascade) for cascade in cascades)
     return tuple(

@@ -307,7 +307,7 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
 def _unrolled(
     commands: Sequence[Command], variables: Variables
 ) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
-    """Unroll the loops of a body; yield each command with the values of the variables there.
+    """Yield commands in execution order, once per loop iteration, with the values of all variables.
 
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:
@@ -366,7 +366,7 @@ def _rows(call: Call, variables: Variables) -> tuple[int, int]:
 
 
 def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Call, Variables]]:
-    """Unroll all loops; yield each call, in execution order, with the variables' values there.
+    """Yield calls in execution order, once per loop iteration, with the values of all variables.
 
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:

@@ -212,19 +212,18 @@ class CallTiles:
 
     @staticmethod
     def _reads(d: Dimension, span: Span) -> Span:
-        """Return the interval of a tensor's indices that is read or written along dimension `d`.
+        """Return the interval of indices along dimension `d` that is accessed, including padding.
 
-        The interval may extend into the padding: below 0, or beyond the size of the tensor.
+        So the interval may begin below 0, or end beyond the size of the tensor.
 
         span: interval of iterations along the loop axis of the dimension."""
         factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
         return span[0] * factor + offset, span[1] * factor + offset + extra
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """Return the interval of a tensor's indices that is read or written along dimension `d`.
+        """Return the interval of indices along dimension `d` that is accessed, without padding.
 
-        The interval does not include padding.  Its bounds may be expressions, whereas
-        `Dimension.needs` takes and returns numbers.
+        Its bounds may be expressions, whereas `Dimension.needs` takes and returns numbers.
 
         span: interval of iterations along the loop axis of the dimension."""
         lower, upper = self._reads(d, span)

@@ -150,9 +150,9 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
     """Return the order whose optimality gap is reported, and the orders to split into cascades.
 
-    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, there are two:
-    the order of least peak memory that the search finds, and the order of the model file.
-    Otherwise, the option names the only one.
+    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, these are the
+    order of least peak memory that the search finds and, if different, the order of the model file.
+    Otherwise, there is a single order, the one that the option names.
     """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))

@@ -23,11 +23,13 @@ RANK, COLUMNS = 4, 2
 
 @dataclass(frozen=True, slots=True)
 class TensorSection:
-    """Which columns of a tensor of the network a band uses, as a tensor of its own.
+    """A tensor of a band that consists of some columns of a tensor of the network.
+
+    If a `Band` stands for several bands, `stripes` has one stripe for each of them.
 
     value: name of the band's tensor.
-    tensor: name of the tensor of the network that contains it.
-    stripes: the columns of that tensor that the bands use, one stripe per band.
+    tensor: name of the network's tensor.
+    stripes: the columns of the network's tensor, with all rows and channels.
     """
 
     value: str

@@ -67,7 +67,7 @@ class Part(Brief):
 
     @property
     def least_scratch_bytes(self) -> int:
-        """Scratch bytes of the fallback kernel; without one, those of the preferred kernel."""
+        """Scratch bytes of the fallback kernel; if there is none, those of the preferred kernel."""
         return self.kernel_within(0).scratch_bytes
 
     @property

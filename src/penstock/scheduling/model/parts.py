@@ -111,7 +111,7 @@ class Parts(Brief):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Names of all values of the graph; no other buffer may have one of them."""
+        """Names of all values of the graph.  Other buffers must have different names."""
         return self.graph.names()
 
     @cached_property

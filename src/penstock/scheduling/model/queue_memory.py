@@ -25,10 +25,10 @@ class QueueMemory:
 
     The window of a queue is the rows kept from the previous run, followed by the new rows.
 
-    ring: storage of all rows of the window, live at all times; named like the kept rows.
+    ring: storage of all rows of the window, live at all times.  Its name is that of the kept rows.
     counter: storage of the counter, live at all times.  The counter states which slot of the ring
         holds row 0 of the window.
-    new: storage of the new rows, which are part of the ring.
+    new: storage of the new rows.  It has no memory of its own, since the ring holds the new rows.
     guests: tensors that are stored in unused slots of the ring for part of a run.
     """
 

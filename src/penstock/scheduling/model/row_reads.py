@@ -199,12 +199,12 @@ class _RowAnalysis:
         )
 
     def _may_share_slots(self, storage: Storage, written: Storage) -> bool:
-        """Return whether a part may store its output `written` in the memory of its input storage.
+        """Return whether a part may store its output `written` in the memory of its input.
 
-        The result is False if one of the two storages is part of a queue's ring buffer, or if a
-        surrounding program provides its memory.  Otherwise, it is True if the output need not be
-        contiguous.  An output that must be contiguous replaces the whole input storage, so the
-        input storage must be contiguous, too, and have no other reader.
+        `storage` holds the input.  Sharing is ruled out if `written` or `storage` is part of a
+        queue's ring buffer, or has memory that a surrounding program provides.  If `written` must
+        be contiguous, it takes the memory of all rows of `storage`.  Then `storage` must also be
+        contiguous, and no other part may read it.
         """
         rings = {name for queue in self.windows.values() for name in queue.inside}
         if not {written.name, storage.name}.isdisjoint(rings | self.outside):

@@ -223,11 +223,11 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Count the stripes `first` + 1 to `last`, both included, in `counts`.
+        """Add the stripes `first` + 1 to `last`, both included, to `counts`.
 
-        counts[n]: number of stripes with n new elements, which no previous stripe covers.  The new
-            elements of a stripe are as many as its distance from the previous stripe (the stride
-            rounded down or up), but at most `shape`.
+        counts[n]: number of stripes with n new elements, which no previous stripe covers.  Here, n
+            is the distance between the stripe and the previous one (the stride rounded down or up),
+            but at most `shape`.
         """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step

@@ -167,11 +167,11 @@ class _PieceOrder:
 
 @dataclass(slots=True)
 class _Run:
-    """The state of the search for better orders of the pieces, which are searched in turn.
+    """The state of a search that improves the order of one piece after the other.
 
     A piece is a part of the problem that can be ordered separately.
     bound: proven lower bound, in bytes, of the peak over all pieces.
-    reached: largest peak, in bytes, of the pieces passed to `improve` so far.
+    reached: largest peak, in bytes, of the pieces that `improve` has processed.
     states: number of states searched so far.
     """
 

@@ -176,8 +176,9 @@ class StepSearch:
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
-        tried: for each mask of completed steps, the lowest peak in bytes with which it was yielded
-            so far; updated.  A successor is omitted if its peak is not below that.
+        tried: lowest peak, in bytes, of the states yielded so far, by mask of completed steps
+            without the free steps that follow; updated.  If `OrderTricks.merge` is set, a successor
+            is omitted unless its peak is lower than the entry for its mask.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)

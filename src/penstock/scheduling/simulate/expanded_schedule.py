@@ -170,11 +170,12 @@ class ExpandedSchedule:
 
     @cached_property
     def row_blocks(self) -> tuple[Numbers, Numbers]:
-        """The storage to which the memory of each row belongs, and when that memory becomes free.
+        """The storage that owns the memory of each row, and when that memory becomes free.
 
         Two arrays (owner, dead), in which row r of storage s has index `live_ranges.starts[s]` + r.
-        owner: index of a storage: s itself, or another storage whose row r is overwritten in place.
-        dead: tick at which the memory becomes free; meaningless for rows whose owner is not s.
+        owner: index of a storage.  It is s, unless the row overwrites row r of another storage in
+            place; then it is the owner of the overwritten row.
+        dead: tick at which the memory becomes free; meaningless if the owner is not s.
         """
         rows, ranges = self.schedule.parts.rows, self.live_ranges
         owner = np.repeat(np.arange(len(rows.storages)), self.tables.rows)

@@ -17,8 +17,10 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 
 
 def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int) -> Alternatives:
-    """Return the peaks known before a search: only the peak of each single part, run in one call.
+    """Return the table of known peaks with which a search begins.
 
+    It contains the peak of each part that runs alone, in a single call.  All other peaks are
+    unknown (`UNBOUNDED`).
     stripes: stripe heights (maximum rows per call) that the search tries.
     most_parts: maximum number of parts in a cascade.
     """

@@ -1,8 +1,9 @@
 """Counts how often each section of the kernel `exchange_axes` is executed, if it runs in place.
 
-The pixels of an image move along the cycles of a permutation.  The kernel moves the pixels of each
-cycle from its least index on.  To find out whether an index is the least of its cycle, it follows
-the permutation from there until it meets a lower index, or the index itself."""
+The pixels of an image move along the cycles of a permutation.  The kernel moves the pixels of a
+cycle when it reaches the least index of the cycle.  To find out whether an index is the least of
+its cycle, the kernel follows the cycle from this index until it reaches a lower index, or returns
+to the index itself."""
 
 from __future__ import annotations
 

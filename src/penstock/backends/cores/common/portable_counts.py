@@ -298,10 +298,10 @@ def _truncated(p: Params, site: Site) -> Counts:
 def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
-    "loop" counts the vectors that are summed.  Its cycles include the first addition of a vector,
-    which adds to 0 and is therefore faster in software floating point; "step" counts the other
-    additions.  The kernel divides once per vector: "bit" counts the bits of the quotients, since
-    software division takes one iteration per bit."""
+    "loop" counts the vectors that are summed, and "step" the additions except the first of each
+    vector.  The cycles of "loop" include this first addition, which adds to 0 and is therefore
+    faster in software floating point.  "bit" counts the bits of quotients: the kernel divides once
+    per vector, and software division takes one iteration per bit of the quotient."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}

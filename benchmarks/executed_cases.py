@@ -109,7 +109,7 @@ def outcomes(document: Document, where: str) -> Iterator[Outcome]:
     for key, judge in judges.items():
         section = document.get(key)
         cases = section.get("cases") if isinstance(section, Mapping) else section
-        for k, case in enumerate(cases or ()):
+        for k, case in enumerate(cases if isinstance(cases, list) else ()):
             names = [str(case[field]) for field in ("name", "op") if field in case]
             label = " ".join((key, f"case {k}", *names))
             try:
@@ -269,7 +269,9 @@ def _propagated(found: object, where: str) -> tuple[str, str]:
             "a layer that enlarges: resizing has no form for some columns, and by a whole factor "
             "it gives no tensor of these extents (benchmarks.executed_traps enlarges rows)"
         )
-    (stride, _, more), (_, _, channels), _ = case.transform
+    if len(case.transform) != 3:
+        raise NotExpressible("a transform of other axes than rows and channels")
+    stride, more, channels = case.transform[0][0], case.transform[0][-1], case.transform[1][-1]
     given, expected = case.input, case.expected
     before, rows = -case.offset[0], given.extent[0]
     window = Window(int(stride + more), int(stride), before=before, after=before)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from penstock.brief import Brief
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
-from penstock.ir.op import row_count
 from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
@@ -29,7 +28,9 @@ from penstock.reports.logical_shape import logical_shape, producers
 from penstock.reports.resource_use import ResourceUse, resource_use
 from penstock.scheduling.model.cost import total
 from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.row_stripes import Stripes, count_stripes, highest_stripe
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 SCHEMA = "penstock-report-1"
 _NOTHING = ResourceUse()
@@ -190,9 +191,10 @@ class LayerReport(Brief):
     rows. `requantisation` counts output channels per class, for layers with weights. `macs` are the
     executed ones; `constant` describes output channels that do not depend on the input. `cascade`
     is the index of its cascade and `rows` the maximum rows per stripe; both are None if the layer
-    runs whole. `reads` are the indices of the layers that it reads; -1 is the caller. `offloaded`
-    is True if the engine is an accelerator. `breakdown` is the use of the accelerator's resources,
-    and `traffic` the bytes that it moves by category, if the backend reports them.
+    runs whole. `stripes` are the stripes of its output, one per call. `reads` are the indices of
+    the layers that it reads; -1 is the caller. `offloaded` is True if the engine is an accelerator.
+    `breakdown` is the use of the accelerator's resources, and `traffic` the bytes that it moves by
+    category, if the backend reports them.
     """
 
     step: int | None
@@ -215,6 +217,7 @@ class LayerReport(Brief):
     breakdown: Breakdown | None = None
     traffic: Mapping[str, int] = field(default_factory=dict[str, int])
     constant: ConstantChannels | None = None
+    stripes: Stripes = ()
 
     @property
     def moved_bytes(self) -> int:
@@ -250,7 +253,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
             *one.part.kind_and_origin,
             logical_shape(one.part.output, making),
             cascade_number,
-            None if one.stripe is None else min(one.stripe, row_count(one.part.output.type.shape)),
+            highest_stripe(one.stripes) if one.in_cascade else None,
             tuple(dict.fromkeys(places.get(owners[name], -1) for name in one.inputs)),
             one.cost.calls,
             one.cost.macs,
@@ -264,6 +267,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
             needed.get(one.tensor, _NOTHING).breakdown,
             dict(needed.get(one.tensor, _NOTHING).traffic),
             constant.get(one.tensor),
+            one.stripes,
         )
         for number, one, cascade_number in ((x.number, x.step, x.cascade) for x in found)
     )
@@ -276,11 +280,18 @@ def requantisation_classes(part: Part) -> Mapping[str, int]:
 
 def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
     """Return the cascades of a schedule that run in stripes, in order."""
-    pairs = ((plan, costed_steps(schedule, plan)) for plan in schedule.plans)
+    if not schedule.bands and all(plan.stripe is None for plan in schedule.plans):
+        return ()
+    cascades = ExpandedSchedule(schedule).cascades
+    found = (costed_steps(schedule, cascade) for cascade in cascades)
     return tuple(
-        CascadeReport(len({one.tensor for one in costed}), costed[0].stripe, plan.cost.calls)
-        for plan, costed in pairs
-        if costed[0].stripe is not None
+        CascadeReport(
+            len({one.tensor for one in costed}),
+            max(highest_stripe(one.stripes) for one in costed),
+            sum(count_stripes(one.stripes) for one in costed),
+        )
+        for costed in found
+        if costed[0].in_cascade
     )
 
 

@@ -25,6 +25,13 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
                                           conv2 by its accelerator
     cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
 
+In the text of a single schedule (`penstock show --stop-after place`), lines such as
+
+    stripes p0 conv1 rolling = (StripeConfig(shape=(1, 2, 24, 6), extent=(1, 24, 24, 6), ..),)
+
+state the stripes in which a plan computes a tensor, and how much of it is kept (`TensorConfig`).
+Plans whose parts all run at once have none.  The stripes follow from the plan; parsing checks them.
+
 The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (costs of updates of states)
 apply to all schedules that follow.  A line `alternative N` precedes the schedules of the N-th
 alternative of the parts (`Parts.alternatives`), with plans and costs of their own.

@@ -373,7 +373,7 @@ def _feature_map(
 def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, int]:
     """Return the rows [lower, upper) of an input that output rows [first, end) depend on.
 
-    tensor: index of the input: 0 or 1, or any index for a concatenation."""
+    tensor: index of the input, which exceeds 1 only for a concatenation."""
     if tensor == 0 or op.function is NpuFunction.COPY:
         return op.reads(first, end)
     return op.second_rows(first, end)

@@ -236,8 +236,9 @@ class Operation:
         return max(-(-lower // self.upscale), 0), min(-(-upper // self.upscale), self.in_h)
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
-        """Return the padding (top, left, bottom, right) that the windows of output rows [first,
-        end) cover, in rows or columns."""
+        """Return the number of padding rows and columns (top, left, bottom, right) that the windows
+        of output rows [first, end) contain. At the top, rows of zeros that upscaling inserts before
+        the first row read count as padding, too."""
         lower, upper = self._upscaled_rows(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h
@@ -256,9 +257,9 @@ class Operation:
         padding.
 
         Two intervals with equal keys and equal lengths read the same number of input rows and have
-        equal padding. If the windows cover padding, the key is (first, end). Otherwise, it is (k %
-        upscale,), where k is the first row that the windows cover in the upscaled input, which
-        includes the inserted rows of zeros. Without upscaling, this is (0,)."""
+        equal padding. If the windows contain padding, the key is (first, end). Otherwise, it is (k
+        % upscale,), where k is the first row of the windows in the upscaled input, which includes
+        the inserted rows of zeros. Without upscaling, this is (0,)."""
         lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)

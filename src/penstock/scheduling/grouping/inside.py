@@ -81,9 +81,10 @@ def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder
 
 
 def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return a group's nodes in the problem's order, with the size of a circular buffer as peak.
+    """Return a group's nodes in the problem's order, for tensors in a circular buffer.
 
-    The buffer is the smallest one in which no live tensor is overwritten.
+    The peak of the result is the size of the buffer, which is the smallest one in which no live
+    tensor is overwritten (`circular_bytes`).
     group: mask of nodes.
     max_states: not used.
     """

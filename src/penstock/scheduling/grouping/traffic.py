@@ -169,10 +169,10 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no feasible group of two or more nodes includes `group`.
+        """Return True if every group of two or more nodes that contains `group` is infeasible.
 
-        This is so if their weights exceed the weight limit, or if the inputs and the output of one
-        of them exceed the buffer limit.
+        The result is True if the weights of the nodes in `group` exceed the weight limit, or if the
+        inputs and the output of one of these nodes exceed the buffer limit.  False proves nothing.
         group: mask of nodes.
         """
         members = self._members(group)

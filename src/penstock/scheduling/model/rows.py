@@ -133,10 +133,10 @@ class RowParts:
         return max(*ends, *(self._row_bytes(part) for part in self.row_parts))
 
     def _row_bytes(self, part: RowPart) -> int:
-        """Return the most bytes that must be live while a part computes one of its output rows.
+        """Return the maximum, over a part's output rows, of the bytes that computing a row needs.
 
-        For each output row, the input rows that must be in memory are counted, and the output row
-        itself unless it may overwrite an input row.
+        These bytes hold the input rows that must be in memory, and the output row itself unless it
+        may overwrite an input row.
         """
         written = self.storages[part.written]
         taken = np.zeros(written.rows, np.int64)

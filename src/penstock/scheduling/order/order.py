@@ -73,7 +73,8 @@ class Order:
 def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Order:
     """Return the order of least peak memory that the search finds.
 
-    The result is the order in which the problem lists the steps if none with a lower peak is found.
+    If it finds no order with a lower peak than the order in which the problem lists the steps, the
+    latter is returned.
     options: None stands for the default options.
     """
     options = options or OrderOptions()

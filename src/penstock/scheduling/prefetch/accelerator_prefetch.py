@@ -228,10 +228,10 @@ class _Selection:
         return self._accounting.stall_cycles(self._cascades[c], self.plans[c], following)
 
     def _scratch_bytes(self, plan: Plan, extended: Plan) -> int:
-        """Return the scratch bytes that a plan needs after one more prefetch has been added.
+        """Return the scratch bytes that a cascade needs after one more prefetch has been added.
 
-        Parts without prefetches keep the kernels that they run in `plan`.
-        plan, extended: the plan before and after the addition.
+        Parts without prefetches run the same kernels as before.
+        plan, extended: the cascade's plan without and with the new prefetch.
         """
         prefetches = {copy.part: copy.prefetch for _, copy in extended.accelerator_prefetches}
         return max(

@@ -50,7 +50,7 @@ class Alternatives(NamedTuple):
 def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
     """Return how many rows of each storage are computed before the cascade [lower, upper) begins.
 
-    All rows of a storage that the cascade reads but does not write; 0 for any other storage.
+    The number is that of all rows if the cascade reads but does not write the storage, else 0.
     """
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):

@@ -12,14 +12,14 @@
 A plan lists its parts in execution order.  Clauses that may follow the parts:
 
     stripe N                              maximum number of rows per call; default: all rows
-    nearest                               `Plan.nearest_first` is True: it selects which input is
-                                          produced first if several inputs of a part lack rows
+    nearest                               `Plan.nearest_first` is True (default: False); it defines
+                                          the order in which missing rows of inputs are computed
     scratch N                             scratch memory in bytes
     columns N                             the parts run in bands of N columns; stripe and scratch
                                           apply inside each band, and there is only one cost
     copy w from flash to dtcm 64 bytes early
                                           prefetch of the constant w by the copy engine; it starts
-                                          in the previous plan (`early`) or in this one
+                                          in the previous plan if `early` is given, else in this one
     prefetch conv2 "weights" from flash to sram 64 bytes early
                                           prefetch of the constant table "weights" of the part
                                           conv2 by its accelerator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.brief import Brief
@@ -16,7 +16,7 @@ from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
-from penstock.reports.costed_steps import costed_steps, numbered_steps
+from penstock.reports.costed_steps import CostedStep, costed_steps, numbered_steps
 from penstock.reports.engine_work import (
     CycleCounts,
     EngineWork,
@@ -239,10 +239,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
     found = numbered_steps(schedule, program)
     owners, needed = schedule.assigned_parts.owners, resource_use(schedule)
     constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
-    places: dict[str, int] = {}
-    for place, one in enumerate(found):
-        if one.step.tensor in owners:
-            places[owners[one.step.tensor]] = place
+    reads = _reads([one.step for one in found], owners)
     return tuple(
         LayerReport(
             number,
@@ -251,7 +248,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
             logical_shape(one.part.output, making),
             cascade_number,
             None if one.stripe is None else min(one.stripe, row_count(one.part.output.type.shape)),
-            tuple(dict.fromkeys(places.get(owners[name], -1) for name in one.inputs)),
+            read,
             one.cost.calls,
             one.cost.macs,
             total(one.cost.read_bytes),
@@ -265,8 +262,20 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
             dict(needed.get(one.tensor, _NOTHING).traffic),
             constant.get(one.tensor),
         )
-        for number, one, cascade_number in ((x.number, x.step, x.cascade) for x in found)
+        for (number, one, cascade_number), read in zip(
+            ((x.number, x.step, x.cascade) for x in found), reads, strict=True
+        )
     )
+
+
+def _reads(steps: Sequence[CostedStep], owners: Mapping[str, str]) -> Iterator[tuple[int, ...]]:
+    """Yield the indices of the steps that each step reads: of those that write a tensor, such as
+    the bands of a cascade, the last one before it; -1 for the caller."""
+    places: dict[str, int] = {}
+    for place, one in enumerate(steps):
+        yield tuple(dict.fromkeys(places.get(owners[name], -1) for name in one.inputs))
+        if one.tensor in owners:
+            places[owners[one.tensor]] = place
 
 
 def requantisation_classes(part: Part) -> Mapping[str, int]:

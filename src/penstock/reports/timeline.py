@@ -28,7 +28,11 @@ from penstock.program.steps import accessed_views, walk
 from penstock.reports.costed_steps import costed_steps, numbered_steps
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems, prefetch_name
+from penstock.scheduling.simulate.placement_problems import (
+    placement_problems,
+    prefetch_name,
+    scratch_name,
+)
 
 Numbers = npt.NDArray[np.int64]
 
@@ -160,11 +164,12 @@ def timelines(schedule: Schedule, program: Program) -> tuple[Timeline, ...]:
     """Return the timelines of a lowered schedule: of the arena, then of other memories."""
     expanded = ExpandedSchedule(schedule)
     memories = {buffer.name: buffer.memory for buffer in program.buffers}
+    arena, *_ = program.ram()  # it also holds the arenas of bands, which are not buffers
     spans = (*_tensors(expanded, program), *_others(expanded, program))
     stretches = tuple(_stretches(expanded, program))
     return tuple(
         Timeline(
-            tuple(span for span in spans if memories[span.name] == memory.name),
+            tuple(span for span in spans if memories.get(span.name, arena.name) == memory.name),
             stretches,
             memory.name if k else None,
         )
@@ -242,10 +247,11 @@ def _pieces(places: Numbers, born: Numbers, dead: Numbers, row_bytes: int) -> It
 
 
 def _others(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
-    """Yield the spans of scratch buffers and of copied constants."""
+    """Yield the spans of scratch buffers, of the arenas of bands, and of copied constants."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     schedule = expanded.schedule
     copies = {prefetch_name(schedule, copy) for plan in schedule.plans for copy in plan.copies}
+    banded = _banded_tensors(schedule)
     for life in (life for _, problem in placement_problems(expanded) for life in problem.buffers):
         buffer = buffers.get(life.name)
         if buffer is not None and (buffer.kind is Kind.SCRATCH or life.name in copies):
@@ -253,6 +259,22 @@ def _others(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan
             end = buffer.address + buffer.size_bytes
             piece = LivePiece(buffer.address, end, life.lower, life.upper)
             yield MemorySpan(life.name, kind.value, (piece,))
+        elif life.name in banded:  # its buffers are those of the bands, one band after the other
+            lower = min(buffers[name].address for name in banded[life.name] if name in buffers)
+            piece = LivePiece(lower, lower + life.size_bytes, life.lower, life.upper)
+            yield MemorySpan(life.name, Kind.SCRATCH.value, (piece,))
+
+
+def _banded_tensors(schedule: Schedule) -> Mapping[str, frozenset[str]]:
+    """Return the tensors of the bands of each cascade in bands, by name of the cascade's scratch
+    memory, which is their arena."""
+    return {
+        scratch_name(schedule, plan): frozenset(
+            section.value for band in bands.bands for section in band.sections
+        )
+        for plan in schedule.plans
+        if (bands := schedule.find_bands(schedule.parts.parts[plan.parts[0]])) is not None
+    }
 
 
 def _live(pieces: Iterable[LivePiece], ticks: int) -> Numbers:

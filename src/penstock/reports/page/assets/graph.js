@@ -38,8 +38,7 @@ function graphSection() {
     if (stretch.cascade !== undefined) {
       const some = layers.slice(stretch.first, stretch.end);
       const height = Math.max(...some.map((layer) => layer.rows ?? 1));
-      const calls = some.reduce((sum, layer) => sum + layer.calls, 0);
-      const words = `cascade ${stretch.cascade}: ${height === 1 ? "row by row" : `stripes of at most ${number(height)} rows`}, ${number(calls)} calls`;
+      const words = `cascade ${stretch.cascade}: ${height === 1 ? "row by row" : `stripes of at most ${number(height)} rows`}, ${number(stretch.kernelCalls)} calls`;
       const box = element("div", { class: "cascade", style: `left:2px;top:${top + 1}px;height:${pitch * (some.length + 1) - 2}px` });
       showsCascade(box, stretch.cascade);
       host.append(box, element("div", { class: "title", style: `padding-left:${left}px` }, words));

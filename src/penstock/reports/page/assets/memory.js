@@ -192,7 +192,7 @@ function drawByteAxis(ground, y, inner, highest) {
 function drawTimeAxis(axis, x, places, width, inCycles) {
   if (inCycles) {
     const most = x.domain()[1];
-    const marks = x.ticks(Math.max(2, width / 95)).filter((mark) => mark >= 0 && mark <= most && Number.isInteger(mark) && x(mark) + textWidth(number(mark)) / 2 <= width + 12);
+    const marks = x.ticks(Math.max(1, Math.floor(width / (textWidth(number(Math.ceil(most))) + 30)))).filter((mark) => mark >= 0 && mark <= most && Number.isInteger(mark) && x(mark) + textWidth(number(mark)) / 2 <= width + 12);
     axis.call(d3.axisBottom(x).tickValues(marks).tickFormat((mark) => number(mark)).tickSize(4));
   } else {
     let end = -Infinity;
@@ -221,11 +221,11 @@ function drawStrips(strips, grounds, x, places, inner) {
   grounds.selectAll("rect").data(cascades).join("rect").attr("class", "strip-ground").attr("height", inner.height).attr("x", left).attr("width", (one) => right(one) - left(one));
   strips.selectAll("rect").data(cascades).join((enter) => enter.append("rect").attr("class", "strip").each(function link(one) {
     showsCascade(this, one.cascade);
-    highlights(this, () => null, () => [`cascade ${one.cascade}`, one.words, `${number(one.calls)} calls of ${one.end - one.first} layers, interleaved`]);
+    highlights(this, () => null, () => [`cascade ${one.cascade}`, one.words, `${number(one.kernelCalls)} calls of ${number(one.end - one.first)} layers, interleaved`]);
   })).attr("x", left).attr("y", -18).attr("height", 14).attr("width", (one) => Math.max(0, right(one) - left(one)));
   strips.selectAll("text").data(cascades).join("text").attr("class", "strip-label").attr("text-anchor", "middle").attr("y", -7.5)
     .attr("x", (one) => (left(one) + right(one)) / 2)
-    .text((one) => [`cascade ${one.cascade}: ${number(one.calls)} calls`, `cascade ${one.cascade}`, `${one.cascade}`].find((text) => textWidth(text) + 8 <= right(one) - left(one)) ?? "");
+    .text((one) => [`cascade ${one.cascade}: ${number(one.kernelCalls)} calls`, `cascade ${one.cascade}`, `${one.cascade}`].find((text) => textWidth(text) + 8 <= right(one) - left(one)) ?? "");
 }
 
 const LABEL_PLACES = [0.5, 0.25, 0.75, 0, 1].flatMap((fx) => [0.5, 0.2, 0.8, 0, 1].map((fy) => [fx, fy]))

@@ -83,7 +83,7 @@ def test_a_report_loads_nothing_and_fits_at_every_width(opened: str, browser: Br
     assert len(browser.all("path.block")) == blocks
     cascades = {layer.cascade for layer in layers} - {None}
     assert len(browser.all("#graph .cascade")) == len(cascades)
-    engines = {layer.engine for layer in layers}
+    engines = {layer.engine for layer in layers} - {"caller"}
     assert bool(browser.all("#timeline .span")) == (len(engines) > 1)
     fallbacks = compiled(opened).report.left_to_cpu
     reasons = browser.texts("#engines h3 + .box tbody tr")

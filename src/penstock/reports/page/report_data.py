@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from penstock.hardware.target import CALLER
 from penstock.reports.command import CompileCommand
 from penstock.reports.engine_times import EngineTimes
 from penstock.reports.engine_work import has_simulated, shares
@@ -253,8 +254,8 @@ def _engines(report: Report) -> tuple[EngineData, ...]:
 
 
 def _spans(times: EngineTimes, indices: Mapping[str, Sequence[int]]) -> list[EngineSpanData]:
-    """Return the spans of the engines; none if there is a single engine."""
-    if len({span.engine for span in times.spans}) < 2:
+    """Return the spans of the engines; none if the processor is the only one."""
+    if len({span.engine for span in times.spans} - {CALLER}) < 2:
         return []
     return [
         EngineSpanData(

@@ -18,9 +18,9 @@ function frontierSections() {
   const { box, controls } = sortedTable({ caption: "Points of the frontier", rows: points, filtered: points.length > 12, columns: [
     { ...numeric("ram", "RAM,\nbytes", (point) => point.ram_bytes), show: (point) => element("span", {}, point.chosen ? "▸ " : "", number(point.ram_bytes)) },
     { key: "kib", label: "KiB", kind: "n", value: (point) => point.ram_bytes, show: (point) => fixed(point.ram_bytes / 1024, 2) },
+    { key: "command", label: "command", value: (point) => point.command, show: (point) => copyButton(point.command) },
     numeric("cycles", "cycles,\nestimated", (point) => point.cycles),
     numeric("above", "above the\nfastest", above, (share) => percent(share, 2)),
-    { key: "command", label: "command", value: (point) => point.command, show: (point) => copyButton(point.command) },
     ...(series.length > 1 ? [{ key: "input", label: "input", kind: "nowrap", value: (point) => series[point.series].label.replace(/^input (an )?/, "") }] : []),
     ...(known("cascades") ? [{ key: "cascades", label: "cascades:\nlayers×rows", kind: "name", value: (point) => point.cascades }] : []),
     ...(known("calls") ? [numeric("calls", "calls", (point) => point.calls)] : []),

@@ -244,8 +244,10 @@ function drawBlockLabels(labels, blocks, at, y, width, curveBetween) {
       if (!best || area > best.area) best = { area, left: left + 3, right: right - 3, top: y(upper), bottom: y(lower) };
     }
     const room = { width: best.right - best.left, height: best.bottom - best.top };
-    const upright = room.width < 24;
-    const text = Math.min(room.width + 6, room.height) >= 13 ? blockLabel(block.name, upright ? room.height - 6 : room.width) : "";
+    const across = room.height >= 13 ? blockLabel(block.name, room.width) : "";
+    const along = room.width >= 7 ? blockLabel(block.name, room.height - 6) : "";
+    const upright = across !== block.name && along.length > across.length;
+    const text = upright ? along : across;
     if (!text) continue;
     const half = upright ? { x: 6.5, y: textWidth(text) / 2 + 2 } : { x: textWidth(text) / 2 + 2, y: 6.5 };
     const places = LABEL_PLACES.map(([fx, fy]) => ({

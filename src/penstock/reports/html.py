@@ -32,10 +32,12 @@ D3_MODULES = (
 )
 """The modules of D3 that pages contain, each after those that it needs."""
 _SCRIPTS = (
-    *("elements", "numbers", "highlight", "table", "memory", "graph"),
-    *("engines", "resources", "frontier", "layers", "page"),
+    *("elements", "numbers", "highlight", "table", "time_axis", "block_labels", "memory"),
+    *("graph", "engines", "resources", "frontier", "layers", "page"),
 )
 """The scripts of a page, in order."""
+_STYLES = ("colors", "page", "figures")
+"""The styles of a page, in order."""
 
 
 def render_html(
@@ -107,7 +109,7 @@ def _without_absent(value: object) -> object:
 
 @cache
 def _style() -> str:
-    return (_ASSETS / "page.css").read_text("utf-8")
+    return "".join((_ASSETS / f"{name}.css").read_text("utf-8") for name in _STYLES)
 
 
 @cache

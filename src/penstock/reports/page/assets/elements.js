@@ -66,7 +66,9 @@ function announce(text) {
   const status = document.getElementById("status");
   status.textContent = text;
   clearTimeout(announce.timer);
-  announce.timer = setTimeout(() => { status.textContent = ""; }, 4000);
+  announce.timer = setTimeout(() => {
+    status.textContent = "";
+  }, 4000);
 }
 
 /** Copy a text to the clipboard; where that is not permitted, select it in a prompt. */
@@ -90,10 +92,20 @@ async function copyText(text) {
 
 /** Return a button that copies a command. */
 function copyButton(command) {
-  return element("button", { type: "button", class: "copy", title: command, "aria-label": `Copy: ${command}`, onclick: (event) => {
-    event.stopPropagation();
-    copyText(command);
-  } }, "copy");
+  return element(
+    "button",
+    {
+      type: "button",
+      class: "copy",
+      title: command,
+      "aria-label": `Copy: ${command}`,
+      onclick: (event) => {
+        event.stopPropagation();
+        copyText(command);
+      },
+    },
+    "copy",
+  );
 }
 
 /** Return a name that loses its beginning, not its end, where there is no room. */
@@ -103,8 +115,12 @@ function nameElement(name) {
 
 /** Return a section with a heading, and register it for the navigation. */
 function section(id, heading, size, controls, ...children) {
-  return element("section", { id, class: size, "aria-labelledby": `${id}-heading` },
-    element("div", { class: "head" }, element("h2", { id: `${id}-heading` }, heading), controls), ...children);
+  return element(
+    "section",
+    { id, class: size, "aria-labelledby": `${id}-heading` },
+    element("div", { class: "head" }, element("h2", { id: `${id}-heading` }, heading), controls),
+    ...children,
+  );
 }
 
 /** Call `draw(width)` now and whenever the width of an element changes. */

@@ -2,7 +2,14 @@
 //
 // A view registers its elements by layer or by cascade. The layer itself is "hot", the layers whose
 // outputs it reads are "warm". Enter or a click keeps a layer highlighted until Escape.
-const views = { layers: new Map(), cascades: new Map(), listeners: [], marked: [], kept: null, current: null };
+const views = {
+  layers: new Map(),
+  cascades: new Map(),
+  listeners: [],
+  marked: [],
+  kept: null,
+  current: null,
+};
 
 function register(map, key, found) {
   if (!map.has(key)) map.set(key, []);
@@ -21,7 +28,11 @@ function showsCascade(found, cascade) {
 /** Forget elements that a view has replaced. */
 function forgetReplaced() {
   for (const map of [views.layers, views.cascades]) {
-    for (const [key, some] of map) map.set(key, some.filter(({ found }) => found.isConnected));
+    for (const [key, some] of map)
+      map.set(
+        key,
+        some.filter(({ found }) => found.isConnected),
+      );
   }
 }
 
@@ -39,7 +50,10 @@ function highlight(layer) {
   document.body.classList.toggle("lit", wanted !== null);
   if (wanted !== null) {
     for (const source of data.layers[wanted].reads ?? []) {
-      mark((views.layers.get(source) ?? []).filter((one) => one.reaches), "warm");
+      mark(
+        (views.layers.get(source) ?? []).filter((one) => one.reaches),
+        "warm",
+      );
     }
     mark(views.layers.get(wanted) ?? [], "hot");
     mark(views.cascades.get(data.layers[wanted].cascade) ?? [], "hot");
@@ -97,7 +111,9 @@ function layerLines(index) {
     `output ${layer.shape}, ${bytes(layer.written_bytes)} written`,
     layer.live_bytes < layer.written_bytes ? `at most ${bytes(layer.live_bytes)} live at a time` : "",
     `${number(cycles)} cycles (${percent(cycles / totals.cycles)}), ${number(layer.macs)} MACs, ${number(layer.calls)} ${layer.calls === 1 ? "call" : "calls"}`,
-    layer.cascade === undefined ? "" : `cascade ${layer.cascade}, at most ${number(layer.rows)} ${layer.rows === 1 ? "row" : "rows"} a call`,
+    layer.cascade === undefined
+      ? ""
+      : `cascade ${layer.cascade}, at most ${number(layer.rows)} ${layer.rows === 1 ? "row" : "rows"} a call`,
     totals.engines > 1 ? `engine ${layer.engine}${layer.limit ? `, limited by ${layer.limit}` : ""}` : "",
   ];
 }

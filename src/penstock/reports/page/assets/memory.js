@@ -1,65 +1,6 @@
 // The memory figure: address against time. A block is a tensor, its width the live range, its height
 // the bytes. The curve is the sum of live bytes. Time is measured in steps, or in cycles.
 
-/** Return the positions of a timeline's ticks: on the axis of steps, or on that of cycles. */
-function tickPlaces(memory, inCycles) {
-  if (inCycles) {
-    const total = data.tick_cycles.at(-1);
-    const margin = Math.max(1, total * 0.015); // the two ticks of the caller take no time
-    return [-margin, ...data.tick_cycles.slice(1, -1), total, total + margin];
-  }
-  const places = [-1];
-  let column = 0;
-  for (const stretch of stretches) {
-    for (let call = 0; call < stretch.calls; call += 1) places.push(column + (stretch.columns * call) / stretch.calls);
-    column += stretch.columns;
-  }
-  return [...places, column, column + 1];
-}
-
-/** Describe a tick: which step, and which of its calls. */
-function whenWords(tick) {
-  let begun = 1;
-  if (tick < begun) return "before the run: the caller writes the input";
-  for (const stretch of stretches) {
-    if (tick < begun + stretch.calls) {
-      return stretch.words + (stretch.calls > 1 ? ` (call ${number(tick - begun + 1)} of ${number(stretch.calls)})` : "");
-    }
-    begun += stretch.calls;
-  }
-  return "after the run: the caller reads the output";
-}
-
-/** Return the buttons of a figure that zooms along its time axis; `state.zoom` calls its behaviour. */
-function zoomButtons(state) {
-  const button = (text, label, action) => element("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
-  return element("span", { class: "group" }, button("−", "Zoom out", () => state.zoom("scaleBy", 1 / 1.6)), button("+", "Zoom in", () => state.zoom("scaleBy", 1.6)),
-    button("whole", "Show all", () => state.zoom("transform", d3.zoomIdentity)));
-}
-
-/** Return a zoom along the x axis: with buttons, keys, Ctrl and the wheel, a drag, or two fingers. */
-function timeZoom(redraw) {
-  return d3.zoom().scaleExtent([1, 400]).filter((event) => {
-    if (event.type === "wheel") return event.ctrlKey || event.metaKey;
-    return event.type !== "touchstart" ? !event.button : event.touches.length > 1 || d3.zoomTransform(event.currentTarget).k > 1;
-  }).on("zoom", (event) => redraw(event.transform));
-}
-
-/** Let arrow keys, + and - move and zoom a figure that has the focus. */
-function zoomKeys(host, state) {
-  host.addEventListener("keydown", (event) => {
-    if (event.target !== host) return;
-    const action = {
-      "+": () => state.zoom("scaleBy", 1.6), "=": () => state.zoom("scaleBy", 1.6), "-": () => state.zoom("scaleBy", 1 / 1.6),
-      0: () => state.zoom("transform", d3.zoomIdentity),
-      ArrowLeft: () => state.zoom("translateBy", 60 / state.scale(), 0), ArrowRight: () => state.zoom("translateBy", -60 / state.scale(), 0),
-    }[event.key];
-    if (!action) return;
-    event.preventDefault();
-    action();
-  });
-}
-
 /** Draw a memory into `host`. `state.inCycles` selects the axis. Returns a function that redraws. */
 function memoryFigure(memory, host, state) {
   const margin = { left: 44, right: 14, top: 26, bottom: 34 };
@@ -68,32 +9,81 @@ function memoryFigure(memory, host, state) {
 
   function draw(width) {
     const height = width < 560 ? 320 : 400;
-    const inner = { width: Math.max(60, width - margin.left - margin.right), height: height - margin.top - margin.bottom };
+    const inner = {
+      width: Math.max(60, width - margin.left - margin.right),
+      height: height - margin.top - margin.bottom,
+    };
     const places = tickPlaces(memory, state.inCycles);
-    const highest = Math.max(1, memory.height_bytes, (memory.budget_bytes ?? 0) <= 1.5 * memory.height_bytes ? memory.budget_bytes ?? 0 : 0);
+    const highest = Math.max(
+      1,
+      memory.height_bytes,
+      (memory.budget_bytes ?? 0) <= 1.5 * memory.height_bytes ? (memory.budget_bytes ?? 0) : 0,
+    );
     const whole = d3.scaleLinear([places[0], places.at(-1)], [0, inner.width]);
     const y = d3.scaleLinear([0, 1.06 * highest], [inner.height, 0]);
-    const clip = `clip-${memory.name.replace(/\W/g, "")}`;
-    const svg = d3.create("svg").attr("width", width).attr("height", height).attr("role", "img")
-      .attr("aria-label", `Blocks of memory ${memory.name} over time; the table of layers lists the same steps`);
-    svg.append("clipPath").attr("id", clip).append("rect").attr("width", inner.width).attr("height", inner.height);
+    const clip = `clip-${state.id}`;
+    const svg = d3
+      .create("svg")
+      .attr("width", width)
+      .attr("height", height)
+      .attr("role", "img")
+      .attr(
+        "aria-label",
+        `Blocks of memory ${memory.name} over time; the table of layers lists the same steps`,
+      );
+    svg
+      .append("clipPath")
+      .attr("id", clip)
+      .append("rect")
+      .attr("width", inner.width)
+      .attr("height", inner.height);
     const ground = svg.append("g").attr("transform", `translate(${margin.left},${margin.top})`);
     drawByteAxis(ground, y, inner, highest);
-    const timeAxis = ground.append("g").attr("class", "axis").attr("transform", `translate(0,${inner.height})`);
+    const timeAxis = ground
+      .append("g")
+      .attr("class", "axis")
+      .attr("transform", `translate(0,${inner.height})`);
     const strips = ground.append("g");
     const inside = ground.append("g").attr("clip-path", `url(#${clip})`);
     const grounds = inside.append("g");
-    const plot = inside.append("rect").attr("class", "plot").attr("width", inner.width).attr("height", inner.height);
-    const run = inside.append("rect").attr("class", "run").attr("height", inner.height).attr("visibility", "hidden");
-    const paths = inside.append("g").selectAll("path").data(blocks).join("path")
-      .attr("class", (block, k) => `block kind-${block.kind}${block.by_rows ? ` rows${block.kind === "arena" ? ` shade-${k % 6}` : ""}` : ""}`);
+    const plot = inside
+      .append("rect")
+      .attr("class", "plot")
+      .attr("width", inner.width)
+      .attr("height", inner.height);
+    const run = inside
+      .append("rect")
+      .attr("class", "run")
+      .attr("height", inner.height)
+      .attr("visibility", "hidden");
+    const paths = inside
+      .append("g")
+      .selectAll("path")
+      .data(blocks)
+      .join("path")
+      .attr(
+        "class",
+        (block, k) =>
+          `block kind-${block.kind}${block.by_rows ? ` rows${block.kind === "arena" ? ` shade-${k % 6}` : ""}` : ""}`,
+      );
     const halo = inside.append("path").attr("class", "curve-halo");
     const curve = inside.append("path").attr("class", "curve");
-    const level = (bytesAt, kind) => inside.append("line").attr("class", kind).attr("x2", inner.width).attr("y1", y(bytesAt)).attr("y2", y(bytesAt));
+    const level = (bytesAt, kind) =>
+      inside
+        .append("line")
+        .attr("class", kind)
+        .attr("x2", inner.width)
+        .attr("y1", y(bytesAt))
+        .attr("y2", y(bytesAt));
     if (memory.height_bytes > memory.peak_bytes) level(memory.height_bytes, "height");
     level(memory.peak_bytes, "peak");
-    if (memory.budget_bytes !== undefined && memory.budget_bytes <= 1.06 * highest) level(memory.budget_bytes, "budget");
-    const dot = inside.append("circle").attr("class", "peak-dot").attr("r", 4).attr("cy", y(memory.peak_bytes));
+    if (memory.budget_bytes !== undefined && memory.budget_bytes <= 1.06 * highest)
+      level(memory.budget_bytes, "budget");
+    const dot = inside
+      .append("circle")
+      .attr("class", "peak-dot")
+      .attr("r", 4)
+      .attr("cy", y(memory.peak_bytes));
     const labels = inside.append("g");
     let x = whole;
 
@@ -106,7 +96,8 @@ function memoryFigure(memory, host, state) {
     }
     /** The least and the largest y coordinate of the curve between two x coordinates. */
     function curveBetween(left, right) {
-      const tickOf = (pixel) => Math.max(0, Math.min(memory.ticks - 1, d3.bisectRight(places, x.invert(pixel)) - 1));
+      const tickOf = (pixel) =>
+        Math.max(0, Math.min(memory.ticks - 1, d3.bisectRight(places, x.invert(pixel)) - 1));
       const first = Math.max(0, d3.bisectRight(changes, tickOf(left)) - 1);
       const end = Math.max(first + 1, d3.bisectRight(changes, tickOf(right)));
       return d3.extent(memory.live.slice(first, end), ([, live]) => y(live));
@@ -114,18 +105,37 @@ function memoryFigure(memory, host, state) {
     paths.each(function link(block) {
       const layers = block.layers ?? [];
       showsLayers(this, layers, block.kind !== "scratch" && block.kind !== "constant");
-      highlights(this, () => (block.kind === "scratch" && layers.length > 1 ? null : layers[0] ?? null), (event) => blockLines(block, tickAt(event), liveAt));
+      highlights(
+        this,
+        () => (block.kind === "scratch" && layers.length > 1 ? null : (layers[0] ?? null)),
+        (event) => blockLines(block, tickAt(event), liveAt),
+      );
     });
-    plot.on("pointermove", (event) => {
-      const tick = tickAt(event);
-      showTip([whenWords(tick), `${bytes(liveAt(tick))} live in ${memory.name}`], event);
-    }).on("pointerleave", hideTip);
+    plot
+      .on("pointermove", (event) => {
+        const tick = tickAt(event);
+        showTip([whenWords(tick), `${bytes(liveAt(tick))} live in ${memory.name}`], event);
+      })
+      .on("pointerleave", hideTip);
 
     function redraw(transform) {
       x = transform.rescaleX(whole);
       const at = (tick) => x(places[tick]);
-      paths.attr("d", (block) => block.areas.map(([lower, upper, born, dead]) => `M${at(born).toFixed(1)} ${y(lower).toFixed(1)}H${at(dead).toFixed(1)}V${y(upper).toFixed(1)}H${at(born).toFixed(1)}Z`).join(""));
-      const line = memory.live.map(([tick, live], k) => `${k ? "" : "M"}${k ? "H" : ""}${at(tick).toFixed(1)}${k ? "V" : " "}${y(live).toFixed(1)}`).join("") + `H${at(memory.ticks).toFixed(1)}`;
+      paths.attr("d", (block) =>
+        block.areas
+          .map(
+            ([lower, upper, born, dead]) =>
+              `M${at(born).toFixed(1)} ${y(lower).toFixed(1)}H${at(dead).toFixed(1)}V${y(upper).toFixed(1)}H${at(born).toFixed(1)}Z`,
+          )
+          .join(""),
+      );
+      const line =
+        memory.live
+          .map(
+            ([tick, live], k) =>
+              `${k ? "" : "M"}${k ? "H" : ""}${at(tick).toFixed(1)}${k ? "V" : " "}${y(live).toFixed(1)}`,
+          )
+          .join("") + `H${at(memory.ticks).toFixed(1)}`;
       halo.attr("d", line);
       curve.attr("d", line);
       dot.attr("cx", (at(memory.peak_tick) + at(memory.peak_tick + 1)) / 2);
@@ -135,11 +145,25 @@ function memoryFigure(memory, host, state) {
       markRun(views.current);
     }
     function markRun(layer) {
-      const stretch = layer === null || layer === undefined ? undefined : stretches.find((one) => one.first <= layer && layer < one.end);
+      const stretch =
+        layer === null || layer === undefined
+          ? undefined
+          : stretches.find((one) => one.first <= layer && layer < one.end);
       run.attr("visibility", stretch ? "visible" : "hidden");
-      if (stretch) run.attr("x", x(places[stretch.tick])).attr("width", Math.max(1, x(places[stretch.tick + stretch.calls]) - x(places[stretch.tick])));
+      if (stretch)
+        run
+          .attr("x", x(places[stretch.tick]))
+          .attr("width", Math.max(1, x(places[stretch.tick + stretch.calls]) - x(places[stretch.tick])));
     }
-    const behaviour = timeZoom(redraw).extent([[0, 0], [inner.width, inner.height]]).translateExtent([[0, 0], [inner.width, inner.height]]);
+    const behaviour = timeZoom(redraw)
+      .extent([
+        [0, 0],
+        [inner.width, inner.height],
+      ])
+      .translateExtent([
+        [0, 0],
+        [inner.width, inner.height],
+      ]);
     svg.call(behaviour).on("dblclick.zoom", null);
     state.zoom = (method, ...values) => behaviour[method](svg, ...values);
     state.scale = () => d3.zoomTransform(svg.node()).k;
@@ -182,35 +206,32 @@ function drawByteAxis(ground, y, inner, highest) {
   const unit = byteUnit(highest, Math.max(3, Math.min(9, inner.height / 40)));
   const marks = d3.range(0, 1.06 * highest, unit);
   const scaled = unit >= 1024;
-  ground.append("g").attr("class", "grid").selectAll("line").data(marks).join("line").attr("x2", inner.width)
-    .attr("y1", (mark) => y(mark)).attr("y2", (mark) => y(mark));
-  const axis = ground.append("g").attr("class", "axis").call(d3.axisLeft(y).tickValues(marks).tickFormat((mark) => number(scaled ? mark / 1024 : mark)).tickSize(3));
-  axis.append("text").attr("class", "unit").attr("x", -40).attr("y", -12).attr("text-anchor", "start").text(scaled ? "KiB" : "bytes");
-}
-
-/** Write the numbers of steps below stretches, or cycles at round numbers; only where there is room. */
-function drawTimeAxis(axis, x, places, width, inCycles) {
-  if (inCycles) {
-    const most = x.domain()[1];
-    const marks = x.ticks(Math.max(1, Math.floor(width / (textWidth(number(Math.ceil(most))) + 30)))).filter((mark) => mark >= 0 && mark <= most && Number.isInteger(mark) && x(mark) + textWidth(number(mark)) / 2 <= width + 12);
-    axis.call(d3.axisBottom(x).tickValues(marks).tickFormat((mark) => number(mark)).tickSize(4));
-  } else {
-    let end = -Infinity;
-    const marks = [{ at: (x(places[0]) + x(places[1])) / 2, text: "in" },
-      ...stretches.map((one) => ({ at: (x(places[one.tick]) + x(places[one.tick + one.calls])) / 2, text: one.words.replace(/^steps? /, "") })),
-      { at: (x(places.at(-2)) + x(places.at(-1))) / 2, text: "out" }];
-    const shown = marks.filter(({ at, text }) => {
-      const half = textWidth(text) / 2;
-      if (at - half < end + 6 || at - half < -30 || at + half > width + 12) return false;
-      end = at + half;
-      return true;
-    });
-    axis.selectAll("path").data([0]).join("path").attr("d", `M0 .5H${width}`).attr("fill", "none");
-    axis.selectAll("text.tick").data(shown).join("text").attr("class", "tick").attr("x", (mark) => mark.at).attr("y", 16)
-      .attr("text-anchor", "middle").text((mark) => mark.text);
-  }
-  axis.selectAll("text.unit").data([0]).join("text").attr("class", "unit").attr("x", width).attr("y", 30).attr("text-anchor", "end")
-    .text(inCycles ? "cycles (modelled)" : "step");
+  ground
+    .append("g")
+    .attr("class", "grid")
+    .selectAll("line")
+    .data(marks)
+    .join("line")
+    .attr("x2", inner.width)
+    .attr("y1", (mark) => y(mark))
+    .attr("y2", (mark) => y(mark));
+  const axis = ground
+    .append("g")
+    .attr("class", "axis")
+    .call(
+      d3
+        .axisLeft(y)
+        .tickValues(marks)
+        .tickFormat((mark) => number(scaled ? mark / 1024 : mark))
+        .tickSize(3),
+    );
+  axis
+    .append("text")
+    .attr("class", "unit")
+    .attr("x", -40)
+    .attr("y", -12)
+    .attr("text-anchor", "start")
+    .text(scaled ? "KiB" : "bytes");
 }
 
 /** Draw a strip above the figure and a ground inside of it for each cascade. */
@@ -218,84 +239,136 @@ function drawStrips(strips, grounds, x, places, inner) {
   const cascades = stretches.filter((one) => one.cascade !== undefined);
   const left = (one) => Math.max(0, Math.min(inner.width, x(places[one.tick])));
   const right = (one) => Math.max(0, Math.min(inner.width, x(places[one.tick + one.calls])));
-  grounds.selectAll("rect").data(cascades).join("rect").attr("class", "strip-ground").attr("height", inner.height).attr("x", left).attr("width", (one) => right(one) - left(one));
-  strips.selectAll("rect").data(cascades).join((enter) => enter.append("rect").attr("class", "strip").each(function link(one) {
-    showsCascade(this, one.cascade);
-    highlights(this, () => null, () => [`cascade ${one.cascade}`, one.words, `${number(one.kernelCalls)} calls of ${number(one.end - one.first)} layers, interleaved`]);
-  })).attr("x", left).attr("y", -18).attr("height", 14).attr("width", (one) => Math.max(0, right(one) - left(one)));
-  strips.selectAll("text").data(cascades).join("text").attr("class", "strip-label").attr("text-anchor", "middle").attr("y", -7.5)
+  grounds
+    .selectAll("rect")
+    .data(cascades)
+    .join("rect")
+    .attr("class", "strip-ground")
+    .attr("height", inner.height)
+    .attr("x", left)
+    .attr("width", (one) => right(one) - left(one));
+  strips
+    .selectAll("rect")
+    .data(cascades)
+    .join((enter) =>
+      enter
+        .append("rect")
+        .attr("class", "strip")
+        .each(function link(one) {
+          showsCascade(this, one.cascade);
+          highlights(
+            this,
+            () => null,
+            () => [
+              `cascade ${one.cascade}`,
+              one.words,
+              `${number(one.kernelCalls)} calls of ${number(one.end - one.first)} layers, interleaved`,
+            ],
+          );
+        }),
+    )
+    .attr("x", left)
+    .attr("y", -18)
+    .attr("height", 14)
+    .attr("width", (one) => Math.max(0, right(one) - left(one)));
+  strips
+    .selectAll("text")
+    .data(cascades)
+    .join("text")
+    .attr("class", "strip-label")
+    .attr("text-anchor", "middle")
+    .attr("y", -7.5)
     .attr("x", (one) => (left(one) + right(one)) / 2)
-    .text((one) => [`cascade ${one.cascade}: ${number(one.kernelCalls)} calls`, `cascade ${one.cascade}`, `${one.cascade}`].find((text) => textWidth(text) + 8 <= right(one) - left(one)) ?? "");
+    .text(
+      (one) =>
+        [
+          `cascade ${one.cascade}: ${number(one.kernelCalls)} calls`,
+          `cascade ${one.cascade}`,
+          `${one.cascade}`,
+        ].find((text) => textWidth(text) + 8 <= right(one) - left(one)) ?? "",
+    );
 }
 
-const LABEL_PLACES = [0.5, 0.25, 0.75, 0, 1].flatMap((fx) => [0.5, 0.2, 0.8, 0, 1].map((fy) => [fx, fy]))
-  .sort(([a, b], [c, d]) => Math.abs(a - 0.5) + Math.abs(b - 0.5) - Math.abs(c - 0.5) - Math.abs(d - 0.5));
-
-/** Write short names into blocks that have room for them. Areas of blocks are disjoint, so are labels;
-    where there is room beside the curve, which `curveBetween` describes, a label keeps clear of it. */
-function drawBlockLabels(labels, blocks, at, y, width, curveBetween) {
-  const found = [];
-  for (const block of blocks) {
-    let best = null;
-    for (const [lower, upper, born, dead] of block.areas) {
-      const left = Math.max(0, at(born));
-      const right = Math.min(width, at(dead));
-      const area = Math.max(0, right - left) * (upper - lower);
-      if (!best || area > best.area) best = { area, left: left + 3, right: right - 3, top: y(upper), bottom: y(lower) };
-    }
-    const room = { width: best.right - best.left, height: best.bottom - best.top };
-    const across = room.height >= 13 ? blockLabel(block.name, room.width) : "";
-    const along = room.width >= 7 ? blockLabel(block.name, room.height - 6) : "";
-    const upright = across !== block.name && along.length > across.length;
-    const text = upright ? along : across;
-    if (!text) continue;
-    const half = upright ? { x: 6.5, y: textWidth(text) / 2 + 2 } : { x: textWidth(text) / 2 + 2, y: 6.5 };
-    const places = LABEL_PLACES.map(([fx, fy]) => ({
-      x: best.left + half.x + fx * Math.max(0, room.width - 2 * half.x), y: best.top + half.y + fy * Math.max(0, room.height - 2 * half.y),
-    }));
-    const clear = places.find((place) => {
-      const [high, low] = curveBetween(place.x - half.x, place.x + half.x);
-      return low < place.y - half.y || high > place.y + half.y;
-    });
-    found.push({ ...(clear ?? places[0]), text, angle: upright ? -90 : 0 });
-  }
-  labels.selectAll("text").data(found).join("text").attr("class", "block-label").attr("text-anchor", "middle").attr("dominant-baseline", "central")
-    .attr("transform", (label) => `translate(${label.x.toFixed(1)},${label.y.toFixed(1)})rotate(${label.angle})`).text((label) => label.text);
-}
-
-/** Return the name, or its end, which tells apart the names of a network; "" without room. */
-function blockLabel(name, room) {
-  if (textWidth(name) <= room) return name;
-  if (room < 60) return "";
-  let length = Math.min(name.length - 1, Math.floor(room / 4));
-  while (length > 4 && textWidth(`…${name.slice(-length)}`) > room) length -= 1;
-  return length > 4 ? `…${name.slice(-length)}` : "";
-}
-
-const KINDS = { io: "input, output", arena: "activations", scratch: "scratch", constant: "copied constants", state: "state" };
+const KINDS = {
+  io: "input, output",
+  arena: "activations",
+  scratch: "scratch",
+  constant: "copied constants",
+  state: "state",
+};
 
 /** Return the sections of all memories. */
 function memorySections() {
   return (data.memories ?? []).map((memory, index) => {
     const host = element("div", { class: "figure" });
-    const state = { inCycles: false };
+    const state = { id: index, inCycles: false };
     const redraw = memoryFigure(memory, host, state);
-    const axis = (text, inCycles) => element("button", { type: "button", "aria-pressed": String(state.inCycles === inCycles), onclick: (event) => {
-      state.inCycles = inCycles;
-      for (const one of event.target.parentElement.children) one.setAttribute("aria-pressed", String(one === event.target));
-      redraw();
-    } }, text);
-    const controls = element("div", { class: "controls" },
-      data.tick_cycles?.at(-1) ? element("span", { class: "group", role: "group", "aria-label": "Unit of the time axis" }, axis("steps", false), axis("cycles", true)) : "",
-      zoomButtons(state));
+    const axis = (text, inCycles) =>
+      element(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(state.inCycles === inCycles),
+          onclick: (event) => {
+            state.inCycles = inCycles;
+            for (const one of event.target.parentElement.children)
+              one.setAttribute("aria-pressed", String(one === event.target));
+            redraw();
+          },
+        },
+        text,
+      );
+    const controls = element(
+      "div",
+      { class: "controls" },
+      data.tick_cycles?.at(-1)
+        ? element(
+            "span",
+            { class: "group", role: "group", "aria-label": "Unit of the time axis" },
+            axis("steps", false),
+            axis("cycles", true),
+          )
+        : "",
+      zoomButtons(state),
+    );
     const kinds = [...new Set((memory.blocks ?? []).map((block) => block.kind))];
     const key = (kind, ...text) => element("li", {}, element("i", { class: kind }), ...text);
-    const legend = element("ul", { class: "legend" }, Object.keys(KINDS).filter((kind) => kinds.includes(kind)).map((kind) => key(`kind-${kind}`, KINDS[kind])),
-      key("line live", "live bytes"), key("line dashed peak", "peak ", element("b", {}, bytes(memory.peak_bytes)), `, ${whenWords(memory.peak_tick)}`),
-      memory.height_bytes > memory.peak_bytes ? key("line height", `${memory.name} `, element("b", {}, bytes(memory.height_bytes))) : "",
-      memory.budget_bytes === undefined ? "" : key("line dashed budget", `budget ${bytes(memory.budget_bytes)}${memory.budget_bytes > 1.5 * memory.height_bytes ? ", above this figure" : ""}`));
-    return section(index ? `memory-${index}` : "memory", index ? `Memory over time: ${memory.name}` : "Memory over time", "wide", controls, legend, host,
-      element("p", { class: "note" }, "A block is a tensor: its width is the live range, its height the number of bytes. The layers of a cascade run interleaved; there, a tensor is the area of its live rows. "
-        + "Hover for names and addresses; click to keep a layer highlighted."));
+    const legend = element(
+      "ul",
+      { class: "legend" },
+      Object.keys(KINDS)
+        .filter((kind) => kinds.includes(kind))
+        .map((kind) => key(`kind-${kind}`, KINDS[kind])),
+      key("line live", "live bytes"),
+      key(
+        "line dashed peak",
+        "peak ",
+        element("b", {}, bytes(memory.peak_bytes)),
+        `, ${whenWords(memory.peak_tick)}`,
+      ),
+      memory.height_bytes > memory.peak_bytes
+        ? key("line height", `${memory.name} `, element("b", {}, bytes(memory.height_bytes)))
+        : "",
+      memory.budget_bytes === undefined
+        ? ""
+        : key(
+            "line dashed budget",
+            `budget ${bytes(memory.budget_bytes)}${memory.budget_bytes > 1.5 * memory.height_bytes ? ", above this figure" : ""}`,
+          ),
+    );
+    return section(
+      index ? `memory-${index}` : "memory",
+      index ? `Memory over time: ${memory.name}` : "Memory over time",
+      "wide",
+      controls,
+      legend,
+      host,
+      element(
+        "p",
+        { class: "note" },
+        "A block is a tensor: its width is the live range, its height the number of bytes. The layers of a cascade run interleaved; there, a tensor is the area of its live rows. " +
+          "Hover for names and addresses; click to keep a layer highlighted.",
+      ),
+    );
   });
 }

@@ -2,7 +2,9 @@
 const ABSENT = "–";
 
 function number(value) {
-  return value === undefined || value === null ? ABSENT : value.toLocaleString("en-US", { maximumFractionDigits: 0 });
+  return value === undefined || value === null
+    ? ABSENT
+    : value.toLocaleString("en-US", { maximumFractionDigits: 0 });
 }
 
 function kib(bytes) {
@@ -16,7 +18,8 @@ function bytes(value) {
 }
 
 function fixed(value, digits) {
-  return value === undefined || value === null || !Number.isFinite(value) ? ABSENT
+  return value === undefined || value === null || !Number.isFinite(value)
+    ? ABSENT
     : value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 

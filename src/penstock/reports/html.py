@@ -114,10 +114,11 @@ def _style() -> str:
 
 @cache
 def _script() -> str:
-    """Return the modules of D3 and the scripts of a page, as one script."""
+    """Return the modules of D3, with their licences, and the scripts of a page, as one script."""
+    licences = (_ASSETS / "d3" / "LICENSES.txt").read_text("utf-8")
     d3 = [(_ASSETS / "d3" / f"d3-{name}.min.js").read_text("utf-8") for name in D3_MODULES]
     own = [(_ASSETS / f"{name}.js").read_text("utf-8") for name in _SCRIPTS]
-    return "\n".join((*d3, '(() => {\n"use strict";', *own, "})();\n"))
+    return "\n".join((f"/*\n{licences}*/", *d3, '(() => {\n"use strict";', *own, "})();\n"))
 
 
 @cache

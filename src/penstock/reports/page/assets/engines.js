@@ -23,7 +23,7 @@ function engineSections() {
         {
           key: "engine",
           label: "engine",
-          kind: "name",
+          kind: "nowrap",
           value: (one) => one.name,
           show: (one) => element("span", {}, swatch(one.name), one.name),
         },

@@ -1,8 +1,8 @@
 """Unused: symbols of the product that only tests, benchmarks or nobody use.
 
 vulture reports names that a package defines and never mentions again.  Names that the package's
-templates and scripts mention are used; names in `reviewed.toml` are used in a way that the source
-does not show, each with its reason.
+templates mention are used; names in `reviewed.toml` are used in a way that the source does not
+show, each with its reason.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 
 from vulture.core import Vulture
@@ -44,9 +43,8 @@ def read_reviewed(path: Path = REVIEWED) -> Mapping[str, str]:
 
 
 def _template_words(package: Path) -> frozenset[str]:
-    """Every identifier in the package's Jinja templates and in its scripts of pages."""
-    paths = chain(package.rglob("*.j2"), package.rglob("*.js"))
-    texts = (path.read_text("utf-8") for path in paths if not path.name.endswith(".min.js"))
+    """Every identifier in the package's Jinja templates."""
+    texts = (path.read_text("utf-8") for path in package.rglob("*.j2"))
     return frozenset(word for text in texts for word in re.findall(r"[A-Za-z_]\w*", text))
 
 

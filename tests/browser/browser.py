@@ -96,6 +96,11 @@ class Browser:
 
         ActionChains(self.driver).send_keys(*keys).perform()
 
+    def screenshot(self, path: Path) -> bytes:
+        """Write the viewport to a PNG file, and return its bytes."""
+        assert self.driver.save_screenshot(str(path))
+        return path.read_bytes()
+
     def console(self) -> list[str]:
         """The messages of the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]

@@ -11,6 +11,7 @@ import pytest
 from available import SHARED, SMALL_VWW
 from browser import PROBES, Browser
 from penstock import api
+from penstock.simulators.counts import ExecutionCounts
 
 WIDTHS = (360, 800, 1440)
 MODELS = {
@@ -64,10 +65,15 @@ def has_no_layout_faults(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("opened", MODELS, indirect=True)
-def test_a_report_loads_nothing_and_fits_at_every_width(opened: str, browser: Browser) -> None:
+def test_a_report_loads_nothing_and_fits_at_every_width(
+    opened: str, browser: Browser, tmp_path: Path
+) -> None:
     for width in WIDTHS:
         browser.resize(width)
         has_no_layout_faults(browser)
+        # pytest keeps the folders of its last three runs, so that one can look at the pictures.
+        picture = browser.screenshot(tmp_path / f"{opened}-{width}.png")
+        assert len(picture) > 15_000  # an empty page has fewer
         # The best columns of the table of layers are in sight without scrolling.
         box, heads = browser.find("#layers .box"), browser.all("#layers thead th")
         right = box.rect["x"] + box.rect["width"]
@@ -85,6 +91,10 @@ def test_a_report_loads_nothing_and_fits_at_every_width(opened: str, browser: Br
     assert len(browser.all("#graph .cascade")) == len(cascades)
     engines = {layer.engine for layer in layers} - {"caller"}
     assert bool(browser.all("#timeline .span")) == (len(engines) > 1)
+    resources = [layer for layer in layers if layer.breakdown and layer.breakdown.by_resource]
+    limits = browser.texts("#resources .row:not(.muted) > :nth-child(4)")
+    assert [text.rsplit(" ", 1)[0] for text in limits] == [layer.limit for layer in resources]
+    assert bool(resources) == (opened in ("ethos_u55", "nvdla"))
     fallbacks = compiled(opened).report.left_to_cpu
     reasons = browser.texts("#engines h3 + .box tbody tr")
     assert len(reasons) == len(fallbacks)
@@ -134,6 +144,45 @@ def test_a_block_marks_its_layer(opened: str, browser: Browser) -> None:
     browser.hover(block)
     assert "live: " in browser.find("#tip").text
     assert len(browser.all("#graph .row.hot")) == 1
+
+
+def test_a_click_shows_the_facts_and_a_click_beside_blocks_ends_that(
+    opened: str, browser: Browser
+) -> None:
+    """A finger has no hover: its pointer leaves before the click."""
+    options = "{ bubbles: true, clientX: 300, clientY: 300 }"
+    click = f"arguments[0].dispatchEvent(new MouseEvent('click', {options}))"
+    browser.run(click, browser.all("#graph .row")[3])
+    assert browser.find("#tip").is_displayed()
+    assert browser.run(HOT_LAYERS) == ["2"]
+    browser.run(click, browser.find(".plot"))
+    assert browser.run(HOT_LAYERS) == []
+    assert "live in arena" in browser.find("#tip").text
+
+
+def test_a_profile_shows_what_was_simulated(browser: Browser, tmp_path: Path) -> None:
+    done = compiled("kws")
+    counts = [
+        ExecutionCounts(instructions=10 * k, cycles=1000 * (k + 1)) for k in range(len(done.layers))
+    ]
+    path = tmp_path / "profile.html"
+    path.write_bytes(done.page(done.report, counts))
+    browser.console()
+    browser.open(path)
+    heads = [text.replace("\n", " ") for text in browser.texts("#layers thead th")]
+    assert heads[:5] == [
+        "layer",
+        "step",
+        "share of cycles",
+        "cycles, simulated",
+        "instruc- tions",
+    ]
+    assert browser.texts("#layers tbody td:nth-child(4)") == [f"{one.cycles:,}" for one in counts]
+    total = sum(one.cycles for one in counts)
+    assert browser.texts("#layers tfoot td:nth-child(4)") == [f"{total:,}"]
+    last = f"{100 * counts[-1].cycles / total:.1f} %"
+    assert browser.texts("#layers tbody td:nth-child(3)")[-1] == last
+    assert browser.console() == []
 
 
 def test_the_table_sorts_and_filters(opened: str, browser: Browser) -> None:

@@ -95,9 +95,12 @@ function highlights(found, find, lines) {
     highlight(null);
     hideTip();
   });
+  // A finger leaves an element before the click, so the tooltip is shown again.
   found.addEventListener("click", (event) => {
     const layer = find(event);
     if (layer !== null && layer !== undefined) keep(layer);
+    const text = lines(event);
+    if (text) showTip(text, event);
   });
 }
 

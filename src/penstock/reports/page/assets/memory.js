@@ -111,12 +111,17 @@ function memoryFigure(memory, host, state) {
         (event) => blockLines(block, tickAt(event), liveAt),
       );
     });
+    function showTick(event) {
+      const tick = tickAt(event);
+      showTip([whenWords(tick), `${bytes(liveAt(tick))} live in ${memory.name}`], event);
+    }
     plot
-      .on("pointermove", (event) => {
-        const tick = tickAt(event);
-        showTip([whenWords(tick), `${bytes(liveAt(tick))} live in ${memory.name}`], event);
-      })
-      .on("pointerleave", hideTip);
+      .on("pointermove", showTick)
+      .on("pointerleave", hideTip)
+      .on("click", (event) => {
+        release();
+        showTick(event);
+      });
 
     function redraw(transform) {
       x = transform.rescaleX(whole);

@@ -230,6 +230,12 @@ def test_the_keyboard_moves_through_the_layers_and_keeps_one(opened: str, browse
     assert browser.run(HOT_LAYERS) == ["2"]
     browser.press("\ue00c")  # Escape releases it
     assert browser.run(HOT_LAYERS) == []
+    browser.run("document.querySelector('#graph .row[tabindex]').focus()")
+    browser.press("\ue015")
+    assert browser.run(HOT_LAYERS) == ["1"]
+    assert f"step {compiled(opened).layers[1].step}" in browser.find("#tip").text
+    browser.press("\ue010")  # End
+    assert browser.run(HOT_LAYERS) == [str(len(compiled(opened).layers) - 1)]
 
 
 def test_commands_of_points_are_copied_by_click_and_by_key(opened: str, browser: Browser) -> None:
@@ -288,6 +294,14 @@ def test_any_names_and_any_number_of_layers(browser: Browser, tmp_path: Path, co
     assert browser.console() == []
     assert browser.run("return document.querySelectorAll('#page script, #page img').length") == 0
     assert len(browser.all("#layers tbody tr")) == count
+    # A layer that is marked in one list is brought into sight in the other.
+    browser.run("document.querySelector('#layers tbody tr:last-child').focus()")
+    middle = browser.run(
+        "const row = document.querySelector('#graph .row.hot').getBoundingClientRect();"
+        "const box = document.querySelector('#graph .graph').getBoundingClientRect();"
+        "return [row.top - box.top, box.bottom - row.bottom]"
+    )
+    assert min(middle) > 0
     browser.find("#layers input").send_keys(f"step={count - 1}")
     assert len(browser.all("#layers tbody tr")) == 1
 

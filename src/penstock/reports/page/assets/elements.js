@@ -135,3 +135,17 @@ function drawnAtWidth(host, draw) {
     }
   }).observe(host);
 }
+
+/** Let arrow keys, Home and End move the focus among the elements that match a selector. */
+function arrowKeys(host, selector) {
+  host.addEventListener("keydown", (event) => {
+    const some = [...host.querySelectorAll(selector)];
+    const at = some.indexOf(event.target);
+    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: some.length - 1 }[event.key];
+    if (at < 0 || !some[next]) return;
+    event.preventDefault();
+    event.target.tabIndex = -1;
+    some[next].tabIndex = 0;
+    some[next].focus();
+  });
+}

@@ -48,6 +48,7 @@ function graphSection() {
       const some = layers.slice(stretch.first, stretch.end);
       const height = Math.max(...some.map((layer) => layer.rows ?? 1));
       const words = `cascade ${stretch.cascade}: ${height === 1 ? "row by row" : `stripes of at most ${number(height)} rows`}, ${number(stretch.kernelCalls)} calls`;
+      arrowKeys(host, ".row[tabindex]");
       const box = element("div", {
         class: "cascade",
         style: `left:2px;top:${top + 1}px;height:${pitch * (some.length + 1) - 2}px`,
@@ -118,6 +119,8 @@ function layerRow(layer, index, left, most) {
       partly ? element("span", { class: "whole" }, ` of ${number(layer.written_bytes)}`) : "",
     ),
   );
+  row.tabIndex = index ? -1 : 0;
+  highlightsOnFocus(row, index, () => layerLines(index));
   showsLayers(row, [index]);
   highlights(
     row,

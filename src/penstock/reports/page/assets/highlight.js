@@ -104,6 +104,38 @@ function highlights(found, find, lines) {
   });
 }
 
+/** Let an element with the focus highlight a layer, and Enter keep it; `lines` is its tooltip. */
+function highlightsOnFocus(found, layer, lines = () => null) {
+  found.addEventListener("focus", () => {
+    highlight(layer);
+    const text = lines();
+    if (text) showTip(text, found);
+  });
+  found.addEventListener("blur", () => {
+    highlight(null);
+    hideTip();
+  });
+  found.addEventListener("keydown", (event) => {
+    if ((event.key !== "Enter" && event.key !== " ") || event.target !== found) return;
+    event.preventDefault();
+    keep(layer);
+  });
+}
+
+/** Scroll the lists of other views so that they show a layer. */
+function reveal(layer) {
+  for (const { found } of views.layers.get(layer) ?? []) {
+    const list = found.closest(".graph, .box");
+    if (!list || list.matches(":hover") || list.contains(document.activeElement)) continue;
+    const [row, frame] = [found.getBoundingClientRect(), list.getBoundingClientRect()];
+    const hidden = row.top < frame.top + 40 || row.bottom > frame.bottom - 40;
+    if (hidden) list.scrollTop += row.top + row.height / 2 - frame.top - frame.height / 2;
+  }
+}
+onHighlight((layer) => {
+  if (layer !== null) reveal(layer);
+});
+
 /** Return the facts about a layer as lines. */
 function layerLines(index) {
   const layer = data.layers[index];

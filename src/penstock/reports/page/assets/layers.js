@@ -178,13 +178,7 @@ function layerSection() {
         () => index,
         () => null,
       );
-      row.addEventListener("focus", () => highlight(index));
-      row.addEventListener("blur", () => highlight(null));
-      row.addEventListener("keydown", (event) => {
-        if ((event.key !== "Enter" && event.key !== " ") || event.target !== row) return;
-        event.preventDefault();
-        keep(index);
-      });
+      highlightsOnFocus(row, index);
     },
   });
   const constants = layers.filter((layer) => layer.constant);

@@ -124,21 +124,7 @@ function sortedTable({
       refresh();
     },
   });
-  // Arrows move the focus from row to row.
-  body.addEventListener("keydown", (event) => {
-    const row = event.target.closest("tr");
-    const next = {
-      ArrowDown: row?.nextElementSibling,
-      ArrowUp: row?.previousElementSibling,
-      Home: body.firstElementChild,
-      End: body.lastElementChild,
-    }[event.key];
-    if (!next || event.target !== row || !row.hasAttribute("tabindex")) return;
-    event.preventDefault();
-    row.tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
-  });
+  arrowKeys(body, "tr[tabindex]");
   refresh();
   const box = element(
     "div",

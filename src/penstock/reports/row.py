@@ -10,7 +10,7 @@ from typing import Protocol
 from penstock.ir.operator_facts import LayerKind
 from penstock.ops.registry import operators
 from penstock.reports.formats import ABSENT, extents, first_name, number, printable
-from penstock.reports.report import LayerReport
+from penstock.reports.layer_report import LayerReport
 from penstock.scheduling.model.row_stripes import count_stripes
 
 FLOOR_CYCLES_PER_MAC = {

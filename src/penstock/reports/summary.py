@@ -28,7 +28,8 @@ from penstock.reports.formats import (
 )
 from penstock.reports.frontier import FrontierReport
 from penstock.reports.goal import GOALS, alternative_lines, goal_words
-from penstock.reports.report import LayerReport, Report
+from penstock.reports.layer_report import LayerReport
+from penstock.reports.report import Report
 from penstock.reports.row import LayerRow, Measured, has_limits, has_stripes, rows
 from penstock.reports.verdict import verdicts
 

@@ -252,9 +252,9 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return a copy of each proposal, with the least possible scratch memory in every cascade.
+    """Return copies of proposals, with the least possible scratch memory in every cascade.
 
-    A proposal that already has the least scratch memory is not copied.  A copy may fit a smaller
+    Proposals that already have the least scratch memory are not copied.  A copy may fit a smaller
     arena: scratch memory that does not raise the peak of the live bytes may still cause
     fragmentation.
     """

@@ -130,7 +130,8 @@ class Part(Brief):
     def needs(self, out: Region) -> tuple[Region, ...]:
         """Return, for each input, the region that is read to compute region `out` of the output.
 
-        The result is empty for a streamed input: a network input whose rows the caller supplies.
+        The result is empty if the part is a streamed input, a network input whose rows the caller
+        supplies.
         """
         return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
 

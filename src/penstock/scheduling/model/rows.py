@@ -76,9 +76,9 @@ class RowRead:
     def advance(self) -> float:
         """How far reading the input runs in advance of computing the output.
 
-        When half of the output rows have been computed: the fraction of the input rows required,
-        minus the fraction of the output rows computed.  0: both proceed in proportion; 0.5: half
-        of the output requires the whole input.
+        It is the fraction of the input rows that the first m of n output rows require, minus m / n,
+        where m = n // 2 + 1.  About 0: both proceed in proportion; about 0.5: half of the output
+        requires the whole input.
         """
         middle = (len(self.needed) + 1) // 2
         return self.needed[middle] / self.needed.max(initial=1) - middle / (len(self.needed) - 1)

@@ -82,11 +82,11 @@ class StripeConfig:
         )
 
     def count_stripes(self, sliding_window: bool = False) -> dict[Extents, int]:
-        """Return the number of stripes of each shape, by shape.
+        """Return a dictionary from each shape of a stripe to the number of stripes of this shape.
 
         Stripes are clipped to the tensor; empty stripes are not counted.
-        sliding_window: along each axis, reduce a stripe to the elements that no previous stripe
-            covers, as with rolling buffers.
+        sliding_window: along each axis, remove from a stripe the elements that a previous stripe
+            contains, because a rolling buffer still holds them.
         """
         counts: dict[Extents, int] = {(): 1}
         for axis in range(len(self.shape)):
@@ -115,7 +115,7 @@ class StripeConfig:
         """Return how many stripes of each size there are along one axis.
 
         The size is the number of a stripe's elements along the axis, clipped to the tensor.
-        sliding_window: count only the elements that no previous stripe covers.
+        sliding_window: count only the elements that no previous stripe contains.
         """
         along = self._along(axis)
         if min(along.shape, along.extent) < 1:

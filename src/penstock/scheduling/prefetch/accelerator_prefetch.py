@@ -188,7 +188,7 @@ class _Selection:
         """Add a candidate to the cascade with index `c` if it saves cycles and limits permit it.
 
         The candidate must not raise the live bytes above the limit of this selection.  A part has
-        at most one prefetch.  At most `MOST_PREFETCHES` copies for a cascade have the same start.
+        at most one prefetch, a cascade at most `MOST_PREFETCHES` with the same `Prefetch.start`.
         """
         plan = self.plans[c]
         selected = plan.accelerator_prefetches

@@ -6,9 +6,10 @@ below n stands for the entry with this index; a larger index stands for a value 
 from the index.
 
 Indices and run lengths are encoded in a Golomb-Rice code: a number is quotient << divider, plus a
-remainder of `divider` bits. A chunk contains the quotients of several numbers in unary, as 8 or 12
-symbols. The remainders of a chunk follow the next chunk of quotients. Indices may also be encoded
-in binary, i.e. as remainders without quotients.
+remainder of `divider` bits. A chunk encodes the quotients of several numbers as 8 or 12 symbols
+with values 0 to 2; a quotient is the sum of consecutive symbols. The remainders of a chunk follow
+the next chunk of quotients. Indices may also be encoded in binary, i.e. as remainders without
+quotients.
 
 If zeros are frequent, chunks of run lengths alternate with chunks of indices. There is one run
 after every weight and, if the palette is new, one before the first weight.

@@ -146,8 +146,8 @@ class _Coded:
     """The state of decoding the values of one kind in a slice: weight indices, or lengths of zero
     runs. A value is quotient << divider, plus a remainder of `divider` bits.
 
-    A quotient is stored as one or more symbols, whose sum it is. The symbols come in chunks. The
-    remainders that belong to the quotients of a chunk follow the next chunk.
+    A quotient is the sum of consecutive symbols; the first symbol below the maximum value ends it.
+    The symbols come in chunks. The remainders of the quotients of a chunk follow the next chunk.
 
     count: number of values in the slice.
     divider: number of bits of a remainder.

@@ -244,9 +244,8 @@ class _Slice:
         """Read the next chunk of weights and the next chunk of run lengths; skip the remainders of
         the previous chunks. Return False if all chunks had been read before.
 
-        The stream omits one of the two chunks while its kind of value is too far ahead: the chunk
-        of weights after at least 8 (`MOST_AHEAD`) more weights than run lengths, the chunk of run
-        lengths after more run lengths than weights."""
+        The stream omits the chunk of weights if the weights read so far exceed the run lengths by
+        at least 8 (`MOST_AHEAD`).  It omits the chunk of run lengths if they exceed the weights."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from penstock.api.array_files import read_runs
+from penstock.api.sequences import SEQUENCE_STEPS
 from penstock.errors import ModelError, OutputError
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph, Value
@@ -19,13 +20,6 @@ from penstock.passes.quantised_interface import quantised_interface
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
-
-SEQUENCE_STEPS = 8
-"""Runs of each random sequence for a model with state."""
-
-
-HOPS = 200
-"""Runs of the random sequence for an incremental network."""
 
 
 def sequence_steps(model: Graph) -> int | None:

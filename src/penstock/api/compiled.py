@@ -17,7 +17,7 @@ from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.graphs import read
 from penstock.pipeline.request import Request

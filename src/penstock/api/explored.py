@@ -9,7 +9,7 @@ from penstock.api.progress import ignore_progress
 from penstock.api.settings import Settings, request
 from penstock.backends.offload import offload
 from penstock.exploration import Explored, OnProgress, explore_request
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.composite import Composite
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.request import Request

@@ -16,7 +16,7 @@ from penstock.api.progress import ignore_stage
 from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.tensor import Array
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage

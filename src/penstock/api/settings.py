@@ -13,7 +13,7 @@ from penstock.backends.cores.targets import load_checked_target
 from penstock.errors import UsageError
 from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import Reading
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
 from penstock.passes.interface_types import InterfaceTypes

@@ -10,17 +10,11 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from penstock import ladder
-from penstock.api.arrays import (
-    HOPS,
-    drawn_hops,
-    drawn_sets,
-    drawn_steps,
-    input_types,
-    sequence_steps,
-)
+from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.compiled import Compiled, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.rungs import LAST_RUNGS
+from penstock.api.sequences import HOPS
 from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, ModelError, UsageError
@@ -30,7 +24,7 @@ from penstock.frontends.open import read_bytes, unpacked
 from penstock.frontends.reading import Reading
 from penstock.frontends.tflite import looks_like_tflite
 from penstock.ground_truth import golden_inputs
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hops import Hops
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array

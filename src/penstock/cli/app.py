@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from contextlib import suppress
-from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
@@ -60,6 +59,8 @@ app.add_typer(backend_app, name="backend")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         print(f"penstock {version('penstock')}")
         raise typer.Exit
 

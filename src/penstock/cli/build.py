@@ -13,9 +13,8 @@ from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.show import show_stage
 from penstock.cli.terminal import out, print_json
-from penstock.hardware.load import DEFAULT_TARGET
-from penstock.pipeline.stages import STAGE_NAMES
-from penstock.reports import summary
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
 
 
@@ -49,8 +48,10 @@ def compile(
     if as_json:
         print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
     else:
-        out.print(summary.summary(done.report))
-        out.print(f"written to {folder}/", highlight=False)
+        from penstock.reports import summary
+
+        out().print(summary.summary(done.report))
+        out().print(f"written to {folder}/", highlight=False)
 
 
 def explore(
@@ -73,8 +74,10 @@ def explore(
     if as_json:
         print_json(found.choices.as_json())
     else:
-        out.print(summary.choice_table(found.choices))
-        out.print(f"written to {folder}/", highlight=False)
+        from penstock.reports import summary
+
+        out().print(summary.choice_table(found.choices))
+        out().print(f"written to {folder}/", highlight=False)
 
 
 def demo(
@@ -92,7 +95,7 @@ def demo(
     if as_json:
         print_json(found.as_json())
     else:
-        out.print(str(found), highlight=False)
+        out().print(str(found), highlight=False)
 
 
 def _unused_name(name: str) -> str:

@@ -9,14 +9,13 @@ from typing import Annotated
 import typer
 
 from penstock import api
-from penstock.api.arrays import HOPS
+from penstock.api.sequences import HOPS
 from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
-from penstock.hardware.load import DEFAULT_TARGET
-from penstock.pipeline.stages import STAGE_NAMES
-from penstock.reports import summary
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
 
 RUNGS = 5
@@ -91,15 +90,17 @@ def verify(
 
 
 def _print_verified(done: api.Verified) -> None:
-    out.print(summary.ladder_table(done.rungs))
+    from penstock.reports import summary
+
+    out().print(summary.ladder_table(done.rungs))
     for line in summary.engine_lines(done.report.engines):
-        out.print(line)
+        out().print(line)
     for name in done.converted:
-        out.print(f'converted by the caller (--io quantized): "{name}"', highlight=False)
+        out().print(f'converted by the caller (--io quantized): "{name}"', highlight=False)
     for name in done.vanished:
-        out.print(f'computed nowhere: "{name}"', highlight=False)
+        out().print(f'computed nowhere: "{name}"', highlight=False)
     for name in done.added:
-        out.print(f'not of the model, not compared: "{name}"', highlight=False)
+        out().print(f'not of the model, not compared: "{name}"', highlight=False)
 
 
 def golden(
@@ -120,4 +121,4 @@ def golden(
     if as_json:
         print_json({"model": found.model, "sets": len(found.sets), "tensors": tensors})
     else:
-        out.print(f"{output}: {len(found.sets)} sets of inputs, {tensors} tensors of the first")
+        out().print(f"{output}: {len(found.sets)} sets of inputs, {tensors} tensors of the first")

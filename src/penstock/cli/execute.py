@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from penstock import api
@@ -15,11 +14,12 @@ from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
 from penstock.errors import UsageError
-from penstock.hardware.load import DEFAULT_TARGET
-from penstock.ir.tensor import Array
-from penstock.pipeline.stages import STAGE_NAMES
-from penstock.reports import summary
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
+
+if TYPE_CHECKING:
+    from penstock.ir.tensor import Array
 
 
 def run(
@@ -68,9 +68,17 @@ def run(
         arrays = {name: array.tolist() for name, array in outputs.items()}
         print_json({**done.report.as_json(), "outputs": arrays})
     else:
-        out.print(summary.summary(done.report))
-        for name, array in outputs.items():
-            out.print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
+        _print_run(done, outputs)
+
+
+def _print_run(done: api.Ran, outputs: Mapping[str, Array]) -> None:
+    import numpy as np
+
+    from penstock.reports import summary
+
+    out().print(summary.summary(done.report))
+    for name, array in outputs.items():
+        out().print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
 
 
 def _joined(runs: Sequence[Mapping[str, Array]]) -> Mapping[str, Array]:
@@ -78,6 +86,8 @@ def _joined(runs: Sequence[Mapping[str, Array]]) -> Mapping[str, Array]:
     first, *others = runs
     if not others:
         return first
+    import numpy as np
+
     return {name: np.stack([run[name] for run in runs]) for name in first}
 
 
@@ -129,15 +139,17 @@ def profile(
     else:
         _print_profile(done)
         if output is not None:
-            out.print(f"written to {output}/", highlight=False)
+            out().print(f"written to {output}/", highlight=False)
 
 
 def _print_profile(done: api.Ran) -> None:
-    out.print(summary.layer_table(done.compiled.layers, done.steps))
+    from penstock.reports import summary
+
+    out().print(summary.layer_table(done.compiled.layers, done.steps))
     for line in summary.constant_lines(done.compiled.layers):
-        out.print(line)
+        out().print(line)
     if done.functions:
-        out.print(summary.code_table(done.functions))
+        out().print(summary.code_table(done.functions))
     if done.unmeasured:
-        out.print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
-    out.print(summary.summary(done.report))
+        out().print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
+    out().print(summary.summary(done.report))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock import api
 from penstock.cli import parameters as p
 from penstock.errors import UsageError
-from penstock.pipeline.request import Request
-from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import Options
+
+if TYPE_CHECKING:
+    from penstock.pipeline.request import Request
 
 _Value = TypeVar("_Value")
 
@@ -22,6 +23,8 @@ def request(model: str, target: str, limits: p.Limits, options: Options) -> Requ
 
 def settings(limits: p.Limits, options: Options) -> api.Settings:
     """The settings that a command line states.  Raises UsageError."""
+    from penstock.scheduling.cascades.selection import Optimize
+
     rounding = one_of(limits.rounding, ("double", "single"), "--rounding")
     io = one_of(limits.io, ("quantized", "model"), "--io")
     return api.Settings(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from penstock.ir.graph import Graph
 from penstock.pipeline.assignment import assign_engines
@@ -18,6 +19,12 @@ from penstock.pipeline.placing import placed_points
 from penstock.pipeline.request import Request
 from penstock.reports.report import Alternative
 from penstock.scheduling.cascades.selection import Optimize, pick
+
+PLANNED_PARTS: Final = 128
+"""Networks of at most this many parts are also planned with a streamed input.  Larger ones took 3
+to 78 s more, which delayed the output."""
+PLANNED_PARTS_WITH_MEMORIES: Final = 32
+"""The same if the search also assigns tensors to memories, which takes longer for each part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +42,13 @@ class Streamed:
         return self.chosen is not None and (self.chosen[0] < ram_bytes or self.chosen[1] < cycles)
 
 
-def streamed(graph: Graph, request: Request) -> Streamed:
-    """Schedule and place, with a streamed input, a graph whose nodes are assigned to engines."""
+def streamed(graph: Graph, part_count: int, request: Request) -> Streamed | None:
+    """Schedule and place, with a streamed input, a graph whose nodes are assigned to engines; None
+    if the request does not plan this.
+
+    part_count: the parts of the network without streaming."""
+    if not is_planned(part_count, request):
+        return None
     wanted = replace(request, stream_input=True)
     points = placed_points(graph, wanted)
     chosen = chosen_index(points, wanted)
@@ -44,14 +56,22 @@ def streamed(graph: Graph, request: Request) -> Streamed:
     return Streamed(points[0].ram_bytes(wanted), found)
 
 
-def streamed_model(model: Graph, request: Request) -> Streamed:
+def is_planned(part_count: int, request: Request) -> bool:
+    """Whether a network is also planned with a streamed input: as the request states, or else if
+    that is cheap."""
+    if request.plan_streaming is not None:
+        return request.plan_streaming
+    several = len(request.target.memories_for("arena")) > 1
+    return part_count <= (PLANNED_PARTS_WITH_MEMORIES if several else PLANNED_PARTS)
+
+
+def streamed_model(model: Graph, request: Request) -> Streamed | None:
     """`streamed` for a model; a worker can run it at once and without the model's file."""
-    return streamed(
-        assign_engines(simplify(model, request.rounding, request.io), request).graph, request
-    )
+    parts = assign_engines(simplify(model, request.rounding, request.io), request)
+    return streamed(parts.graph, len(parts.parts), request)
 
 
-def alternatives(done: Compilation, with_streaming: Streamed) -> tuple[Alternative, ...]:
+def alternatives(done: Compilation, with_streaming: Streamed | None) -> tuple[Alternative, ...]:
     """The points that other options select, without repetitions of the chosen point."""
     request, points = done.request, done.points
     taken = [_bytes_and_cycles(done.point, request)]
@@ -61,8 +81,9 @@ def alternatives(done: Compilation, with_streaming: Streamed) -> tuple[Alternati
         if figures not in taken:
             taken.append(figures)
             found.append(Alternative(options, *figures))
-    if not request.stream_input and with_streaming.helps(*taken[0]):
-        assert with_streaming.chosen is not None
+    if with_streaming is None or request.stream_input:
+        return tuple(found)
+    if with_streaming.chosen is not None and with_streaming.helps(*taken[0]):
         found.append(Alternative("--stream-input", *with_streaming.chosen))
     return tuple(found)
 

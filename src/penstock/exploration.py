@@ -18,7 +18,6 @@ from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
-from penstock.pipeline.provenance import c_prefix
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY
@@ -62,14 +61,10 @@ class Explored(Brief):
             )
         )
 
-    def write(self, folder: str | Path) -> None:
-        """Write the bundle into a new folder, completely or not at all.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder))
-
-    @property
-    def folder(self) -> str:
-        """The default output directory."""
-        return f"{c_prefix(self.choices.model)}_frontier"
+    def write(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
+        of the same names in an existing one.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder), force=force)
 
 
 def explore_request(

@@ -72,9 +72,10 @@ class Compiled(Brief):
         """The contents of each memory over one inference, the arena first."""
         return timelines(self.compilation.schedule, self.compilation.program)
 
-    def write(self, folder: str | Path) -> None:
-        """Write the bundle into a new folder.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder))
+    def write(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
+        of the same names in an existing one.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder), force=force)
 
 
 def compile(
@@ -94,9 +95,9 @@ def compile(
     network exceeds a budget."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     with executor_of(workers) as executor:
-        elsewhere = _streamed_elsewhere(wanted, executor) if executor else None
+        elsewhere = _streamed_elsewhere(wanted, executor)
         done = compile_request(wanted, on_stage, executor)
-        with_streaming = next(elsewhere) if elsewhere else streamed(done.graph, wanted)
+        with_streaming = _with_streaming(done, elsewhere)
     report = make_report(
         done.model,
         wanted.target.name,
@@ -106,7 +107,7 @@ def compile(
         done.point.unbudgeted_bytes,
         wanted.stack_bytes,
         _frontier(done),
-        with_streaming.least_bytes,
+        None if with_streaming is None else with_streaming.least_bytes,
     )
     report = dataclasses.replace(
         report,
@@ -133,8 +134,25 @@ def check_flash(report: Report, wanted: Request) -> None:
         )
 
 
-def _streamed_elsewhere(wanted: Request, executor: Executor) -> Iterator[Streamed]:
-    """The frontier with a streamed input, computed by a worker in the meantime."""
+def _with_streaming(
+    done: Compilation, elsewhere: Iterator[Streamed | None] | None
+) -> Streamed | None:
+    """The frontier with a streamed input; None if it is not planned."""
+    if elsewhere is not None:
+        return next(elsewhere)
+    if done.request.stream_input:
+        chosen = done.point.ram_bytes(done.request), done.schedule.cost.cycles
+        return Streamed(done.points[0].ram_bytes(done.request), chosen)
+    return streamed(done.graph, len(done.parts.parts), done.request)
+
+
+def _streamed_elsewhere(
+    wanted: Request, executor: Executor | None
+) -> Iterator[Streamed | None] | None:
+    """The frontier with a streamed input, computed by a worker in the meantime; None without
+    workers, or if the request itself streams the input."""
+    if executor is None or wanted.stream_input:
+        return None
     model = read(wanted.model, wanted.reading)
     return mapped(partial(streamed_model, request=wanted), (model,), executor)
 

@@ -25,6 +25,7 @@ from penstock.reports.goal import totals
 from penstock.reports.html import framed
 from penstock.reports.report import Flash, Instructions, Json, Report
 from penstock.reports.resource_figure import resource_svg
+from penstock.simulators.core_tools import require_tools
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
 
@@ -87,9 +88,10 @@ class Ran(Brief):
             files.append(("resources.svg", picture.encode()))
         return Bundle(tuple(files))
 
-    def write(self, folder: str | Path) -> None:
-        """Write the bundle into a new folder.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder))
+    def write(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
+        of the same names in an existing one.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder), force=force)
 
 
 def run(
@@ -112,6 +114,7 @@ def run(
     Raises as `compile`; CapacityError also if the measured stack exceeds its reserve, or the
     measured code and constants the flash budget; ToolError if a compiler or simulator fails."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    require_tools(wanted.target, compiler)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     done = compiled.compilation
     sets = (
@@ -140,6 +143,9 @@ def profile(
     All figures are estimates if `simulate` is false, if the target has no simulated core, or if
     the driver of an accelerator has no model in C; `Ran.unmeasured` states which.  Raises as
     `run`."""
+    has_c = all(map(ladder.has_c, wanted.accelerators))
+    if simulate and has_c and wanted.target.core is not None:
+        require_tools(wanted.target, compiler)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     on_stage("run")
     why = "" if simulate else "as asked for"

@@ -36,6 +36,7 @@ class Settings(TypedDict, total=False):
         as newer LiteRT.
     optimize: the goal that selects a point of the frontier.
     stream_input: read inputs row by row through a callback.
+    plan_streaming: also plan with a streamed input, and report its RAM; None: if that is cheap.
     options: options of the search.
     accelerators: accelerators beside the processor, each "NAME[:attr=value,...]".
     strict: reject networks that accelerators run only in part.
@@ -52,6 +53,7 @@ class Settings(TypedDict, total=False):
     rounding: Literal["double", "single"]
     optimize: Optimize | Literal["speed", "balanced", "size"] | None
     stream_input: bool
+    plan_streaming: bool | None
     options: Options
     accelerators: Sequence[str]
     strict: bool
@@ -101,6 +103,7 @@ def request(
         ),
         goal,
         io,
+        settings.get("plan_streaming"),
     )
 
 

@@ -36,10 +36,12 @@ from penstock.reports.engine_work import is_offloaded
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
 from penstock.reports.report import Report, RungReport
+from penstock.simulators.core_tools import require_tools
 from penstock.simulators.drawn_inputs import KINDS
 from penstock.simulators.golden_archive import read_goldens, write_goldens
 from penstock.simulators.goldens import Goldens, make_goldens, sequence_length, unrolled
 from penstock.simulators.judgement import Judgement
+from penstock.simulators.tflite_micro import require_tflite_micro
 from penstock.workers import Workers, executor_of
 
 DRAWN_SETS = 2
@@ -149,6 +151,7 @@ def verify(
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     last = check_last_rung(last_rung)
+    _require_tools(wanted, goldens, reference, last, compiler)
     with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
@@ -191,6 +194,21 @@ def verify(
         for r in rungs
     )
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
+
+
+def _require_tools(
+    wanted: Request, goldens: str | Path | None, reference: str | None, last: str, compiler: str
+) -> None:
+    """Check that the tools of all rungs are installed, before the first rung.  Raises
+    ToolError."""
+    if goldens is None and reference == "tflite":
+        require_tflite_micro()
+    if not all(map(ladder.has_c, wanted.accelerators)):
+        return  # which rungs run depends on the accelerators that the network uses
+    if last in ("host", "core"):
+        require_tools(wanted.target, compiler, host=True)
+    if last == "core" and wanted.target.core is not None:
+        require_tools(wanted.target, compiler)
 
 
 @contextmanager

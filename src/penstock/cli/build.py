@@ -30,7 +30,7 @@ def compile(
             "files.",
         ),
     ] = None,
-    output: p.Output = None,
+    destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
@@ -41,10 +41,10 @@ def compile(
     if stop_after is not None:
         show_stage(wanted, stop_after, workers, as_json)
         return
+    folder = destination.folder(api.default_folder(model))
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
-        folder = done.compilation.prefix if output is None else output
-        done.write(folder)
+        done.write(folder, force=destination.force)
     if as_json:
         print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
     else:
@@ -57,8 +57,8 @@ def compile(
 def explore(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
-    limits: Annotated[p.Limits, p.Without(("flash",))] = p.NO_LIMITS,
-    output: p.Output = None,
+    limits: Annotated[p.Limits, p.Without(("flash", "plan_streaming"))] = p.NO_LIMITS,
+    destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
@@ -66,11 +66,11 @@ def explore(
     """Write the Pareto front of memory against cycles.  The output directory, named after the
     model by default, contains it as CSV, JSON and HTML."""
     wanted = values.request(model, target, limits, options)
+    folder = destination.folder(f"{api.default_folder(model)}_frontier")
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")
-        folder = found.folder if output is None else output
-        found.write(folder)
+        found.write(folder, force=destination.force)
     if as_json:
         print_json(found.choices.as_json())
     else:
@@ -89,7 +89,7 @@ def demo(
     handwritten digits.  The output directory is `penstock-demo` by default."""
     from penstock import demonstration
 
-    folder = _unused_name("penstock-demo") if output is None else output
+    folder = p.Destination(output=output).folder(_unused_name("penstock-demo"))
     with progress(len(STAGE_NAMES) + 2) as on_stage:
         found = demonstration.run(target, Path(folder), on_stage)
     if as_json:

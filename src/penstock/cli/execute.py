@@ -13,7 +13,6 @@ from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
-from penstock.errors import UsageError
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
@@ -54,6 +53,7 @@ def run(
     on the host if the target has none."""
     wanted = values.request(model, target, limits, options)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
+        api.check_outputs(model, output or [], wanted.reading)
         sets = api.read_inputs(model, input, wanted.reading, wanted.io) if input else None
         done = api.run(
             wanted,
@@ -92,14 +92,7 @@ def _joined(runs: Sequence[Mapping[str, Array]]) -> Mapping[str, Array]:
 
 
 def _write_outputs(paths: list[Path], outputs: Mapping[str, Array]) -> None:
-    """Write the first outputs to the files named.  Raises UsageError, OutputError."""
-    if len(paths) > len(outputs):
-        raise UsageError(
-            "usage-017",
-            f"{len(paths)} output files are named, the model has {len(outputs)} outputs",
-            where="--output",
-            help="name a file for each output, or for the first ones only",
-        )
+    """Write the first outputs to the files named.  Raises OutputError."""
     for path, array in zip(paths, outputs.values(), strict=False):
         api.write_array(path, array)
 
@@ -115,7 +108,7 @@ def profile(
         ),
     ] = True,
     compiler: p.CompilerName = "zig",
-    output: p.Output = None,
+    destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
@@ -124,6 +117,7 @@ def profile(
     and instructions of each layer and, on accelerators, the limiting resource and the
     utilisation of the multipliers.  With --output-folder, writes the same as HTML."""
     wanted = values.request(model, target, limits, options)
+    output = None if destination.output is None else destination.folder("")
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(
             wanted,
@@ -133,7 +127,7 @@ def profile(
             on_stage=on_stage,
         )
         if output is not None:
-            done.write(output)
+            done.write(output, force=destination.force)
     if as_json:
         print_json(done.as_json())
     else:

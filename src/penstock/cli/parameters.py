@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
@@ -121,6 +122,13 @@ Incremental = Annotated[
     ),
 ]
 StreamInput = Annotated[bool, typer.Option(help="Read the input row by row through a callback.")]
+PlanStreaming = Annotated[
+    bool | None,
+    typer.Option(
+        help="Also plan with a streamed input, and report its RAM.  By default, only for networks "
+        "for which that takes little time.",
+    ),
+]
 CompilerName = Annotated[
     str,
     typer.Option(
@@ -138,7 +146,17 @@ LastRung = Annotated[
 ]
 Output = Annotated[
     str | None,
-    typer.Option("-o", "--output-folder", metavar="DIR", help="Output directory; must not exist."),
+    typer.Option(
+        "-o", "--output-folder", metavar="DIR", help="Output directory; must be new, see --force."
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Write into an existing output directory: replace files of the same names, keep all "
+        "others.",
+    ),
 ]
 Workers = Annotated[
     int,
@@ -157,6 +175,7 @@ class Limits:
     flash: Flash = None
     stack: Stack = "1KiB"
     stream_input: StreamInput = False
+    plan_streaming: PlanStreaming = None
     optimize: Optimize = None
     rounding: RoundingName = "double"
     io: InterfaceTypesName = "quantized"
@@ -168,6 +187,22 @@ class Limits:
     incremental: Incremental = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where a command writes its files."""
+
+    output: Output = None
+    force: Force = False
+
+    def folder(self, default: str) -> str:
+        """The output directory, after a check that it can be written.  Raises OutputError."""
+        from penstock.codegen.bundle import check_output
+
+        name = default if self.output is None else self.output
+        check_output(Path(name), force=self.force)
+        return name
+
+
 @dataclass(frozen=True, slots=True)
 class Without:
     """Annotation of a record parameter: options that the command omits; they keep their
@@ -177,6 +212,7 @@ class Without:
 
 
 NO_LIMITS = Limits()
+DEFAULT_DESTINATION = Destination()
 
 
 def with_records(command: Callable[..., None]) -> Callable[..., None]:

@@ -36,6 +36,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
         io="model" if io == "model" else "quantized",
         optimize=None if limits.optimize is None else Optimize.of(limits.optimize),
         stream_input=limits.stream_input,
+        plan_streaming=limits.plan_streaming,
         options=options,
         accelerators=limits.accelerator or (),
         strict=limits.strict,

@@ -35,3 +35,5 @@ def alternative_lines(report: Report) -> Iterator[str]:
         saved = change(other.ram_bytes, report.ram_bytes.total)
         cycles = relative(other.cycles, report.cycles.estimated)
         yield f"{number(other.ram_bytes)} bytes ({saved}), {cycles} cycles: {other.options}"
+    if report.ram_bytes_streamed_input is None:
+        yield "a streamed input was not planned: --plan-streaming"

@@ -309,12 +309,12 @@ def make_report(
     free_bytes: Mapping[str, int],
     stack_bytes: int,
     frontier: tuple[Point, ...],
-    streamed_bytes: int,
+    streamed_bytes: int | None,
 ) -> Report:
     """Return the report of a compilation. Measured figures are None until the caller adds them.
 
     `free_bytes` maps memories that do not count as RAM to bytes. `streamed_bytes` is the least
-    total RAM with a streamed input.
+    total RAM with a streamed input; None if that was not planned.
     """
     cost = schedule.cost
     weights = weight_bytes(program)

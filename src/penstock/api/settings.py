@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
 from penstock.accelerators.registry import check_is_target, open_accelerators
 from penstock.backends.cores.targets import load_checked_target
-from penstock.errors import UsageError
+from penstock.errors import UsageError, did_you_mean
 from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import Reading
 from penstock.hardware.default_target import DEFAULT_TARGET
@@ -121,8 +120,7 @@ def _check_names(settings: Mapping[str, object]) -> None:
     """Raises UsageError if a setting is unknown, such as a misspelled one."""
     known = Settings.__annotations__
     for name in settings.keys() - known.keys():
-        near = difflib.get_close_matches(name, known, 1)
-        help = f"did you mean {near[0]}? " if near else ""
+        help = did_you_mean(name, known).rstrip()
         if name in {field.name for field in dataclasses.fields(Options)}:
             help = f"it is an option of the search: options=Options({name}=..)"
         raise UsageError(
@@ -143,7 +141,7 @@ def _rounding(name: str) -> Rounding:
             "usage-013",
             f"unknown value {name!r}",
             where="--rounding",
-            help=f"use one of {', '.join(r.value for r in Rounding)}",
+            help=_misspelt(name, [rounding.value for rounding in Rounding]),
         ) from None
 
 
@@ -156,8 +154,13 @@ def _interface_types(name: str) -> InterfaceTypes:
             "usage-013",
             f"unknown value {name!r}",
             where="--io",
-            help=f"use one of {', '.join(types.value for types in InterfaceTypes)}",
+            help=_misspelt(name, [types.value for types in InterfaceTypes]),
         ) from None
+
+
+def _misspelt(name: str, known: Sequence[str]) -> str:
+    """The help about a misspelt name."""
+    return f"{did_you_mean(name, known)}use one of {', '.join(known)}"
 
 
 def _bytes(size: Size, option: str) -> int:
@@ -179,5 +182,5 @@ def _check_memories(target: Target, named: Iterable[str]) -> None:
                 "usage-011",
                 f"target {target.name} has no memory {region!r}",
                 where="--memory",
-                help=f"its memories are {', '.join(names)}",
+                help=f"{did_you_mean(region, names)}its memories are {', '.join(names)}",
             )

@@ -17,7 +17,7 @@ from penstock.api.rungs import LAST_RUNGS
 from penstock.api.sequences import HOPS
 from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
-from penstock.errors import MismatchError, ModelError, UsageError
+from penstock.errors import MismatchError, ModelError, UsageError, did_you_mean
 from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes, unpacked
@@ -239,7 +239,7 @@ def check_last_rung(name: str) -> str:
             "usage-013",
             f"unknown value {name!r}",
             where="--last-rung",
-            help=f"use one of {', '.join(LAST_RUNGS)}",
+            help=f"{did_you_mean(name, LAST_RUNGS)}use one of {', '.join(LAST_RUNGS)}",
         )
     return name
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from penstock.api.sequences import HOPS
 from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.progress import progress
-from penstock.cli.terminal import out, print_json
+from penstock.cli.terminal import out, print_error, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
@@ -85,7 +84,7 @@ def verify(
     else:
         _print_verified(done)
     if error is not None:
-        print(error, file=sys.stderr)
+        print_error(error)
         raise typer.Exit(error.exit_code)
 
 

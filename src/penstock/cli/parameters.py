@@ -14,7 +14,12 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 
 from penstock.api.rungs import LAST_RUNGS
-from penstock.cli.sections import SEARCH_OPTIONS
+from penstock.cli.sections import (
+    ACCELERATOR_OPTIONS,
+    MEMORY_OPTIONS,
+    MODEL_OPTIONS,
+    SEARCH_OPTIONS,
+)
 
 Model = Annotated[
     str,
@@ -36,6 +41,7 @@ Sram = Annotated[
     typer.Option(
         metavar="SIZE",
         help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536.",
+        rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
 Memory = Annotated[
@@ -44,16 +50,24 @@ Memory = Annotated[
         metavar="REGION=SIZE",
         help="Override the capacity of a memory of the target (`penstock targets --show TARGET`) "
         "or of an accelerator; repeatable.",
+        rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
 Flash = Annotated[
     str | None,
     typer.Option(
-        metavar="SIZE", help="Budget for constants; `run` and `profile` also count the code."
+        metavar="SIZE",
+        help="Budget for constants; `run` and `profile` also count the code.",
+        rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
 Stack = Annotated[
-    str, typer.Option(metavar="SIZE", help="RAM reserved for the stack; counts towards --sram.")
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="RAM reserved for the stack; counts towards --sram.",
+        rich_help_panel=MEMORY_OPTIONS,
+    ),
 ]
 RoundingName = Annotated[
     str,
@@ -62,6 +76,7 @@ RoundingName = Annotated[
         metavar="NAME",
         help="Requantisation: double (as in TensorFlow Lite Micro) or single (fully connected "
         "layers round once, as in newer LiteRT).",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
 InterfaceTypesName = Annotated[
@@ -70,6 +85,7 @@ InterfaceTypesName = Annotated[
         "--io",
         help="Element types of inputs and outputs in C: quantized (int8, with functions that "
         "convert) or model (as in the model file, converted by the generated code; TFLite only).",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
 Optimize = Annotated[
@@ -86,11 +102,15 @@ Accelerator = Annotated[
     typer.Option(
         metavar="NAME[:attr=value,...]",
         help="Accelerator to offload to (`penstock backend list`); repeatable.",
+        rich_help_panel=ACCELERATOR_OPTIONS,
     ),
 ]
 Strict = Annotated[
     bool,
-    typer.Option(help="With --accelerator: fail if any node falls back to the processor."),
+    typer.Option(
+        help="With --accelerator: fail if any node falls back to the processor.",
+        rich_help_panel=ACCELERATOR_OPTIONS,
+    ),
 ]
 AssumeInt8 = Annotated[
     bool,
@@ -98,11 +118,16 @@ AssumeInt8 = Annotated[
         "--assume-int8",
         help="Treat a float model as int8, with arbitrary scales; for estimates only, since the "
         "outputs are meaningless.",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
 Dimension = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=N", help="Value of a dynamic dimension of the model; repeatable."),
+    typer.Option(
+        metavar="NAME=N",
+        help="Value of a dynamic dimension of the model; repeatable.",
+        rich_help_panel=MODEL_OPTIONS,
+    ),
 ]
 State = Annotated[
     list[str] | None,
@@ -110,6 +135,7 @@ State = Annotated[
         metavar="INPUT=OUTPUT",
         help="The input is a state that keeps the elements of the output for the next run, and "
         "represents 0 in the first run; repeatable.",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
 Incremental = Annotated[
@@ -119,14 +145,21 @@ Incremental = Annotated[
         help="Compile a network with a window of frames, which are along the first axis of its "
         "input after the batch, to one that consumes HOP new frames per run and keeps what later "
         "runs need.  Before the first run, all frames are 0.",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
-StreamInput = Annotated[bool, typer.Option(help="Read the input row by row through a callback.")]
+StreamInput = Annotated[
+    bool,
+    typer.Option(
+        help="Read the input row by row through a callback.", rich_help_panel=MEMORY_OPTIONS
+    ),
+]
 PlanStreaming = Annotated[
     bool | None,
     typer.Option(
         help="Also plan with a streamed input, and report its RAM.  By default, only for networks "
         "for which that takes little time.",
+        rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
 CompilerName = Annotated[
@@ -147,7 +180,7 @@ LastRung = Annotated[
 Output = Annotated[
     str | None,
     typer.Option(
-        "-o", "--output-folder", metavar="DIR", help="Output directory; must be new, see --force."
+        "-o", "--output-folder", metavar="DIR", help="Output directory; must be new or empty."
     ),
 ]
 Force = Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from penstock import api
 from penstock.cli import parameters as p
-from penstock.errors import UsageError
+from penstock.errors import UsageError, did_you_mean
 from penstock.scheduling.options import Options
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def one_of(value: str, allowed: tuple[str, ...], option: str) -> str:
             "usage-013",
             f"unknown value {value!r}",
             where=option,
-            help=f"use one of {', '.join(allowed)}",
+            help=f"{did_you_mean(value, allowed)}use one of {', '.join(allowed)}",
         )
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 
-from penstock.errors import UsageError
+from penstock.errors import UsageError, did_you_mean
 from penstock.scheduling.grouping.names import INNER_ORDER_NAMES, ORDER_NAMES, STRATEGY_NAMES
 
 CASCADES, RESIDENT, LEAST, BEST = "cascades", "resident", "least", "best"
@@ -168,7 +168,8 @@ class Options:
                     "usage-056",
                     f"there is no {name} {getattr(self, name)!r}",
                     where=f"--{name}",
-                    help=f"use one of {', '.join(known)}",
+                    help=f"{did_you_mean(getattr(self, name), known)}use one of "
+                    + ", ".join(known),
                 )
         for name, least in _LEAST.items():
             value = getattr(self, name)

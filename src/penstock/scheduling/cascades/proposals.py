@@ -23,7 +23,7 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 
 Numbers = npt.NDArray[np.int64]
 CandidateSource = Callable[[int, Sequence[Iterable[MemoryAssignment]]], Iterable[ValuedCandidate]]
-"""Function (upper, states) -> the candidates that end at position `upper`.
+"""Function (upper, states) -> the candidates at positions [lower, upper), for any lower.
 
 states[p]: the memory assignments that are reached at position p, for each p < upper.
 """
@@ -40,9 +40,9 @@ def proposals(
 
     A proposal divides the order into cascades.
     order: the execution order, as indices of the parts.
-    candidates: function (upper, states) that yields the candidate cascades that end at position
-        `upper`; states[p]: the memory assignments of the live tensors that the search has reached
-        at position p.
+    candidates: function (upper, states) that yields the candidate cascades at positions
+        [lower, upper), for any lower; states[p]: the memory assignments of the live tensors that
+        the search has reached at position p.
     start, inputs_bytes: memory assignment and live bytes before the first part.
     limit_bytes: cascades with more live bytes at the peak are dropped; by default, none are.
     """
@@ -81,8 +81,8 @@ class _Covers:
     def empty(inputs_bytes: int) -> _Covers:
         """Return the only division of an empty sequence of parts into cascades.
 
-        It has no cascades and takes no time.
-        inputs_bytes: live bytes at its peak, those of the network inputs.
+        It has no cascades and takes no time; only the network inputs are live.
+        inputs_bytes: bytes of the network inputs.
         """
         zero = np.zeros(1, np.int64)
         return _Covers(np.array([inputs_bytes], np.int64), zero, (), zero)

@@ -118,7 +118,7 @@ class GroupSearch:
     def _steps(self, done: int, max_work: int) -> Iterator[int]:
         """Yield the masks of executed nodes that extend the mask `done` by one more group.
 
-        Groups of two or more nodes that provably exceed the limits are skipped.
+        Groups of two or more nodes that are provably infeasible are skipped.
         max_work: budget of the whole search; the iteration stops when it is spent.
         """
         seen: set[int] = set()
@@ -177,9 +177,9 @@ class GroupSearch:
 
 
 def _path(came: dict[int, int], done: int) -> list[int]:
-    """Return the groups, as node masks, that lead from no executed nodes to those in `done`.
+    """Return the groups, as node masks, that execute exactly the nodes in `done`, in order.
 
-    came: for each mask of executed nodes, the mask before the last group was added.
+    came: for each mask of executed nodes, the mask before the last group was executed.
     """
     groups: list[int] = []
     while done:

@@ -1,4 +1,4 @@
-"""Grouping strategies by name; the grouping of `best` never costs more than that of another.
+"""Named strategies that partition nodes into groups; `best` is never worse than another.
 
 A grouping partitions the nodes of a network into groups that run one after the other.  The
 strategies `paper` and `paper_merged` are those of Zheng et al., IEEE TCAD 39(11), 2020; see
@@ -142,7 +142,7 @@ def _candidates(
     """Yield the groups of the heuristic strategies, then the cheapest intervals of each order.
 
     The groups are node masks.
-    every: orders of all nodes by name.
+    every: orders of all nodes, by the names of the orders.
     """
     for strategy in (paper, paper_merged, greedily, bounded):
         yield strategy(cost, options).groups

@@ -3,7 +3,7 @@
 The graph is given as arrays (compressed adjacency lists): node i reads the tensors
 read[read_start[i]:read_start[i + 1]]; tensor t is read by the nodes
 reader[reader_start[t]:reader_start[t + 1]]; kept[t] is 1 for network outputs, else 0; sizes[t] is
-in bytes.  Node i writes tensor i; network inputs follow.
+in bytes.  Node i writes tensor i; tensors with higher indices are network inputs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Bands: a cascade that computes its output in bands of columns, one after the other.
+"""Bands: a cascade that runs once for each band, an interval of columns of its output.
 
-A band is an interval of columns with all rows and channels.  Each band is a cascade of its own, on
-the columns of the tensors that it needs; neighbouring bands both compute the columns between them
-that both need.  The intermediate tensors of all bands share one buffer, the arena of the bands.
+A band contains all rows and channels of its columns.  For each band, the parts of the cascade
+compute only the columns that the band needs; columns that two neighbouring bands need are computed
+twice.  The intermediate tensors of all bands share one buffer, the arena of the bands.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from penstock.scheduling.model.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class TensorSection:
-    """The columns of a tensor that are a value in the graph of a sequence of bands.
+    """Which columns of a tensor of the network a band uses, as a tensor of its own.
 
-    value: name of the value.
-    tensor: name of the tensor in the network.
-    first_column: column of the tensor at which the value begins in the first band.
-    step: number of columns from one band to the next.
+    In band k of a sequence of bands, these columns begin at column `first_column` + k * `step`.
+
+    value: name of the band's tensor.
+    tensor: name of the tensor of the network that contains it.
     """
 
     value: str
@@ -35,13 +35,14 @@ class TensorSection:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Band(Brief):
-    """Consecutive bands that run the same parts, each on other columns.
+    """One or more consecutive bands that run the same parts, each on other columns.
 
-    parts: the parts of a band; the memory of inputs and output is outside.
-    plan: how a band runs, with the cost of one band.
-    sections: the columns of tensors of the network that the variables of a band are.
+    parts: the parts that compute one band.
+    plan: how these parts run as a cascade, with the cost of one band.
+    sections: for each tensor of a band, the columns of the network's tensor that it contains.
     count: number of bands.
-    offsets: offset of each memory block in the arena of the bands, by name.
+    offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
+        intermediate tensors and scratch memory, but no inputs and outputs of the band.
     arena_bytes: size of the arena.
     """
 
@@ -55,11 +56,13 @@ class Band(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bands(Brief):
-    """All bands of a cascade, in order.
+    """All bands of a cascade, in execution order.
 
-    name: name of the tensor that they compute.
+    name: name of the tensor that the cascade computes.
     width: number of columns of a band; the last band may have fewer.
-    scratch_bytes: scratch memory of the kernels, unless their fallbacks need more.
+    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
+        else its fallback kernel.
+    bands: each entry stands for one or more bands that run the same parts.
     """
 
     name: str

@@ -21,9 +21,10 @@ class Plan(Brief):
     parts: indices into `Parts.parts`, in execution order.
     stripe: maximum number of output rows that a part computes per call; None: all rows.
     nearest_first: which input is produced first if several inputs of a part lack rows.  False: the
-        input of the largest advance; True: that of the smallest.  The advance of a tensor measures
-        how early its rows require rows of the network's inputs.  It is the maximum, over all paths
-        from a network input to the tensor, of the sum of `RowRead.advance` along the path.
+        one with the largest advance; True: the one with the smallest.  The advance of a tensor
+        measures how early its rows require rows of the network's inputs.  It is the maximum, over
+        all paths from a network input to the tensor, of the sum of `RowRead.advance` along the
+        path.
     costs: cost of each part, in the order of `parts`; empty before costing.
     prefetches: copies of constants for this cascade, those by the copy engine first.
     copying: cost of the copy engine's prefetches, including stalls.

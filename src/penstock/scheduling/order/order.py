@@ -2,10 +2,11 @@
 
     file order -> pieces -> heuristic orders -> best-first search -> beam search, if that gave up
 
-The file order is that of the steps in the problem.  A step that has the same position in every
-order ends a piece: a part of the problem that is searched separately.  The peak of an order is the
-maximum over its pieces.  So a piece is searched only if its peak exceeds the proven bound and the
-peaks of the pieces searched before.  The searches are bounded by counted states, never by time.
+The file order is the order in which the problem lists its steps.  A step that has the same position
+in every order ends a piece: a part of the problem that is searched separately.  The peak of an
+order is the maximum over its pieces.  So a piece is searched only if its peak exceeds the proven
+bound and the peaks of the pieces searched before.  The searches are bounded by counted states,
+never by time.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ class _PieceOrder:
     def order_within(self, peak: int) -> tuple[int, ...]:
         """Return the file order if its peak is at most `peak` bytes, else the best order found.
 
-        The file order is that in which the problem lists the steps.
+        The file order is the order in which the problem lists the steps.
         peak: a peak that other pieces reach anyway.  Up to this peak, a better order of this piece
             saves no memory, so the file order is preferred.
         """

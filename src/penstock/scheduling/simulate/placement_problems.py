@@ -55,7 +55,7 @@ def block_name(schedule: Schedule, block: MemoryBlock) -> str:
 
 
 def scratch_name(schedule: Schedule, plan: Plan) -> str:
-    """Return the name of a cascade's scratch buffer: its last part's name and "/scratch".
+    """Return the name of a cascade's scratch buffer: "part/scratch", named after its last part.
 
     A number is appended if a value of the graph has this name.
     """

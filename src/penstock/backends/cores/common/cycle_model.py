@@ -1,4 +1,5 @@
-"""Cycle model of a core family: a weighted sum of how often the sections of a kernel run.
+"""Cycle model of a core family: a weighted sum of how often the sections of a kernel (loop bodies
+and copies, for example) run.
 
 A kernel is a loop nest in C and assembly.  A count function returns how often each section of the
 kernel runs while it computes a whole output (`portable_counts.py`, and `counts.py` of a family).

@@ -11,6 +11,7 @@ import numpy as np
 from penstock import api
 from penstock.reports.formats import ABSENT
 from penstock.reports.report import Json, Report
+from penstock.reports.times import duration
 
 _FOLDER = files("penstock.demo")
 
@@ -30,13 +31,15 @@ class Demonstration:
 
     def __str__(self) -> str:
         ram, flash, cycles = self.report.ram_bytes, self.report.flash_bytes, self.report.cycles
+        shown = cycles.simulated or cycles.estimated
+        time = duration(shown, self.report.clock_hz)
         code = ABSENT if flash.code is None else flash.code
         return "\n".join(
             (
                 f"digits on {self.report.target}: {self.right} of {self.digits} right",
                 f"RAM    {ram.total:>9,} bytes: arena {ram.arena}, stack reserve {ram.stack}",
                 f"flash  {flash.total:>9,} bytes: weights {flash.weights}, code {code}",
-                f"cycles {cycles.simulated or cycles.estimated:>9,} an inference (modelled)",
+                f"cycles {shown:>9,} an inference (modelled)" + (f": {time}" if time else ""),
                 f"the C and report.html are in {self.folder}/",
             )
         )

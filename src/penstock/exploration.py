@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
+from penstock.pipeline.command_line import command_line
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
@@ -98,6 +100,9 @@ def explore_request(
             request.goal,
             chosen_index(points, request),
             streamed,
+            version("penstock"),
+            command_line(request),
+            request.target.clock_hz,
         )
     )
 

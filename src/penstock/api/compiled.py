@@ -8,16 +8,18 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Unpack
 
-from penstock.alternatives import Streamed, alternatives, streamed, streamed_model
+from penstock.alternatives import Planned, alternatives, streamed, streamed_model
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError
 from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.command_line import command_line
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.graphs import read
 from penstock.pipeline.request import Request
@@ -114,6 +116,9 @@ def compile(
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
         alternatives=alternatives(done, with_streaming),
+        version=version("penstock"),
+        command=command_line(wanted),
+        clock_hz=wanted.target.clock_hz,
     )
     check_flash(report, wanted)
     return Compiled(done, report)
@@ -135,20 +140,20 @@ def check_flash(report: Report, wanted: Request) -> None:
 
 
 def _with_streaming(
-    done: Compilation, elsewhere: Iterator[Streamed | None] | None
-) -> Streamed | None:
+    done: Compilation, elsewhere: Iterator[Planned | None] | None
+) -> Planned | None:
     """The frontier with a streamed input; None if it is not planned."""
     if elsewhere is not None:
         return next(elsewhere)
     if done.request.stream_input:
         chosen = done.point.ram_bytes(done.request), done.schedule.cost.cycles
-        return Streamed(done.points[0].ram_bytes(done.request), chosen)
-    return streamed(done.graph, len(done.parts.parts), done.request)
+        return Planned(done.points[0].ram_bytes(done.request), chosen)
+    return streamed(done.model, len(done.parts.parts), done.request)
 
 
 def _streamed_elsewhere(
     wanted: Request, executor: Executor | None
-) -> Iterator[Streamed | None] | None:
+) -> Iterator[Planned | None] | None:
     """The frontier with a streamed input, computed by a worker in the meantime; None without
     workers, or if the request itself streams the input."""
     if executor is None or wanted.stream_input:

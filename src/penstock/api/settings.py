@@ -13,6 +13,8 @@ from penstock.errors import UsageError, did_you_mean
 from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import Reading
 from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.hardware.frequency import parse_frequency
+from penstock.hardware.schema import LARGEST_CLOCK_HZ
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
 from penstock.passes.interface_types import InterfaceTypes
@@ -27,6 +29,8 @@ Size = int | str
 class Settings(TypedDict, total=False):
     """Keyword arguments of all functions that take a model and a target.
 
+    clock: clock of the processor, a number of hertz or a text such as "168MHz", for which cycles
+        are also stated as time; by default that of the target, if it states one.
     sram: RAM budget, stack included.
     memory: capacities of memories of the target or of accelerators, by memory name.
     flash: budget for constants and code.
@@ -45,6 +49,7 @@ class Settings(TypedDict, total=False):
     incremental: number of new frames that a network with a window of frames consumes per run.
     assume_int8, dimensions: see `frontends.reading`."""
 
+    clock: int | str | None
     sram: Size | None
     memory: Mapping[str, Size]
     flash: Size | None
@@ -73,6 +78,8 @@ def request(
     check_is_target(target)
     sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
     chip = load_checked_target(target).resized(sizes)
+    if settings.get("clock") is not None:
+        chip = dataclasses.replace(chip, clock_hz=_hertz(settings.get("clock")))
     opened = open_accelerators(settings.get("accelerators", ()), chip)
     accelerators = tuple(one.resized(sizes) for one in opened)
     chip = chip.beside(memory for one in accelerators for memory in one.arenas)
@@ -156,6 +163,22 @@ def _interface_types(name: str) -> InterfaceTypes:
             where="--io",
             help=_misspelt(name, [types.value for types in InterfaceTypes]),
         ) from None
+
+
+def _hertz(clock: object) -> int:
+    """A clock in hertz.  Raises UsageError if it is malformed, not above 0, or too fast."""
+    try:
+        found = parse_frequency(str(clock))
+    except UsageError as error:
+        raise error.but(where="--clock") from None
+    if found > LARGEST_CLOCK_HZ:
+        raise UsageError(
+            "usage-003",
+            f"'{clock}' is {found:g} Hz, must be at most {LARGEST_CLOCK_HZ:g} Hz",
+            where="--clock",
+            help="write 168MHz, 1.5GHz or 168000000",
+        )
+    return found
 
 
 def _misspelt(name: str, known: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from penstock.cli.show import show_stage
 from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.reports.command import CompileCommand
 from penstock.scheduling.options import DEFAULTS, Options
 
 
@@ -50,7 +51,8 @@ def compile(
     else:
         from penstock.reports import summary
 
-        out().print(summary.summary(done.report))
+        named = CompileCommand(model, target)
+        out().print(summary.summary(done.report, named), crop=False)
         out().print(f"written to {folder}/", highlight=False)
 
 
@@ -76,7 +78,7 @@ def explore(
     else:
         from penstock.reports import summary
 
-        out().print(summary.choice_table(found.choices))
+        out().print(summary.choice_table(found.choices), crop=False)
         out().print(f"written to {folder}/", highlight=False)
 
 

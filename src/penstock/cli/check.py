@@ -90,8 +90,9 @@ def verify(
 
 def _print_verified(done: api.Verified) -> None:
     from penstock.reports import summary
+    from penstock.reports.ladder_table import ladder_table
 
-    out().print(summary.ladder_table(done.rungs))
+    out().print(ladder_table(done.rungs))
     for line in summary.engine_lines(done.report.engines):
         out().print(line)
     for name in done.converted:

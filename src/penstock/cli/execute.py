@@ -15,6 +15,7 @@ from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.reports.command import CompileCommand
 from penstock.scheduling.options import DEFAULTS, Options
 
 if TYPE_CHECKING:
@@ -68,15 +69,15 @@ def run(
         arrays = {name: array.tolist() for name, array in outputs.items()}
         print_json({**done.report.as_json(), "outputs": arrays})
     else:
-        _print_run(done, outputs)
+        _print_run(done, outputs, CompileCommand(model, target))
 
 
-def _print_run(done: api.Ran, outputs: Mapping[str, Array]) -> None:
+def _print_run(done: api.Ran, outputs: Mapping[str, Array], named: CompileCommand) -> None:
     import numpy as np
 
     from penstock.reports import summary
 
-    out().print(summary.summary(done.report))
+    out().print(summary.summary(done.report, named), crop=False)
     for name, array in outputs.items():
         out().print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
 
@@ -131,19 +132,19 @@ def profile(
     if as_json:
         print_json(done.as_json())
     else:
-        _print_profile(done)
+        _print_profile(done, CompileCommand(model, target))
         if output is not None:
             out().print(f"written to {output}/", highlight=False)
 
 
-def _print_profile(done: api.Ran) -> None:
+def _print_profile(done: api.Ran, named: CompileCommand) -> None:
     from penstock.reports import summary
 
-    out().print(summary.layer_table(done.compiled.layers, done.steps))
+    out().print(summary.layer_table(done.compiled.layers, done.steps, done.report.clock_hz))
     for line in summary.constant_lines(done.compiled.layers):
         out().print(line)
     if done.functions:
         out().print(summary.code_table(done.functions))
     if done.unmeasured:
         out().print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
-    out().print(summary.summary(done.report))
+    out().print(summary.summary(done.report, named), crop=False)

@@ -35,6 +35,14 @@ TargetName = Annotated[
         "--target", "-t", metavar="TARGET", help="Target name (`penstock targets`) or TOML file."
     ),
 ]
+Clock = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FREQUENCY",
+        help="Clock of the processor, such as 168MHz, for which cycles are also stated as time; "
+        "default: that of the target, if it states one.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Sram = Annotated[
     str | None,
@@ -203,6 +211,7 @@ Workers = Annotated[
 class Limits:
     """Budgets and settings of a compilation: one field per option."""
 
+    clock: Clock = None
     sram: Sram = None
     memory: Memory = None
     flash: Flash = None

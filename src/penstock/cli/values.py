@@ -28,6 +28,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
     rounding = one_of(limits.rounding, ("double", "single"), "--rounding")
     io = one_of(limits.io, ("quantized", "model"), "--io")
     return api.Settings(
+        clock=limits.clock,
         sram=limits.sram,
         memory=sizes(limits.memory or ()),
         flash=limits.flash,

@@ -15,6 +15,7 @@ from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
+from penstock.reports.command import CompileCommand
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
 from penstock.reports.costed_steps import costed_steps, numbered_steps
 from penstock.reports.engine_work import (
@@ -27,6 +28,7 @@ from penstock.reports.engine_work import (
 )
 from penstock.reports.logical_shape import logical_shape, producers
 from penstock.reports.resource_use import ResourceUse, resource_use
+from penstock.reports.times import times
 from penstock.scheduling.model.cost import total
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.schedule import Schedule
@@ -88,11 +90,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """RAM and cycles that the same command yields with other options."""
+    """RAM and cycles that the same command yields with other options. `condition` is what these
+    options demand of the caller, if anything."""
 
     options: str
     ram_bytes: int
     cycles: int
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,8 @@ class Report(Brief):
     `engines` and `left_to_cpu` are empty without accelerators. `numbers_assumed` is True if the
     scales are arbitrary (`--assume-int8`) and outputs are meaningless. `free_bytes` maps memories
     that do not count as RAM, such as those of accelerators, to bytes. `optimize` is the goal that
-    selected the point; `alternatives` are the results of other options.
+    selected the point; `alternatives` are the results of other options. `version` is that of
+    penstock, and `command` states the request. `clock_hz` is the clock of the target, if known.
     """
 
     model: str
@@ -176,10 +181,22 @@ class Report(Brief):
     free_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
     optimize: str = "balanced"
     alternatives: tuple[Alternative, ...] = ()
+    version: str = ""
+    command: CompileCommand | None = None
+    clock_hz: int | None = None
 
     def as_json(self) -> dict[str, Json]:
         """Return the contents of report.json."""
-        return {"schema": SCHEMA, **dataclasses.asdict(self)}
+        found: dict[str, Json] = {"schema": SCHEMA, **dataclasses.asdict(self)}
+        found |= times(self.cycles, self.clock_hz)
+        if self.command is not None:
+            command = self.command
+            found["command"] = str(command)
+            found["alternatives"] = [
+                {**dataclasses.asdict(one), "command": str(command.with_options(one.options))}
+                for one in self.alternatives
+            ]
+        return found
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,10 @@ def test_large_networks_are_not_planned_twice(monkeypatch: pytest.MonkeyPatch) -
     assert (asked.ram_bytes_streamed_input, asked.alternatives) == (streamed, planned.alternatives)
     monkeypatch.setattr(alternatives, "PLANNED_PARTS", parts)
     assert package.compile(NETWORK, plan_streaming=False).report.ram_bytes_streamed_input is None
-    assert package.compile(NETWORK, workers=2, plan_streaming=False).report == (
-        package.compile(NETWORK, plan_streaming=False).report
-    )
+    with ThreadPoolExecutor(1) as executor:
+        for plan in (False, None):
+            elsewhere = package.compile(NETWORK, workers=executor, plan_streaming=plan).report
+            assert elsewhere == package.compile(NETWORK, plan_streaming=plan).report
 
 
 def test_a_choice_of_memories_lowers_the_limit() -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Final, Unpack
 
 from penstock import execution, ladder
 from penstock.api.arrays import drawn_sets
@@ -28,6 +28,9 @@ from penstock.reports.resource_figure import resource_svg
 from penstock.simulators.core_tools import require_tools
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
+
+RUN: Final = "run"
+"""The stage after those of the pipeline, as `on_stage` receives it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -122,7 +125,7 @@ def run(
         if sets is None
         else [ladder.with_interface(done, given) for given in sets]
     )
-    on_stage("run")
+    on_stage(RUN)
     if wanted.target.core is None:
         tensors = execution.run_on_host(done, sets, steps=len(sets)).tensors
         outputs = tuple({v.tensor: t[v.tensor] for v in done.program.outputs} for t in tensors)
@@ -147,7 +150,7 @@ def profile(
     if simulate and has_c and wanted.target.core is not None:
         require_tools(wanted.target, compiler)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
-    on_stage("run")
+    on_stage(RUN)
     why = "" if simulate else "as asked for"
     if not why and wanted.target.core is None:
         why = f"target {wanted.target.name} has no simulated core"

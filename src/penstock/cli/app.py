@@ -52,7 +52,10 @@ for command in (
     scan.scan,
 ):
     app.command(cls=SectionedCommand, epilog=TERMS)(with_records(command))
-for command in (check.golden, show.show, lists.targets, lists.ops, lists.options, build.demo):
+for command in (
+    *(check.golden, show.show, lists.targets, lists.ops, lists.options),
+    with_records(build.demo),
+):
     app.command(cls=SectionedCommand)(command)
 backend_app = typer.Typer(help="List accelerators, or create a package for a new one.")
 backend_app.command("list", cls=SectionedCommand)(backend.list_backends)

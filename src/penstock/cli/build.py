@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -84,16 +85,21 @@ def explore(
 
 def demo(
     target: p.TargetName = DEFAULT_TARGET,
-    output: p.Output = None,
+    destination: p.Destination = p.DEFAULT_DESTINATION,
     as_json: p.Json = False,
 ) -> None:
     """Compile a digit classifier and run it on a simulated core.  It classifies 200 images of
     handwritten digits.  The output directory is `penstock-demo` by default."""
     from penstock import demonstration
 
-    folder = p.Destination(output=output).folder(_unused_name("penstock-demo"))
-    with progress(len(STAGE_NAMES) + 2) as on_stage:
-        found = demonstration.run(target, Path(folder), on_stage)
+    folder = destination.folder(_unused_name("penstock-demo"))
+    begun: list[str] = []
+
+    def on_step(description: str) -> None:
+        begun.append(description)
+        print(f"[{len(begun)}/{demonstration.STEPS}] {description}", file=sys.stderr, flush=True)
+
+    found = demonstration.run(target, Path(folder), on_step, force=destination.force)
     if as_json:
         print_json(found.as_json())
     else:

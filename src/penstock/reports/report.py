@@ -189,8 +189,7 @@ class Report(Brief):
         """Return the contents of report.json."""
         found: dict[str, Json] = {"schema": SCHEMA, **dataclasses.asdict(self)}
         found |= times(self.cycles, self.clock_hz)
-        if self.command is not None:
-            command = self.command
+        if (command := self.command) is not None:
             found["command"] = str(command)
             found["alternatives"] = [
                 {**dataclasses.asdict(one), "command": str(command.with_options(one.options))}

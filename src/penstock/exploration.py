@@ -39,7 +39,9 @@ class OnProgress(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explored(Brief):
-    """The frontier of a network and its files."""
+    """The frontier of a network and its files.
+
+    choices: the points, with and without a streamed input."""
 
     choices: FrontierReport
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.api.rungs import LAST_RUNGS
     from penstock.api.scanned import ScanSettings, scan
     from penstock.api.settings import Settings, Size, request
+    from penstock.api.shown import show
     from penstock.api.verified import DRAWN_SETS, Verified, golden, real_judge, verify
     from penstock.exploration import Explored
     from penstock.pipeline.provenance import default_folder
@@ -33,6 +34,7 @@ _MODULES = {
     "penstock.api.rungs": ("LAST_RUNGS",),
     "penstock.api.scanned": ("ScanSettings", "scan"),
     "penstock.api.settings": ("Settings", "Size", "request"),
+    "penstock.api.shown": ("show",),
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "real_judge", "verify"),
     "penstock.exploration": ("Explored",),
     "penstock.pipeline.provenance": ("default_folder",),
@@ -65,6 +67,7 @@ __all__ = [
     "request",
     "run",
     "scan",
+    "show",
     "verify",
     "write_array",
 ]

@@ -15,6 +15,7 @@ from typing import Unpack
 from penstock.alternatives import Planned, alternatives, streamed, streamed_model
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Settings, request
+from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError
@@ -34,7 +35,10 @@ from penstock.workers import Workers, executor_of, mapped
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Compiled(Brief):
-    """A compiled model: the results of all stages, and the report."""
+    """A compiled model.
+
+    compilation: the results of all stages.
+    report: the figures, as report.json contains them."""
 
     compilation: Compilation
     report: Report
@@ -80,6 +84,7 @@ class Compiled(Brief):
         write_bundle(self.bundle(), Path(folder), force=force)
 
 
+@with_settings
 def compile(
     model: str | Path | Request,
     target: str = DEFAULT_TARGET,

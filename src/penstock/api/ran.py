@@ -14,6 +14,7 @@ from penstock.api.arrays import drawn_sets
 from penstock.api.compiled import Compiled, check_flash, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Settings, request
+from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.hardware.default_target import DEFAULT_TARGET
@@ -37,6 +38,7 @@ RUN: Final = "run"
 class Ran(Brief):
     """One or more inferences.
 
+    compiled: the compiled model.
     outputs: the outputs of each inference by name; empty if nothing was simulated.
     report: the report with measured figures.
     steps: the counts of each step; None for steps of accelerators, where the core executes a
@@ -97,6 +99,7 @@ class Ran(Brief):
         write_bundle(self.bundle(), Path(folder), force=force)
 
 
+@with_settings
 def run(
     model: str | Path | Request,
     target: str = DEFAULT_TARGET,
@@ -113,6 +116,9 @@ def run(
     sequence of them for a model with state, which is reset before the first inference only.  The
     elements have the type of the model's input or that of the generated code.
     `compiler` is "zig" or "gcc".
+
+    workers: number of processes, or an executor; the result does not depend on it.
+    on_stage: called with the name of each stage when it begins.
 
     Raises as `compile`; CapacityError also if the measured stack exceeds its reserve, or the
     measured code and constants the flash budget; ToolError if a compiler or simulator fails."""
@@ -133,19 +139,28 @@ def run(
     return _on_core(compiled, sets, compiler)
 
 
+@with_settings
 def profile(
-    wanted: Request,
+    model: str | Path | Request,
+    target: str = DEFAULT_TARGET,
     *,
     simulate: bool = True,
     compiler: str = "zig",
     workers: Workers = 1,
     on_stage: OnStage = ignore_stage,
+    **settings: Unpack[Settings],
 ) -> Ran:
     """Compile a model and count its layers on the target's simulated core.
+
+    simulate: count instructions and cycles; otherwise, estimate cycles.
+    compiler: "zig" or "gcc".
+    workers: number of processes, or an executor; the result does not depend on it.
+    on_stage: called with the name of each stage when it begins.
 
     All figures are estimates if `simulate` is false, if the target has no simulated core, or if
     the driver of an accelerator has no model in C; `Ran.unmeasured` states which.  Raises as
     `run`."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
     has_c = all(map(ladder.has_c, wanted.accelerators))
     if simulate and has_c and wanted.target.core is not None:
         require_tools(wanted.target, compiler)

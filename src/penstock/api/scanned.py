@@ -111,6 +111,7 @@ def scan(
     """Compile every model of a folder and its subfolders; yield a record for each, in the order of
     their paths.  Files with the same content are one model.
 
+    on_progress: called with the number of models that are done.
     workers: a number of processes.  With more than one, a process that is terminated stops only
         the model that it was at.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Annotated, Literal, TypedDict, Unpack
 
 from penstock.accelerators.registry import check_is_target, open_accelerators
 from penstock.backends.cores.targets import load_checked_target
@@ -27,45 +27,76 @@ Size = int | str
 
 
 class Settings(TypedDict, total=False):
-    """Keyword arguments of all functions that take a model and a target.
+    """Keyword arguments of all functions that take a model and a target.  `DEFAULT_SETTINGS` has
+    their defaults, `penstock.api.signatures` shows both in the help of these functions."""
 
-    clock: clock of the processor, a number of hertz or a text such as "168MHz", for which cycles
-        are also stated as time; by default that of the target, if it states one.
-    sram: RAM budget, stack included.
-    memory: capacities of memories of the target or of accelerators, by memory name.
-    flash: budget for constants and code.
-    stack: stack reserve, part of the RAM budget.
-    rounding: requantisation of fully connected layers: "double" as TensorFlow Lite Micro, "single"
-        as newer LiteRT.
-    optimize: the goal that selects a point of the frontier.
-    stream_input: read inputs row by row through a callback.
-    plan_streaming: also plan with a streamed input, and report its RAM; None: if that is cheap.
-    options: options of the search.
-    accelerators: accelerators beside the processor, each "NAME[:attr=value,...]".
-    strict: reject networks that accelerators run only in part.
-    io: element types of the generated interface: "quantized", or those of the "model", which must
-        be TFLite, or ONNX whose inputs and outputs are not converted.
-    states: by the name of an input that is a state, the output with its new elements.
-    incremental: number of new frames that a network with a window of frames consumes per run.
-    assume_int8, dimensions: see `frontends.reading`."""
+    clock: Annotated[
+        int | str | None,
+        "clock of the processor, in hertz or a text such as '168MHz', for which cycles are also "
+        "stated as time; None: that of the target, if it states one",
+    ]
+    sram: Annotated[Size | None, "RAM budget, stack included"]
+    memory: Annotated[
+        Mapping[str, Size], "capacities of memories of the target or of accelerators, by name"
+    ]
+    flash: Annotated[Size | None, "budget for constants and code"]
+    stack: Annotated[Size, "stack reserve, part of the RAM budget"]
+    stream_input: Annotated[bool, "read inputs row by row through a callback"]
+    plan_streaming: Annotated[
+        bool | None,
+        "also plan with a streamed input, and report its RAM; None: if that takes little time",
+    ]
+    optimize: Annotated[
+        Optimize | Literal["speed", "balanced", "size"] | None,
+        "goal that selects a point of the frontier; None: speed with a RAM budget, else balanced",
+    ]
+    rounding: Annotated[
+        Literal["double", "single"],
+        "requantisation of fully connected layers: double as TensorFlow Lite Micro, single as "
+        "newer LiteRT",
+    ]
+    io: Annotated[
+        Literal["quantized", "model"],
+        "element types of the generated interface: quantized, or those of the model, which must be "
+        "TFLite, or ONNX whose inputs and outputs are not converted",
+    ]
+    accelerators: Annotated[
+        Sequence[str], "accelerators beside the processor, each 'NAME[:attr=value,...]'"
+    ]
+    strict: Annotated[bool, "reject networks that accelerators run only in part"]
+    assume_int8: Annotated[
+        bool, "treat a float model as int8 with arbitrary scales; for estimates only"
+    ]
+    dimensions: Annotated[Mapping[str, int], "values of dynamic dimensions of the model, by name"]
+    states: Annotated[
+        Mapping[str, str],
+        "by the name of an input that is a state, the output with its new elements",
+    ]
+    incremental: Annotated[
+        int | None, "number of new frames that a network with a window of frames consumes per run"
+    ]
+    options: Annotated[Options, "options of the search"]
 
-    clock: int | str | None
-    sram: Size | None
-    memory: Mapping[str, Size]
-    flash: Size | None
-    stack: Size
-    rounding: Literal["double", "single"]
-    optimize: Optimize | Literal["speed", "balanced", "size"] | None
-    stream_input: bool
-    plan_streaming: bool | None
-    options: Options
-    accelerators: Sequence[str]
-    strict: bool
-    io: Literal["quantized", "model"]
-    assume_int8: bool
-    dimensions: Mapping[str, int]
-    states: Mapping[str, str]
-    incremental: int | None
+
+DEFAULT_SETTINGS = Settings(
+    clock=None,
+    sram=None,
+    memory={},
+    flash=None,
+    stack=DEFAULT_STACK_BYTES,
+    stream_input=False,
+    plan_streaming=None,
+    optimize=None,
+    rounding="double",
+    io="quantized",
+    accelerators=(),
+    strict=False,
+    assume_int8=False,
+    dimensions={},
+    states={},
+    incremental=None,
+    options=Options(),
+)
 
 
 def request(

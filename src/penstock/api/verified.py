@@ -16,6 +16,7 @@ from penstock.api.progress import ignore_stage
 from penstock.api.rungs import LAST_RUNGS
 from penstock.api.sequences import HOPS
 from penstock.api.settings import Settings, request
+from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, ModelError, UsageError, did_you_mean
 from penstock.frontends.explicit_states import Feedback, feedbacks
@@ -66,7 +67,11 @@ _OFFLOADED_HELP = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verified(Brief):
-    """The result of every rung of the verification ladder."""
+    """The result of a verification.
+
+    compiled: the compiled model.
+    rungs: the comparison on each rung of the ladder, lowest first.
+    report: the report, with the number of mismatches on each rung."""
 
     compiled: Compiled
     rungs: tuple[ladder.Rung, ...]
@@ -123,6 +128,7 @@ class Verified(Brief):
         return all(rung.comparison.mismatches == 0 for rung in self.rungs)
 
 
+@with_settings
 def verify(
     model: str | Path | Request,
     target: str = DEFAULT_TARGET,
@@ -147,6 +153,8 @@ def verify(
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end, one of `LAST_RUNGS`; "reference" needs ground truth.
     hops: runs of an incremental network, without ground truth.
+    workers: number of processes, or an executor; the result does not depend on it.
+    on_stage: called with the name of each stage when it begins.
 
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
@@ -257,7 +265,10 @@ def golden(
     model: str | Path, output: str | Path, *, states: Mapping[str, str] | None = None
 ) -> Goldens:
     """Write ground truth from TensorFlow Lite Micro to an archive; sequences for a model with
-    state.  `states` as in `Settings`.
+    state.
+
+    output: the archive to write (.npz).
+    states: by the name of an input that is a state, the output with its new elements.
 
     Raises ModelError, UsageError, ToolError, OutputError."""
     reading = Reading(states=tuple((states or {}).items()))

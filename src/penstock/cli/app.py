@@ -39,7 +39,6 @@ app = typer.Typer(
     epilog="Exit codes: 0 success; 1 error in the model, target or budget, or a mismatch found by "
     "`verify`; 2 usage error; 3 internal error; 4 `scan`: some models do not compile.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

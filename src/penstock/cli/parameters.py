@@ -21,6 +21,14 @@ from penstock.cli.sections import (
     SEARCH_OPTIONS,
 )
 
+
+def _complete_target(incomplete: str) -> list[str]:
+    """Target names that begin with a text, for the completion of the shell."""
+    from penstock.hardware.load import target_names
+
+    return [name for name in target_names() if name.startswith(incomplete)]
+
+
 Model = Annotated[
     str,
     typer.Argument(
@@ -32,7 +40,11 @@ Model = Annotated[
 TargetName = Annotated[
     str,
     typer.Option(
-        "--target", "-t", metavar="TARGET", help="Target name (`penstock targets`) or TOML file."
+        "--target",
+        "-t",
+        metavar="TARGET",
+        help="Target name (`penstock targets`) or TOML file.",
+        autocompletion=_complete_target,
     ),
 ]
 Clock = Annotated[

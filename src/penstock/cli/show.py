@@ -66,14 +66,7 @@ def show_stage(
     wanted: Request, stage: str, workers: int, as_json: bool, *, with_data: bool = False
 ) -> None:
     """Run the stages up to one and print its result.  Raises UsageError if there is none such."""
-    from penstock.pipeline.stages import run_through
-    from penstock.pipeline.texts import print_stage
-    from penstock.workers import executor_of
-
-    name = values.one_of(stage, STAGE_NAMES, "--stop-after")
-    with executor_of(workers) as executor:
-        outcomes = run_through(wanted, name, executor)
-    shown = print_stage(outcomes, with_data=with_data)
+    shown = api.show(wanted, stop_after=stage, with_data=with_data, workers=workers)
     if as_json:
         print_json({"stage": stage, "text": shown})
     else:

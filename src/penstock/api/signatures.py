@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import TypeVar, get_args, get_type_hints
 
 from penstock.api.settings import DEFAULT_SETTINGS, Settings
 
@@ -31,7 +31,7 @@ def with_settings(function: _Function) -> _Function:
     return function
 
 
-def _parameter(name: str, hint: Any) -> inspect.Parameter:
+def _parameter(name: str, hint: object) -> inspect.Parameter:
     """A setting as a keyword parameter."""
     default, annotation = DEFAULT_SETTINGS[name], get_args(hint)[0]
     kind = inspect.Parameter.KEYWORD_ONLY

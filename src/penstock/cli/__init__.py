@@ -41,6 +41,8 @@ def run() -> None:
         from penstock.cli import app
 
         app.main()
+    except KeyboardInterrupt:  # of another handler, such as that of a library
+        sys.exit(128 + signal.SIGINT)
     finally:
         sys.unraisablehook = hook
         for number, handler in zip(_SIGNALS, before, strict=True):

@@ -2,9 +2,9 @@
 
     buffers     address in a memory, size, kind
     entries     init, reset, run: each a sequence of commands
-    commands    Call (a kernel, on views), Copy, Wait, Pull, Loop; in the body of a call that an
-                accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor, LoadTensor;
-                at the end of `run`: Advance
+    commands    Call (a kernel, on views), Copy, Wait, Pull, Discard, Loop; in the body of a call
+                that an accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor,
+                LoadTensor; at the end of `run`: Advance
 
 Views describe whole tensors, rings, rows at arbitrary addresses, and columns of these.  A cascade
 is a loop whose bounds and views are expressions of the loop variable.  The ring of a queue rotates:
@@ -350,9 +350,18 @@ class Advance:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """The contents of buffers are undefined from here on.  A program does nothing here; the
+    reference machine checks that nothing reads them."""
+
+    buffers: tuple[str, ...]
+
+
 Command = (
-    Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Loop | FillTensor | LoadTensor | Advance
-)
+    Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Discard | Loop | FillTensor | LoadTensor
+    | Advance
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

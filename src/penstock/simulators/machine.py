@@ -24,6 +24,7 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    Discard,
     FillTensor,
     Invoke,
     Kind,
@@ -112,16 +113,25 @@ class Machine:
                     self._call(command, variables)
                 case Copy():
                     self._copy(command, variables)
-                case Wait():
-                    self._wait(command)
                 case Pull():
                     self._pull(command, variables)
                 case Invoke():
                     self._devices.invoke(command, variables)
-                case Advance():
-                    self._advance(command)
                 case _:
-                    raise InternalError("machine-011", f"{command} has no place in this entry")
+                    self._execute_simple(command)
+
+    def _execute_simple(self, command: Command) -> None:
+        """Executes a command without loop variables."""
+        match command:
+            case Wait():
+                self._wait(command)
+            case Advance():
+                self._advance(command)
+            case Discard(buffers):
+                for name in buffers:
+                    self._memories.free(self._memories.buffers[name])
+            case _:
+                raise InternalError("machine-011", f"{command} has no place in this entry")
 
     def _call(self, call: Call, variables: Variables) -> None:
         out = evaluate_box(call.out, variables)

@@ -20,6 +20,7 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    Discard,
     DriverRecord,
     FillTensor,
     Invoke,
@@ -42,7 +43,7 @@ from penstock.scheduling.model.part import Part
 
 _KINDS = {kind.value: kind for kind in Kind}
 _ENTRIES = ("init", "reset", "run")
-_COMMANDS = ("for", "call", "copy", "wait", "pull", "invoke", "fill", "load", "advance")
+_COMMANDS = ("for", "call", "copy", "wait", "pull", "invoke", "discard", "fill", "load", "advance")
 
 
 def read_program(text: str, context: ProgramContext, constants: Constants | None = None) -> Program:
@@ -210,6 +211,7 @@ class _Reader:
             "copy": self._copy,
             "wait": lambda: Wait(scanner.name(), scanner.string()),
             "pull": self._pull,
+            "discard": self._discard,
             "invoke": self._invoke,
             "fill": self._fill,
             "load": self._load,
@@ -218,6 +220,12 @@ class _Reader:
         found = simple[keyword]()
         scanner.end_statement()
         return found
+
+    def _discard(self) -> Discard:
+        names = [self._label.name()]
+        while self._scanner.accept(","):
+            names.append(self._label.name())
+        return Discard(tuple(names))
 
     def _fill(self) -> FillTensor:
         target = self._view()

@@ -39,7 +39,9 @@ Guests = Mapping[str, tuple[QueueGuest, ...]]
 
 def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
     """Return the guests of each queue of a graph: large tensors first, in the smallest slots."""
-    slots = tuple(_slots(graph, parts)) if graph.queues else ()
+    if not graph.queues:
+        return {}
+    slots = tuple(_slots(graph, parts))
     found: dict[str, list[QueueGuest]] = {queue.before.name: [] for queue in graph.queues}
     free = sorted(slots, key=lambda slot: slot.row_bytes)
     candidates = (part for part in parts if _may_be_guest(graph, parts, part))

@@ -72,19 +72,21 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[NumberedStep, 
 
 def costed_steps(schedule: Schedule, plan: Plan) -> tuple[CostedStep, ...]:
     """Return the steps of a plan of a schedule, in its order."""
-    parts = schedule.parts.parts
-    bands = schedule.find_bands(parts[plan.parts[0]])
-    if bands is not None:
-        return tuple(_steps_in_bands(bands))
-    served = (plan.with_selected_kernel(k, parts[k]) for k in plan.parts)
-    return tuple(
-        CostedStep(part.name, part, cost, tuple(v.name for v in part.variable_inputs), plan.stripe)
-        for part, cost in zip(served, plan.costs, strict=True)
-    )
+    found: list[CostedStep] = []
+    for k, cost in zip(plan.parts, plan.costs, strict=True):
+        part = plan.with_selected_kernel(k, schedule.parts.parts[k])
+        bands = schedule.find_bands(part)
+        if bands is not None:
+            found += _steps_in_bands(bands)
+        else:
+            read = tuple(v.name for v in part.variable_inputs)
+            found.append(CostedStep(part.name, part, cost, read, plan.stripe))
+    return tuple(found)
 
 
 def _steps_in_bands(bands: Bands) -> Iterator[CostedStep]:
-    """Yield the steps of a cascade in bands; the cost is that of all equal bands together."""
+    """Yield the steps of parts in bands; the cost is that of all equal bands together."""
+    stripe = bands.stripe if bands.call_rows is None else bands.call_rows
     for band in bands.bands:
         tensors = {section.value: section.tensor for section in band.sections}
         for k, cost in zip(band.plan.parts, band.plan.costs, strict=True):
@@ -94,5 +96,5 @@ def _steps_in_bands(bands: Bands) -> Iterator[CostedStep]:
                 part,
                 sum([cost] * band.count, NOTHING),
                 tuple(tensors[v.name] for v in part.variable_inputs),
-                band.plan.stripe,
+                stripe,
             )

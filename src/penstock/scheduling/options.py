@@ -127,8 +127,8 @@ class Options:
         default=2.0,
         metadata={
             "help": "Largest ratio of executed to necessary multiply-accumulates. Above 1, "
-            "schedules below the memory of row-by-row execution may compute columns between "
-            "neighbouring bands of a tensor twice. 1 disables this."
+            "schedules below the memory of row-by-row execution may compute some columns or rows of "
+            "intermediate tensors several times. 1 disables this."
         },
     )
     slack: float = field(

@@ -1,1 +1,1 @@
-"""Bands of columns: cascades that recompute the columns which neighbouring bands share."""
+"""Bands of columns, and chains: cascades that compute some columns or rows several times."""

@@ -1,52 +1,56 @@
 """Schedules that need less memory than any schedule of row-by-row cascades.
 
-They recompute the columns between neighbouring bands, so they are slower.  The search is that for
-row-by-row cascades once more, with cascades in bands as further candidates, and with the least
-memory of the former as limit.
+They recompute the columns between neighbouring bands, or rows of intermediate tensors, so they are
+slower.  The search is that for row-by-row cascades once more, with cascades in bands and cascades
+with chains as further candidates, and with the least memory of the former as limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from penstock.ir.region import Region
-from penstock.pareto import near_frontier
+from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
+from penstock.scheduling.bands.chain_search import ChainSearch
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.proposals import proposals
 from penstock.scheduling.cascades.uniform_search import UniformSearch
-from penstock.scheduling.model.cost import CostModel
-from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
-from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.execution import WHOLE
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import live_bytes
+
+WORTH_MEMORY = Fraction(1, 100)
+"""Of two proposals, the one with more memory is built only if it saves this fraction of cycles."""
 
 
 @dataclass(frozen=True, slots=True)
 class BelowRows:
-    """The search for schedules with cascades in bands of columns.
+    """The search for schedules with cascades in bands of columns, and with chains.
 
+    accounting: computes the costs of the schedules.
     bands: creates the bands of a cascade.
     inputs_bytes: live bytes before the first part runs.
     order_gap: optimality gap of the execution order, if each part computes its whole output.
+    rivals: (live bytes, cycles) of other schedules; those that one of them dominates are dropped.
     """
 
-    parts: Parts
-    model: CostModel
-    memories: MemorySystem
+    accounting: CostAccounting
     options: Options
     bands: BandSource
     inputs_bytes: int
     order_gap: float
-    _known: dict[tuple[tuple[int, ...], Candidate], BandedCascade | None] = field(
-        default_factory=dict[tuple[tuple[int, ...], Candidate], BandedCascade | None]
+    rivals: Sequence[tuple[int, int]] = ()
+    _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None] = field(
+        default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]
     )
 
     def schedules(
@@ -60,25 +64,31 @@ class BelowRows:
         for order, search in searches.items():
             every += self._proposals(order, search, limit_bytes)
         chosen = near_frontier(every, lambda p: (p.peak_bytes, p.time), 0.0)
-        built = (self._schedule(proposal) for proposal in chosen)
-        return [schedule for schedule in built if schedule is not None]
+        work = sum(map(self.accounting.model.work_cycles, self.accounting.parts.parts))
+        undominated = (
+            p
+            for p in chosen
+            if all(p.peak_bytes < peak or work + p.time < cycles for peak, cycles in self.rivals)
+        )
+        relevant = thinned(undominated, lambda p: work + p.time, _worth_memory)
+        built = (self.schedule(proposal, limit_bytes) for proposal in relevant)
+        found = (schedule for schedule in built if schedule is not None)
+        return near_frontier(found, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
 
     def _proposals(
         self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int
     ) -> Iterator[Proposal]:
-        """Yield the Pareto-optimal proposals with at least one cascade in bands."""
-        start = self.memories.default_assignment
-        in_bands = BandSearch(
-            self.parts,
-            order,
-            search.tables,
-            self.model,
-            start,
-            BandLimits(
-                limit_bytes,
-                (self.options.max_recompute - 1.0) * self._necessary_macs,
-                self.options.max_parts,
-            ),
+        """Yield the Pareto-optimal proposals below the limit, which contain bands or chains."""
+        start = self.accounting.memories.default_assignment
+        limits = BandLimits(
+            limit_bytes,
+            (self.options.max_recompute - 1.0) * self._necessary_macs,
+            self.options.max_parts,
+        )
+        given = (self.accounting.parts, order, search.tables, self.accounting.model, start, limits)
+        in_bands, with_chains = BandSearch(*given), ChainSearch(*given)
+        with_chains.search(
+            valued for upper in range(1, len(order) + 1) for valued in search.candidates(upper, ())
         )
 
         def candidates(
@@ -86,35 +96,39 @@ class BelowRows:
         ) -> Iterator[ValuedCandidate]:
             yield from search.candidates(upper, states)
             yield from in_bands.candidates(upper)
+            yield from with_chains.candidates(upper)
 
         return proposals(order, candidates, start, self.inputs_bytes, limit_bytes - 1)
 
     def _partition_gap(self, peak_bytes: int) -> float:
         """Return the excess of a peak over the bytes of all inputs or of all outputs, as a
         fraction: no schedule needs less, and not all widths of bands are tried."""
-        rows = self.parts.rows
+        rows = self.accounting.parts.rows
         outputs = sum(rows.storages[k].size_bytes for k in rows.outputs)
         return max(0.0, peak_bytes / max(1, self.inputs_bytes, outputs) - 1.0)
 
     @property
     def _necessary_macs(self) -> int:
         """Multiply-accumulates of the network if nothing is computed twice."""
-        parts = (part for part in self.parts.parts if part.nodes)
+        parts = (part for part in self.accounting.parts.parts if part.nodes)
         return sum(part.macs(Region.whole(part.output.type.shape)) for part in parts)
 
-    def _schedule(self, proposal: Proposal) -> Schedule | None:
-        """Return the schedule of a proposal; None if it recomputes too much."""
-        found: list[tuple[Plan, BandedCascade | None]] = []
+    def schedule(self, proposal: Proposal, limit_bytes: int) -> Schedule | None:
+        """Return the schedule of a proposal; None if it recomputes too much or exceeds the limit.
+
+        Its live bytes may differ slightly from those of the proposal, since a part that stands for
+        a chain may read its inputs in another order.
+        """
+        found: list[tuple[Plan, Sequence[BandedCascade]]] = []
         for candidate in proposal.cascades:
-            plan, banded = _plan(candidate, proposal.order), None
-            if candidate.band_columns is not None:
-                banded = self._banded(plan.parts, candidate)
-                if banded is None:
-                    return None
+            plan = _plan(candidate, proposal.order)
+            banded = self._banded(plan.parts, candidate) if candidate.in_bands else ()
+            if banded is None:
+                return None
             found.append((plan, banded))
-        parts, plans, bands = with_bands(self.parts, found)
-        memory = self.memories.default_assignment
-        accounting = CostAccounting(parts, self.model, self.memories)
+        parts, plans, bands = with_bands(self.accounting.parts, found)
+        memory = self.accounting.memories.default_assignment
+        accounting = self.accounting.for_parts(parts)
         bare = Schedule(
             parts,
             plans,
@@ -125,19 +139,29 @@ class BelowRows:
             Gaps(self.order_gap, self._partition_gap(proposal.peak_bytes)),
             accounting.update_costs(memory),
             bands,
-            self.parts if bands else None,
+            self.accounting.parts if bands else None,
         )
+        bare = self.bands.costed(bare)
         expanded = ExpandedSchedule(bare)
         costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)
-        schedule = replace(bare, plans=costed)
+        peak = int(live_bytes(expanded).max())
+        schedule = replace(bare, plans=costed, peak_bytes=peak)
         most = self.options.max_recompute * self._necessary_macs
-        return schedule if schedule.cost.nominal_macs <= most else None
+        fits = peak < limit_bytes and schedule.cost.nominal_macs <= most
+        return schedule if fits else None
 
-    def _banded(self, cascade: tuple[int, ...], candidate: Candidate) -> BandedCascade | None:
+    def _banded(
+        self, cascade: tuple[int, ...], candidate: Candidate
+    ) -> tuple[BandedCascade, ...] | None:
         key = cascade, replace(candidate, lower=0, upper=len(cascade))
         if key not in self._known:
-            self._known[key] = self.bands(self.parts, cascade, candidate)
+            self._known[key] = self.bands.bands(self.accounting.parts, cascade, candidate)
         return self._known[key]
+
+
+def _worth_memory(cycles: int, than: int) -> bool:
+    """Return whether a proposal is fast enough to be built beside one with less memory."""
+    return than - cycles >= WORTH_MEMORY * cycles
 
 
 def _plan(candidate: Candidate, order: tuple[int, ...]) -> Plan:

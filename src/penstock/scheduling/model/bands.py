@@ -1,14 +1,21 @@
-"""Bands: a cascade that computes its output in bands of columns, one after the other.
+"""Bands: parts that run as a single part, whose output is computed in bands of columns.
 
-A band is an interval of columns with all rows and channels.  Each band is a cascade of its own, on
-the columns of the tensors that it needs; neighbouring bands both compute the columns between them
-that both need.  The intermediate tensors of all bands share one buffer, the arena of the bands.
+A band is an interval of columns with all channels.  Each band is a cascade of its own, on the
+columns of the tensors that it needs; neighbouring bands both compute the columns between them that
+both need.  The intermediate tensors of all bands share one buffer, the arena of the bands.
+
+The single part runs in one of two ways:
+
+- as a cascade of its own: in one call, each band computes all its rows;
+- as a part of a cascade of several (a chain): each call computes a stripe of rows, band by band,
+  and recomputes the rows of the intermediate tensors that it needs.  So the arena is free between
+  calls, and chains share it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 from penstock.brief import Brief
@@ -43,6 +50,7 @@ class Band(Brief):
     count: number of bands.
     offsets: offset of each memory block in the arena of the bands, by name.
     arena_bytes: size of the arena.
+    slots: in a chain, the number of rows of each intermediate tensor that the arena holds, by name.
     """
 
     parts: Parts
@@ -51,6 +59,7 @@ class Band(Brief):
     count: int
     offsets: Mapping[str, int]
     arena_bytes: int
+    slots: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,12 +69,14 @@ class Bands(Brief):
     name: name of the tensor that they compute.
     width: number of columns of a band; the last band may have fewer.
     scratch_bytes: scratch memory of the kernels, unless their fallbacks need more.
+    call_rows: in a chain, the largest number of rows of a call; None: a call computes all rows.
     """
 
     name: str
     width: int
     scratch_bytes: int
     bands: tuple[Band, ...]
+    call_rows: int | None = None
 
     @property
     def stripe(self) -> int | None:

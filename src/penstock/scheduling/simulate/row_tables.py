@@ -93,12 +93,12 @@ def row_tables(
     keep_inputs: whether the network's inputs must not be overwritten.
     nearest_first: order of the inputs of each part, by advance.  False: the input of the largest
         advance comes first; True: that of the smallest.  The advance of a tensor measures how early
-        its rows require rows of the network's inputs (`_advances`).
+        its rows require rows of the network's inputs (`advances`).
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
     count = len(parts)
-    advance = _advances(row_parts, order)
+    advance = advances(row_parts, order)
     sign = 1 if nearest_first else -1
     sorted_reads = [
         sorted(part.reads, key=lambda read: sign * advance[read.storage]) for part in parts
@@ -182,7 +182,7 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
     return np.cumsum(gained)[: count + 1]
 
 
-def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
+def advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
     """Return, for each storage, how early its rows require rows of the network's inputs.
 
     The result is 0 for a network input.  For another storage, it is the maximum, over all paths

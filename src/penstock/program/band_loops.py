@@ -27,7 +27,6 @@ _NUMBER = Var("band")
 
 
 def band_commands(
-    expanded: ExpandedSchedule,
     addresses: Addresses,
     writer: Writer,
     plan: Plan,
@@ -40,7 +39,7 @@ def band_commands(
     writer: creates the views of the network's tensors.
     rows: in a chain, the rows [first, end) of a call; None: the bands compute all rows.
     """
-    schedule = expanded.schedule
+    schedule = writer.expanded.schedule
     values = {value.name: value for value in schedule.parts.graph.variables()}
     columns: dict[str, tuple[str, Expr]] = {}
     outside: dict[str, View] = {}
@@ -76,7 +75,7 @@ def _chain_calls(
         yield writer.call(
             band.plan, {}, position, begin, count_at(tuple(upper.tolist()), end, positive=True)
         )
-    yield Discard(tuple(writer.laid))
+    yield from map(Discard, writer.laid)
 
 
 def _laid(inner: ExpandedSchedule, addresses: Addresses, band: Band) -> Mapping[str, Laid]:

@@ -78,12 +78,11 @@ def _run(expanded: ExpandedSchedule, addresses: Addresses, writer: Writer) -> It
         yield from (writer.wait(copy) for copy in copies if copy.early)
         tables = expanded.tables_for(cascade.plan)
         fills = _fills(cascade, after)
-        calls = partial(_calls, expanded, addresses, writer, cascade.plan, fills)
+        calls = partial(_calls, addresses, writer, cascade.plan, fills)
         yield from commands(tables, cascade, calls)
 
 
 def _calls(
-    expanded: ExpandedSchedule,
     addresses: Addresses,
     writer: Writer,
     plan: Plan,
@@ -93,7 +92,7 @@ def _calls(
     end: Expr,
 ) -> tuple[Command, ...]:
     """The commands that compute rows [first, end) of the part at a position: a call or bands."""
-    schedule = expanded.schedule
+    schedule = writer.expanded.schedule
     bands = schedule.find_bands(schedule.parts.parts[schedule.order[position]])
     if bands is None:
         return writer.calls(plan, fills, position, first, end)
@@ -101,7 +100,7 @@ def _calls(
     return tuple(
         command
         for band in bands.bands
-        for command in band_commands(expanded, addresses, writer, plan, band, rows)
+        for command in band_commands(addresses, writer, plan, band, rows)
     )
 
 

@@ -23,6 +23,7 @@ from penstock.brief import Brief
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.tensor import Data, TensorType
 from penstock.program.expr import Expr, Var
+from penstock.program.rotation import Rotation
 
 
 class Kind(Enum):
@@ -51,15 +52,6 @@ class Buffer:
     data: Data | None = None
     type: TensorType | None = None
     is_stream: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """The rotation of a ring: row r is in slot (first + c + r) % ring, where c is the number in the
-    buffer `counter`."""
-
-    counter: str
-    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,10 +344,9 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """The contents of buffers are undefined from here on.  A program does nothing here; the
-    reference machine checks that nothing reads them."""
+    """The contents of a buffer are undefined from here on, which the reference machine checks."""
 
-    buffers: tuple[str, ...]
+    buffer: str
 
 
 Command = (

@@ -127,9 +127,8 @@ class Machine:
                 self._wait(command)
             case Advance():
                 self._advance(command)
-            case Discard(buffers):
-                for name in buffers:
-                    self._memories.free(self._memories.buffers[name])
+            case Discard(buffer):
+                self._memories.free(self._memories.buffers[buffer])
             case _:
                 raise InternalError("machine-011", f"{command} has no place in this entry")
 

@@ -87,9 +87,7 @@ def test_generated_c_computes_chains_exactly() -> None:
 def test_rows_of_an_earlier_call_must_not_be_read() -> None:
     """Machine: a call that does not recompute its first row would read that of an earlier call."""
     done = with_point(compiled(), with_chains()[0])
-    discarded = {
-        name for c in walk(done.program.run) if isinstance(c, Discard) for name in c.buffers
-    }
+    discarded = {c.buffer for c in walk(done.program.run) if isinstance(c, Discard)}
     shortened = replace(done.program, run=_recomputing_less(done.program.run, discarded))
     assert shortened != done.program
     (inputs,) = api.drawn_sets(done, 1)

@@ -215,8 +215,8 @@ class _Printer:
                 return f"wait {name_or_string(engine)} {quoted(token)}"
             case Pull(target, lower, upper):
                 return f"pull {self._view(target)} rows {self._range(lower, upper)}"
-            case Discard(buffers):
-                return f"discard {', '.join(map(self._label, buffers))}"
+            case Discard(buffer):
+                return f"discard {self._label(buffer)}"
             case FillTensor(target, byte):
                 return f"fill {self._view(target)} with {byte}"
             case LoadTensor(target, source):

@@ -30,11 +30,11 @@ from penstock.program.program import (
     Memory,
     Program,
     Pull,
-    Rotation,
     Rows,
     View,
     Wait,
 )
+from penstock.program.rotation import Rotation
 from penstock.program.text.context import PREFERRED, ProgramContext, kernels
 from penstock.program.text.expressions import ExprReader
 from penstock.program.text.printer import rows_box
@@ -211,7 +211,7 @@ class _Reader:
             "copy": self._copy,
             "wait": lambda: Wait(scanner.name(), scanner.string()),
             "pull": self._pull,
-            "discard": self._discard,
+            "discard": lambda: Discard(self._label.name()),
             "invoke": self._invoke,
             "fill": self._fill,
             "load": self._load,
@@ -220,12 +220,6 @@ class _Reader:
         found = simple[keyword]()
         scanner.end_statement()
         return found
-
-    def _discard(self) -> Discard:
-        names = [self._label.name()]
-        while self._scanner.accept(","):
-            names.append(self._label.name())
-        return Discard(tuple(names))
 
     def _fill(self) -> FillTensor:
         target = self._view()

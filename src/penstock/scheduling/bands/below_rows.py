@@ -1,8 +1,10 @@
-"""Schedules that need less memory than any schedule of row-by-row cascades.
+"""Search for schedules that need less memory because cascades run in bands of columns.
 
-They recompute the columns between neighbouring bands, or rows of intermediate tensors, so they are
-slower.  The search is that for row-by-row cascades once more, with cascades in bands and cascades
-with chains as further candidates, and with the least memory of the former as limit.
+A band is an interval of columns of a cascade's output; the cascade runs once for each band.
+Columns that two neighbouring bands need are computed twice.  A chain is a part that stands for
+several and recomputes rows of the tensors between them.  So these schedules are slower.  The search
+by dynamic programming (`cascades/proposals.py`) runs once more, with cascades in bands or with
+chains as additional candidates; only schedules below the least memory found without them are kept.
 """
 
 from __future__ import annotations
@@ -34,13 +36,15 @@ WORTH_MEMORY = Fraction(1, 100)
 
 @dataclass(frozen=True, slots=True)
 class BelowRows:
-    """The search for schedules with cascades in bands of columns, and with chains.
+    """Searches for schedules in which cascades run in bands of columns or contain chains.
 
     accounting: computes the costs of the schedules.
-    bands: creates the bands of a cascade.
+    bands: creates the bands of a cascade and of its chains.
     inputs_bytes: live bytes before the first part runs.
-    order_gap: optimality gap of the execution order, if each part computes its whole output.
+    order_gap: optimality gap of the execution order: how far the peak of whole parts, run in this
+        order, may lie above the optimum, as a fraction.
     rivals: (live bytes, cycles) of other schedules; those that one of them dominates are dropped.
+    _known: bands created so far, by (part indices, candidate); None if there are none.
     """
 
     accounting: CostAccounting
@@ -56,9 +60,9 @@ class BelowRows:
     def schedules(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
     ) -> list[Schedule]:
-        """Return schedules with fewer live bytes than a limit, in ascending order of memory.
+        """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
-        searches: for each execution order, the search for row-by-row cascades.
+        searches: the search for cascades without bands, by execution order (indices of parts).
         """
         every: list[Proposal] = []
         for order, search in searches.items():
@@ -78,7 +82,13 @@ class BelowRows:
     def _proposals(
         self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int
     ) -> Iterator[Proposal]:
-        """Yield the Pareto-optimal proposals below the limit, which contain bands or chains."""
+        """Yield the Pareto-optimal divisions of an execution order into cascades.
+
+        Cascades with and without bands and chains compete.
+        order: the execution order, as indices of the parts.
+        search: yields the candidate cascades without bands and chains.
+        limit_bytes: the live bytes at the peak must be below this number.
+        """
         start = self.accounting.memories.default_assignment
         limits = BandLimits(
             limit_bytes,
@@ -101,8 +111,10 @@ class BelowRows:
         return proposals(order, candidates, start, self.inputs_bytes, limit_bytes - 1)
 
     def _partition_gap(self, peak_bytes: int) -> float:
-        """Return the excess of a peak over the bytes of all inputs or of all outputs, as a
-        fraction: no schedule needs less, and not all widths of bands are tried."""
+        """Return the optimality gap of a peak: (peak - lower bound) / lower bound, at least 0.
+
+        The lower bound is the bytes of all network inputs or of all outputs, whichever is larger.
+        """
         rows = self.accounting.parts.rows
         outputs = sum(rows.storages[k].size_bytes for k in rows.outputs)
         return max(0.0, peak_bytes / max(1, self.inputs_bytes, outputs) - 1.0)
@@ -114,10 +126,11 @@ class BelowRows:
         return sum(part.macs(Region.whole(part.output.type.shape)) for part in parts)
 
     def schedule(self, proposal: Proposal, limit_bytes: int) -> Schedule | None:
-        """Return the schedule of a proposal; None if it recomputes too much or exceeds the limit.
+        """Return the schedule of a proposal (a division of an order into cascades).
 
-        Its live bytes may differ slightly from those of the proposal, since a part that stands for
-        a chain may read its inputs in another order.
+        None if the schedule executes too many multiply-accumulates (`Options.max_recompute`), if
+        its live bytes are not below the limit, or if a cascade cannot run in its bands.  Its live
+        bytes may differ slightly from those of the proposal, which rounds arenas to words.
         """
         found: list[tuple[Plan, Sequence[BandedCascade]]] = []
         for candidate in proposal.cascades:
@@ -165,7 +178,10 @@ def _worth_memory(cycles: int, than: int) -> bool:
 
 
 def _plan(candidate: Candidate, order: tuple[int, ...]) -> Plan:
-    """Return the plan of a cascade, without costs."""
+    """Convert a candidate cascade into a plan without costs.
+
+    order: the execution order that contains the candidate, as indices of the parts.
+    """
     parts = order[candidate.lower : candidate.upper]
     stripe = None if candidate.stripe == WHOLE else candidate.stripe
     scratch = candidate.scratch_bytes

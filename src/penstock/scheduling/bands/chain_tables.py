@@ -140,7 +140,7 @@ def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read
                     lower[maker - first, i] = min(lower[maker - first, i], row)
                     upper[maker - first, i] = max(upper[maker - first, i], rows)
                 continue
-            e = _read_of(t.storage[old], begin, n, last, found)
+            e = _find_read(t.storage[old], begin, n, last, found)
             last_read[t.storage[old]] = max(last_read[t.storage[old]], last)
             mine = found.table[e]
             for i in range(n):
@@ -163,7 +163,7 @@ def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
 
 
 @compiled
-def _read_of(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
+def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
     """Return the read of storage `s` by a chain; enter it if it is new.
 
     begin: the first read of the chain.

@@ -1,4 +1,6 @@
-"""Parts and plans in which cascades or chains that run in bands of columns are single parts."""
+"""Replaces each cascade or chain that runs in bands (intervals of columns) by a single part.  The
+*original* parts are those before the replacement, from the stage `assign`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ KIND = "bands"
 class BandedCascade:
     """Parts that run as a single part, in bands of columns: a whole cascade, or a chain in one.
 
-    parts: indices of its parts in `Parts.parts`, in execution order.
+    parts: indices of its original parts in `Parts.parts`, in execution order.
+    bands: its bands, each with its own plan.
     """
 
     parts: tuple[int, ...]
@@ -55,14 +58,14 @@ class BandSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AssignedPlan:
-    """A plan in terms of the parts of the stage `assign`.
+    """A plan (how one cascade runs) that refers to the original parts.
 
-    plan: its `parts` are their indices.  If they run in bands, `stripe` and `scratch_bytes` are
-        those inside the bands, and `costs` contains only the cost of all bands.  If there are
-        chains, `scratch_bytes` is that of the kernels, and `costs` contains one cost for each
-        chain, at the position of its last part.
-    columns: number of columns of a band; None if the parts do not run in bands.
-    chains: the chains of the cascade, in execution order.
+    plan: its field `parts` contains indices of original parts.  If the plan runs in bands, its
+        `stripe` and `scratch_bytes` apply inside each band, and `costs` has a single entry: the
+        cost of all bands together.  If it has chains, `scratch_bytes` is that of the kernels, and
+        `costs` has one entry for each chain, at the position of its last part.
+    columns: number of columns of a band; None if the plan does not run in bands.
+    chains: the chains of the plan, in execution order.
     """
 
     plan: Plan
@@ -75,7 +78,10 @@ class AssignedPlan:
         return self.columns is not None or bool(self.chains)
 
     def candidate(self, memory: MemoryAssignment) -> Candidate:
-        """Return the candidate cascade, from position 0 on, from which bands are created."""
+        """Return the plan as a candidate cascade at positions [0, number of parts) of an order.
+
+        memory: memory assignment of the schedule.
+        """
         plan = self.plan
         stripe = WHOLE if plan.stripe is None else plan.stripe
         return Candidate(
@@ -91,7 +97,7 @@ class AssignedPlan:
 
 
 def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
-    """Return the plans of a schedule in terms of the parts of the stage `assign`."""
+    """Return the plans of a schedule, converted to refer to the original parts."""
     if not schedule.bands:
         return tuple(map(AssignedPlan, schedule.plans))
     numbers = {part.name: k for k, part in enumerate(schedule.assigned_parts.parts)}
@@ -123,15 +129,15 @@ def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -
 def with_bands(
     parts: Parts, plans: Sequence[tuple[Plan, Sequence[BandedCascade]]]
 ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
-    """Return the parts, plans and bands of a schedule in which cascades or chains run in bands.
+    """Replace the parts that run in the same bands by a single part; return (parts, plans, bands).
 
-    parts: those of the stage `assign`.
-    plans: in execution order, each with the bands in which it or its chains run.  Their `parts` are
-        indices of `parts`; each part is in one plan.
+    parts: the original parts.
+    plans: (plan, bands) pairs in execution order, with the bands in which the plan or each of its
+        chains runs.  A plan contains indices of original parts, and each part is in one plan.
 
-    In a plan with bands, a single part stands for the parts that run in them, at the position of
-    the last one, and `scratch_bytes` is enlarged to the size of their arena.  If the whole plan
-    runs in bands, it has a single call.
+    In the result, the single part has the position of the last one that it replaces, and
+    `scratch_bytes` is at least the size of the arena.  If the whole plan runs in bands, the single
+    part has one call.
     """
     cascades = tuple(cascade for _, some in plans for cascade in some)
     composed, index = with_composites(parts, cascades)
@@ -150,9 +156,9 @@ def with_bands(
 
 
 def _renumbered(plan: Plan, index: Mapping[int, int]) -> Plan:
-    """Return the plan with other indices of its parts.
+    """Return the plan with new part indices.
 
-    index: new indices by the old ones.
+    index: map from old to new indices.
     """
     prefetches = tuple(_with_part(prefetch, index) for prefetch in plan.prefetches)
     return replace(plan, parts=tuple(index[k] for k in plan.parts), prefetches=prefetches)
@@ -168,10 +174,11 @@ def _with_part(prefetch: Prefetch, index: Mapping[int, int]) -> Prefetch:
 def with_composites(
     parts: Parts, cascades: Sequence[BandedCascade]
 ) -> tuple[Parts, Mapping[int, int]]:
-    """Return the parts with a single part in place of all parts that run in the same bands.
+    """Replace the parts that run in the same bands by a single part; return (new parts, index).
 
-    Also returns the new index of each part by its old one, which for the parts of such bands is
-    that of the single part.
+    parts: the original parts.
+    index: map from the index of each original part to its index in the new parts.  All parts that
+        run in the same bands have the index of the single part.
     """
     groups = {k: cascade for cascade in cascades for k in cascade.parts}
     composites = {cascade.bands.name: _composite(parts, cascade) for cascade in cascades}
@@ -192,7 +199,7 @@ def with_composites(
 
 
 def _composite(parts: Parts, cascade: BandedCascade) -> Node:
-    """Return the node that stands for all parts that run in the same bands."""
+    """Return the composite node that replaces all nodes that run in the same bands."""
     every = [parts.parts[k] for k in cascade.parts]
     nodes = tuple(node for part in every for node in part.nodes)
     made = {node.name for node in nodes}
@@ -206,7 +213,7 @@ def _composite(parts: Parts, cascade: BandedCascade) -> Node:
 
 
 def _in_order(graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield the nodes in topological order, otherwise in the given order."""
+    """Yield the nodes in topological order: always the first one whose inputs are available."""
     known = {value.name for value in graph.sources}
     waiting = list(nodes)
     while waiting:

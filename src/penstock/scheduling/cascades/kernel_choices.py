@@ -131,7 +131,7 @@ class KernelChoices:
     ) -> Iterator[ValuedCandidate]:
         """Yield a cascade of one part with each of the kernels that read prefetched constants.
 
-        alone: the cascade.
+        alone: the cascade of one part.
         others_bytes: live bytes at the peak without scratch memory.
         time: time with the preferred kernel, in units of 1/`units_per_cycle` cycle.
         states: (before, after): memory assignments of the tensors that are live when the cascade

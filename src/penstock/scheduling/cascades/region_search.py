@@ -146,7 +146,7 @@ class RegionSearch:
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> Iterator[ValuedCandidate]:
-        """Yield the candidate cascades that end at position `upper` of the execution order.
+        """Yield the candidate cascades at positions [lower, `upper`) of the order, for any lower.
 
         states[p]: memory assignments of the live tensors with which a cascade may begin at position
             p.

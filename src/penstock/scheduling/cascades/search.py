@@ -54,7 +54,7 @@ def find_frontier(
     """Return the schedules that may be Pareto-optimal in (memory, cycles) after placement.
 
     Placement assigns an address to each tensor.
-    bands: creates the bands of a cascade; None: no cascade runs in bands of columns.
+    bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
     others: schedules of other parts that compute the same.  Some schedules that one of them
         dominates are left out, and bands are considered only if row-by-row cascades need less
         memory than those of `others`.
@@ -79,13 +79,13 @@ def find_schedules(
 
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
-    bands: creates the bands of a cascade; None: no cascade runs in bands of columns.
+    bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
     others: schedules of other parts that compute the same.  Some schedules that one of them
         dominates are left out, and bands are considered only if row-by-row cascades need less
         memory than those of `others`.
 
-    Raises UsageError if the options need a second memory and the target has none, and CapacityError
-    if a group does not fit into the second memory.
+    Raises UsageError if the options need a second memory region for tensors and the target has
+    none, and CapacityError if a group does not fit into the second region.
     """
     found, orders = _orders(parts, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options)
@@ -122,12 +122,11 @@ def _chosen_proposals(
         RESIDENT               every tensor that fits; every part runs alone in a single call
         a grouping strategy    tensors that only one group uses; every part runs alone, too
 
-    With `CASCADES`, the proposals come in ascending order of memory.  A proposal is kept if it is
-    close to the Pareto front: its peak may exceed the least peak of the proposals that are at least
-    as fast, but only by the fraction `options.slack`.  If there is a second memory, two kinds of
-    proposals are added: those that do not use it and are Pareto-optimal among themselves, and those
-    of `RESIDENT`.  The first proposal may be followed by a copy of it that uses the least possible
-    scratch memory.
+    With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
+    peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
+    as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
+    among those that do not use it, and those of `RESIDENT`.  The first proposal may be followed by
+    a copy of it that uses the least possible scratch memory.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
@@ -162,9 +161,9 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
     """Return the order whose optimality gap is reported, and the orders to split into cascades.
 
-    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, there are two:
-    the order of least peak memory that the search finds, and that of the model file.  Otherwise,
-    the option names the only one.
+    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, these are the
+    order of least peak memory that the search finds and, if different, the order of the model file.
+    Otherwise, there is a single order, the one that the option names.
     """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))
@@ -188,11 +187,11 @@ def _whole_proposals(
 ) -> list[Proposal]:
     """Return proposals in which every part runs alone, in a single call.
 
-    `options.partition` names the method that selects the tensors stored in the second memory.  With
-    `RESIDENT`, there is one proposal for each order in `orders`.  With a grouping strategy, there
-    is one proposal, in the order that the strategy determines.
+    `options.partition` names the method that selects the tensors to store in the second memory
+    region.  With `RESIDENT`, there is one proposal for each order in `orders`.  With a grouping
+    strategy, there is one proposal, in the order that the strategy determines.
 
-    Raises UsageError if there is no second memory, and CapacityError if a group does not fit.
+    Raises UsageError if there is no second region, and CapacityError if a group does not fit.
     """
     if len(memories.tensors) == 1:
         raise UsageError(
@@ -227,8 +226,10 @@ def _uniform_searches(
     options: Options,
     limit_bytes: float,
 ) -> Mapping[tuple[int, ...], UniformSearch]:
-    """Return the search for candidates in each order; empty if the memory assignment matters.
+    """Return the search for candidate cascades in each execution order, by order.
 
+    The result is empty if access times depend on the memory assignment, or if `options.partition`
+    is not `CASCADES`.
     limit_bytes: the caller ignores cascades with more live bytes at the peak.
     """
     if not memories.uniform or options.partition != CASCADES:
@@ -249,12 +250,12 @@ def _candidates(
 ) -> CandidateSource:
     """Return a function that yields the candidate cascades of an execution order.
 
-    Its arguments are (upper, states).  It yields the cascades that end at position `upper`;
-    states[p] contains the memory assignments of the live tensors that the caller has reached at
-    position p.
+    Its arguments are (upper, states).  It yields the cascades that end at position `upper` of the
+    order, exclusive.  states[p] contains the memory assignments of the live tensors that the caller
+    has reached at position p.
     order: the execution order, as indices of the parts.
-    searches: for each order, the search for candidates if access times do not depend on the memory
-        assignment; empty if they do.
+    searches: the search for candidates in each order; empty if access times depend on the memory
+        assignment.
     """
     if order in searches:
         return searches[order].candidates

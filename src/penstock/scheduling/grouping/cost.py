@@ -60,7 +60,7 @@ class GroupCost(Protocol):
         ...
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         group: mask of nodes.  False proves nothing.
         """
@@ -167,7 +167,7 @@ class Costed:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         This is so if their weights exceed `weight_cap`.
         group: mask of nodes.
@@ -177,7 +177,8 @@ class Costed:
     def apart(self, writer: int, reader: int) -> bool:
         """Return True if provably no group contains both node `writer` and its reader `reader`.
 
-        This is so if their weights, and those of all nodes on paths between them, exceed the limit.
+        This is so if all nodes on paths from `writer` to `reader`, both included, have more weight
+        bytes than `weight_cap`.
         writer, reader: indices of nodes.
         """
         return self.hopeless(self.problem.between(writer, reader))

@@ -1,8 +1,8 @@
-"""Bands: parts that run as a single part, whose output is computed in bands of columns.
+"""Bands: parts that run as a single part, once for each band, an interval of columns of the output.
 
-A band is an interval of columns with all channels.  Each band is a cascade of its own, on the
-columns of the tensors that it needs; neighbouring bands both compute the columns between them that
-both need.  The intermediate tensors of all bands share one buffer, the arena of the bands.
+A band contains all channels of its columns.  For each band, the parts compute only the columns that
+the band needs; columns that two neighbouring bands need are computed twice.  The intermediate
+tensors of all bands share one buffer, the arena of the bands.
 
 The single part runs in one of two ways:
 
@@ -26,12 +26,13 @@ from penstock.scheduling.model.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class TensorSection:
-    """The columns of a tensor that are a value in the graph of a sequence of bands.
+    """A tensor of a band that consists of some columns of a tensor of the network.
 
-    value: name of the value.
-    tensor: name of the tensor in the network.
-    first_column: column of the tensor at which the value begins in the first band.
-    step: number of columns from one band to the next.
+    If a `Band` stands for several bands, the columns of band k (k = 0 for the first) begin at
+    column `first_column` + k * `step`.
+
+    value: name of the band's tensor.
+    tensor: name of the network's tensor.
     """
 
     value: str
@@ -42,13 +43,14 @@ class TensorSection:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Band(Brief):
-    """Consecutive bands that run the same parts, each on other columns.
+    """One or more consecutive bands that run the same parts, each on other columns.
 
-    parts: the parts of a band; the memory of inputs and output is outside.
-    plan: how a band runs, with the cost of one band.
-    sections: the columns of tensors of the network that the variables of a band are.
+    parts: the parts that compute one band.
+    plan: how these parts run as a cascade, with the cost of one band.
+    sections: for each tensor of a band, the columns of the network's tensor that it contains.
     count: number of bands.
-    offsets: offset of each memory block in the arena of the bands, by name.
+    offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
+        intermediate tensors and scratch memory, but no inputs and outputs of the band.
     arena_bytes: size of the arena.
     slots: in a chain, the number of rows of each intermediate tensor that the arena holds, by name.
     """
@@ -64,11 +66,13 @@ class Band(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bands(Brief):
-    """All bands of a cascade, in order.
+    """All bands of a cascade, in execution order.
 
-    name: name of the tensor that they compute.
+    name: name of the tensor that the cascade computes.
     width: number of columns of a band; the last band may have fewer.
-    scratch_bytes: scratch memory of the kernels, unless their fallbacks need more.
+    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
+        else its fallback kernel.
+    bands: each entry stands for one or more bands that run the same parts.
     call_rows: in a chain, the largest number of rows of a call; None: a call computes all rows.
     """
 

@@ -64,12 +64,12 @@ class Part(Brief):
 
     @property
     def least_scratch_bytes(self) -> int:
-        """Scratch bytes of the fallback kernel; without one, those of the preferred kernel."""
+        """Scratch bytes of the fallback kernel; if there is none, those of the preferred kernel."""
         return self.kernel_within(0).scratch_bytes
 
     @property
     def name(self) -> str:
-        """Name of the part: that of its output tensor."""
+        """Name of the part, which is the name of its output tensor."""
         return self.output.name
 
     @property
@@ -92,22 +92,22 @@ class Part(Brief):
 
     @property
     def constants(self) -> tuple[Value, ...]:
-        """Constants that the kernel reads as stored in the model, such as weights; no scalars."""
+        """Constants that the kernel reads in the layout of the model, such as weights.
+
+        Scalars, and constants that are converted at compile time, are left out.
+        """
         read = (self.inputs[k] for k, _ in self.kernel.constants)
         return tuple({v.name: v for v in read if v.type.rank}.values())
 
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
-        """Return (number of accesses, bytes) to charge for a constant in each call after the first.
+        """Return (accesses, bytes) of a constant, as counted in the cost of calls after the first.
 
-        In general, each call reads the whole constant: the result is (1, bytes of the constant).
+        In general, each call reads the whole constant: (1, 4096) for a constant of 4096 bytes.
 
-        If the kernel accumulates, it computes each output row by adding to the previous one, and a
-        call reads only the weights for its own rows.  All bytes are then charged to the first call,
-        and the result is (n, 0).  Usually n is 1: it counts the inputs of the part that are this
-        constant and are read to compute the last row.
-
-        Example, for a constant of 4096 bytes: (1, 4096) in general, (1, 0) if the kernel
-        accumulates.
+        A kernel that accumulates computes each output row by adding to the previous one, and each
+        call reads only the weights for its own rows.  The cost counts all bytes in the first call,
+        so the result is usually (1, 0): later calls take only an access.  More precisely, they take
+        one access for each input that is this constant and is read for the last output row.
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes

@@ -28,11 +28,11 @@ Counts = npt.NDArray[np.int32]
 class Storage:
     """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
-    These are the rows of the tensor or, if no part accesses them one by one, those of a tensor of
-    another shape in the same memory (`row_units.py`).
+    The rows are those of the tensor.  If no part accesses them one by one, they may instead be the
+    rows of a tensor of another shape in the same memory (`row_units.py`).
 
-    row_bytes: 0 for a storage that is part of other memory: that of the rows which a run appends to
-        a queue, and that of inputs and outputs which a surrounding program provides.
+    row_bytes: 0 if the storage has no memory of its own, because it is part of a queue's ring
+        buffer, or because a surrounding program provides the memory.
     contiguous: whether the rows must be consecutive in memory, as an array.
     accumulates: whether all rows share the memory of one row.  Then each row overwrites the
         previous one, and only the last one is read.
@@ -51,7 +51,7 @@ class Storage:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the memory in bytes; that of one row if each row overwrites the previous one."""
+        """Size of the memory in bytes; one row counts if each row overwrites the previous one."""
         return self.slots * self.row_bytes
 
 
@@ -108,8 +108,8 @@ class RowParts:
 
     storages: the memory of each tensor; aliases share one entry.
     row_parts: one entry per part, in the order of `Parts.parts`.
-    inputs, outputs: indices of the storages of the network's inputs and outputs.  States and queues
-        are among both, since each run leaves them to the next one.
+    inputs, outputs: indices of the storages of the network's inputs and outputs.  States and
+        queues, which keep data from one run to the next, are in both.
     """
 
     storages: tuple[Storage, ...]

@@ -39,9 +39,10 @@ class Schedule(Brief):
     peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
     updating: cost of each of `Parts.updates`, which run after all plans.
-    bands: the parts that run in bands of columns; each of them is the only part of its plan.
-    assigned: the parts of the stage `assign`, of which several are a single one of `parts` where
-        they run in bands; None if no part runs in bands, since `parts` are then the same.
+    bands: the bands of each cascade that runs once per band, an interval of columns.  In `parts`,
+        such a cascade is a single part, the only one of its plan.
+    assigned: the original parts, before cascades in bands were replaced by single parts; None if
+        there are no such cascades.
     """
 
     parts: Parts
@@ -57,7 +58,7 @@ class Schedule(Brief):
 
     @property
     def assigned_parts(self) -> Parts:
-        """The parts of the stage `assign`, by whose names texts refer to what a plan runs."""
+        """The original parts, before cascades in bands of columns were replaced by single parts."""
         return self.parts if self.assigned is None else self.assigned
 
     def find_bands(self, part: Part) -> Bands | None:

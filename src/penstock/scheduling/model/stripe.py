@@ -61,9 +61,9 @@ class StripeConfig:
         The fields of the result:
         shape, extent: the extents of the input boxes that are read, rounded up.
         strides: those of the output, multiplied by the coefficients of `affine`, not rounded.
-        order, stripes, offset: those of the output, mapped as if every non-zero coefficient were 1;
-            the offset of `affine` is then added to `offset`.
-        An input axis that depends on no striped output axis has one stripe.
+        order, stripes, offset: those of the output axis on which the input axis depends, or the
+            sums over these axes if it depends on several.  `affine.offset` is added to `offset`.
+        An input axis that depends on no output axis has one stripe.
 
         `offset` is inexact if several operators of a cascade have padding, since it is not scaled.
         `Affine.apply` gives the exact position of a stripe.
@@ -190,11 +190,11 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Add stripes first + 1 to last to `counts`.
+        """Add the stripes `first` + 1 to `last`, both included, to `counts`.
 
-        counts[n]: number of stripes with n new elements, which no previous stripe covers.  The new
-            elements of a stripe are as many as its distance from the previous stripe (the stride
-            rounded down or up), but at most `shape`.
+        counts[n]: number of stripes with n new elements, which no previous stripe covers.  Here, n
+            is the distance between the stripe and the previous one (the stride rounded down or up),
+            but at most `shape`.
         """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step
@@ -210,9 +210,9 @@ def _positive(counts: Counter[int]) -> Counter[int]:
 def _pattern(affine: Affine) -> Affine:
     """Return an affine map with 1 in place of every non-zero coefficient.
 
-    `StripeConfig.propagate` applies the result to fields such as the number of stripes, which move
-    from output axes to input axes without being scaled.  The last column of the matrix, which holds
-    constants, becomes 0; the field `offset` is unchanged.
+    `StripeConfig.propagate` applies the result to fields that input axes take from output axes
+    without scaling, such as the number of stripes.  The constants (last column of the matrix)
+    become 0; `Affine.offset` is unchanged.
     """
     rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
     return Affine(rows, affine.offset)

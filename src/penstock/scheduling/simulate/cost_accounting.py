@@ -223,9 +223,10 @@ class CostAccounting:
     def _stall_of_call(self, part: Part, call: FirstCall) -> int:
         """Return the cycles that prefetches add to a call.
 
-        If the kernel has the cost function `Kernel.filled`, it determines the result.  Otherwise
-        the call waits for the prefetches of its own cascade (`call.own`).  Those of the next
-        cascade (`call.early`) overlap with the call, and add the cycles by which they outlast it.
+        If the kernel has a cost function for calls with copies (`Kernel.filled`), this function
+        determines the result.  Otherwise, the call waits for the prefetches of its own cascade
+        (`call.own`).  Prefetches of the next cascade (`call.early`) overlap with the call and add
+        only the cycles by which they outlast it.
         """
         cycles = self.model.cycles(part, [call.rows])
         if part.kernel.filled is None:
@@ -301,14 +302,14 @@ class CostAccounting:
         memory: name of the memory region that is accessed.
         sizes: bytes of each access; those of 0 bytes take no time.
 
-        The result is in units of 1/`FINE` cycle.
+        The result is in units of 1/1024 cycle.
         """
         return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
 
     def _operand_regions(
         self, part: Part, memory: MemoryAssignment, copied: Mapping[str, str]
     ) -> tuple[tuple[str, ...], str]:
-        """Return the memory regions of a part: (names for the inputs, name for the output).
+        """Return the memory regions of a part's operands: (names for inputs, name for the output).
 
         memory: the memory assignment of the schedule.
         copied: name of the target region of each prefetched constant, by constant name.

@@ -46,7 +46,7 @@ class ExpandedCascade:
 
     @property
     def end(self) -> int:
-        """The tick after the last call."""
+        """The tick (unit of time, one per call) after the last call."""
         return self.tick + len(self.calls)
 
 
@@ -79,11 +79,10 @@ class ExpandedSchedule:
 
     @cached_property
     def tables(self) -> RowTables:
-        """Tables of the parts and the rows that they read, for plans with `nearest_first` False.
+        """Arrays that describe which rows each part reads, for plans with `nearest_first` False.
 
-        `Plan.nearest_first` only changes the order in which the tables list the inputs of a part.
-        So these tables also serve where this order is irrelevant.  For a given plan, use
-        `tables_for`.
+        `Plan.nearest_first` only changes the order in which the arrays list the inputs of a part.
+        So this property also serves where the order is irrelevant; otherwise, use `tables_for`.
         """
         return self._tables(nearest_first=False)
 
@@ -92,9 +91,9 @@ class ExpandedSchedule:
         return self._tables(nearest_first=True)
 
     def tables_for(self, plan: Plan) -> RowTables:
-        """Return the tables of the parts and the rows that they read, for a plan.
+        """Return the arrays that describe which rows each part reads (`RowTables`), for a plan.
 
-        `Plan.nearest_first` determines the order of each part's inputs in the tables.
+        `Plan.nearest_first` determines the order of each part's inputs in the arrays.
         """
         return self._nearest_first_tables if plan.nearest_first else self.tables
 
@@ -145,11 +144,12 @@ class ExpandedSchedule:
 
     @cached_property
     def row_blocks(self) -> tuple[Numbers, Numbers]:
-        """The storage to which the memory of each row belongs, and when that memory becomes free.
+        """The storage that owns the memory of each row, and when that memory becomes free.
 
         Two arrays (owner, dead), in which row r of storage s has index `live_ranges.starts[s]` + r.
-        owner: index of a storage: s itself, or another storage whose row r is overwritten in place.
-        dead: tick at which the memory becomes free; meaningless for rows whose owner is not s.
+        owner: index of a storage.  It is s, unless the row overwrites row r of another storage in
+            place; then it is the owner of the overwritten row.
+        dead: tick at which the memory becomes free; meaningless if the owner is not s.
         """
         rows, ranges = self.schedule.parts.rows, self.live_ranges
         owner = np.repeat(np.arange(len(rows.storages)), self.tables.rows)

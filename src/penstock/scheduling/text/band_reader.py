@@ -1,4 +1,4 @@
-"""Creates the bands of a schedule in a text, which states only their width, stripe and scratch."""
+"""Builds the bands (intervals of columns) in which plans run; a text states only their width."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from penstock.scheduling.model.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A plan of a text, and the token of the name of its first part."""
+    """A plan that has been parsed from a text.
+
+    at: token of the name of its first part, for error messages.
+    """
 
     assigned: AssignedPlan
     at: Token
@@ -32,10 +35,12 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class BandReader:
-    """Creates the bands of schedules.
+    """Builds the bands of the plans of a text.
 
-    parts: the parts of the stage `assign`.
-    source: creates the bands of a cascade; None: cascades in bands are rejected.
+    scanner: creates the errors.
+    parts: the parts to which the text refers by name.
+    source: function that creates the bands of a cascade; None: plans in bands are rejected.
+    _known: bands created so far, by (part indices, candidate).
     """
 
     scanner: Scanner
@@ -48,11 +53,11 @@ class BandReader:
     def with_bands(
         self, plans: Sequence[ReadPlan], memory: MemoryAssignment, at: Token
     ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
-        """Return the parts, plans and bands of a schedule.
+        """Replace each cascade that runs in bands by a single part; return (parts, plans, bands).
 
-        plans: in execution order.
+        plans: the plans of a schedule, in execution order.
         memory: memory assignment of the schedule.
-        at: where the text states the schedule.
+        at: token of the schedule in the text, for error messages.
 
         Raises ModelError if a cascade cannot run in its bands, or if a schedule with bands contains
         a part twice.
@@ -69,7 +74,12 @@ class BandReader:
         return with_bands(self.parts, tuple(zip(bare, cascades, strict=True)))
 
     def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[BandedCascade, ...]:
-        """Return the bands of a plan or of its chains; none if it runs in stripes of rows."""
+        """Return the bands of a plan or of each of its chains; none if it runs without bands.
+
+        memory: memory assignment of the schedule.
+
+        Raises ModelError if the cascade cannot run in such bands.
+        """
         if not read.assigned.in_bands:
             return ()
         cascade, candidate = read.assigned.plan.parts, read.assigned.candidate(memory)

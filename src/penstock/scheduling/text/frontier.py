@@ -1,4 +1,4 @@
-"""Text of a frontier: a table of its schedules, then the plans and costs that they refer to.
+"""Text of a frontier (Pareto front of schedules): its schedules, then their plans and costs.
 
     frontier of lenet5
     memory MemoryAssignment(default="sram", constants="flash")
@@ -13,10 +13,10 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
 
     stripe N                              maximum number of rows per call; default: all rows
     nearest                               `Plan.nearest_first` is True: it selects which input is
-                                          produced first where several inputs of a part lack rows
+                                          produced first if several inputs of a part lack rows
     scratch N                             scratch memory in bytes
     columns N                             the parts run in bands of N columns; stripe and scratch
-                                          are those inside the bands, and there is one cost
+                                          apply inside each band, and there is only one cost
     chain a, b columns N                  the parts a and b run as one: each call recomputes the
                                           rows of a that it needs, in bands of N columns; there is
                                           one clause and one cost for each chain
@@ -64,9 +64,9 @@ def print_frontier(frontier: Frontier) -> str:
 def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> Frontier:
     """Parse the text of a frontier.
 
-    parts: the parts of the stage `assign`, to which the text refers by name.
-    bands: splits a cascade into bands of columns; None: a text with such cascades is
-        rejected.
+    parts: the parts to which the text refers by name (result of the stage `assign`).
+    bands: function that creates the bands (intervals of columns) of a cascade; None: a text with
+        such cascades is rejected.
 
     Raises ModelError if the text is malformed or contradicts the parts.
     """
@@ -90,11 +90,11 @@ def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> F
 
 
 def read_alternative(scanner: Scanner, parts: Parts) -> Parts:
-    """Parse the number of an alternative and return its parts.
+    """Parse the number of an alternative graph and return the parts of this graph.
 
-    parts: those of the stage `assign`, which contain the alternatives.
+    parts: the parts of the network's own graph; `parts.alternatives[k]` has number k + 1.
 
-    Raises ModelError if there is none of this number.
+    Raises ModelError if there is no alternative with this number.
     """
     at = scanner.peek()
     number = scanner.integer()

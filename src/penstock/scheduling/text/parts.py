@@ -111,7 +111,8 @@ def read_parts(
 ) -> Parts:
     """Parse the text of parts.
 
-    classes: a map from names to classes: those of the operators, and of records in their fields.
+    classes: the classes whose instances occur in texts, by name: operators, and records that are
+        fields of operators.
     resolver: provides the kernels that the text names.
     constants: contents of constants by digest, for a text that does not contain them.
 

@@ -17,9 +17,9 @@ from penstock.scheduling.model.schedule import Schedule
 
 
 def print_schedules(schedules: Iterable[Schedule]) -> str:
-    """Return schedules as text, then their plans and costs, one per line.
+    """Return schedules as text, followed by their plans and costs, one per line.
 
-    All schedules must be of the same parts of the stage `assign`.
+    All schedules must be of the same graph, split into the same parts by the stage `assign`.
     """
     return "".join(f"{line}\n" for line in _Printer().lines(tuple(schedules)))
 

@@ -30,9 +30,10 @@ _CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment,
 class ScheduleReader:
     """Parses the lines of a text that describe schedules, plans, costs and settings.
 
-    Each line begins with a keyword, such as `plan`; parsing stops at the first one that does not.
-    parts: the parts of the stage `assign`.
-    bands: splits a cascade into bands of columns; None: such cascades are rejected.
+    Each line begins with a keyword, such as `plan`; parsing stops at the first line without one.
+    parts: the parts to which the text refers by name (result of the stage `assign`).
+    bands: function that creates the bands (intervals of columns) of a cascade; None: cascades in
+        bands are rejected.
     """
 
     def __init__(self, scanner: Scanner, parts: Parts, bands: BandSource | None = None) -> None:
@@ -94,7 +95,7 @@ class ScheduleReader:
         return name
 
     def _record(self, kind: type[_T]) -> _T:
-        """Parse a record, "Class(field=value, ..)", or a tuple; raise ModelError for others."""
+        """Parse an attribute value, which must be of class `kind`; raise ModelError otherwise."""
         at = self._scanner.peek()
         found = self._attributes.attribute()
         if not isinstance(found, kind):
@@ -162,7 +163,8 @@ class ScheduleReader:
     def _part(self) -> int:
         """Parse the label of a part and return its index in `Parts.parts`.
 
-        A label is a name or a handle, such as "%0", that the graph's text declares for a name.
+        A label is the name of the part or its handle, such as "%0": a short form that the graph's
+        text declares for names that are long or need quotes.
         """
         at = self._scanner.peek()
         name = self.labels.name()

@@ -16,7 +16,7 @@ from fractions import Fraction
 from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
-from penstock.scheduling.bands.chain_search import ChainSearch
+from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.proposals import proposals
@@ -95,18 +95,23 @@ class BelowRows:
             (self.options.max_recompute - 1.0) * self._necessary_macs,
             self.options.max_parts,
         )
-        given = (self.accounting.parts, order, search.tables, self.accounting.model, start, limits)
-        in_bands, with_chains = BandSearch(*given), ChainSearch(*given)
-        with_chains.search(
-            valued for upper in range(1, len(order) + 1) for valued in search.candidates(upper, ())
-        )
+        parts, model = self.accounting.parts, self.accounting.model
+        in_bands = BandSearch(parts, order, search.tables, model, start, limits)
+        plain = [v for upper in range(1, len(order) + 1) for v in search.candidates(upper, ())]
+        with_chains = [
+            ChainSearch(parts, order, tables, model, start, limits, nearest_first=nearest)
+            for nearest, tables in search.tables_by_order
+        ]
+        for one in with_chains:
+            one.search(plain, MOST_PLANS // len(with_chains))
 
         def candidates(
             upper: int, states: Sequence[Iterable[MemoryAssignment]]
         ) -> Iterator[ValuedCandidate]:
             yield from search.candidates(upper, states)
             yield from in_bands.candidates(upper)
-            yield from with_chains.candidates(upper)
+            for one in with_chains:
+                yield from one.candidates(upper)
 
         return proposals(order, candidates, start, self.inputs_bytes, limit_bytes - 1)
 

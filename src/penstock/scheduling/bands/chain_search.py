@@ -68,6 +68,7 @@ class ChainSearch:
 
     order: the execution order, as indices of the parts.
     tables: the parts of the order and the rows that they read.
+    nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
     """
 
     def __init__(
@@ -78,10 +79,13 @@ class ChainSearch:
         model: CostModel,
         memory: MemoryAssignment,
         limits: BandLimits,
+        *,
+        nearest_first: bool = False,
     ) -> None:
         self._order, self._tables, self._memory, self._limits = order, tables, memory, limits
         self._parts = [parts.parts[k] for k in order]
-        self._advance = np.array(advances(parts.rows, order))
+        self._nearest_first = nearest_first
+        self._advance = np.array(advances(parts.rows, order)) * (-1 if nearest_first else 1)
         self._shapes = ChainShapes(self._parts, tables)
         self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)
         self._slower = self._work - [model.work_cycles(p) for p in self._parts]
@@ -96,17 +100,18 @@ class ChainSearch:
         """Return the cascades with chains that end at position `upper` of the execution order."""
         return self._found.get(upper, [])
 
-    def search(self, plain: Iterable[ValuedCandidate]) -> None:
+    def search(self, plain: Iterable[ValuedCandidate], most_plans: int) -> None:
         """Search for cascades with chains.
 
         plain: the cascades without chains.
+        most_plans: number of plans to evaluate.
         """
         intervals = self._intervals(plain)
         settings = [(stripe, share) for stripe in STRIPES for share in GROWTH_SHARES]
         for lower, upper in intervals:
             found: list[ChainPlan] = []
             for stripe, share in settings:
-                most = MOST_PLANS // (len(intervals) * len(settings))
+                most = most_plans // (len(intervals) * len(settings))
                 arena = self._limits.peak_bytes // share
                 found += islice(self.grown(lower, upper, stripe, arena), most)
             for state in frontier(found, lambda s: (s.peak_bytes, s.time)):
@@ -245,7 +250,7 @@ class ChainSearch:
             lower,
             upper,
             state.stripe,
-            False,
+            self._nearest_first,
             memory,
             scratch_bytes=int(inside.max()),
             chains=chains,

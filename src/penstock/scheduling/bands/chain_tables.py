@@ -38,7 +38,8 @@ def chain_tables(
     end[p]: position of the last part of the chain with the part at p; p if it is the last part of a
         chain or in none.  Only parts of its chain read the output of a part before the end.
     scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles.
-    advance[s]: advance of storage s (`row_tables.advances`), by which reads are sorted.
+    advance[s]: advance of storage s (`row_tables.advances`), by which reads are sorted; negative
+        for tables with `nearest_first`.
     """
     count = t.written.shape[0]
     last, row_bytes = t.last.copy(), t.row_bytes.copy()
@@ -151,7 +152,7 @@ def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read
 
 @compiled
 def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
-    """Sort the reads from `begin` on by decreasing advance."""
+    """Sort the reads from `begin` on by decreasing `advance` of the storages."""
     for e in range(begin + 1, found.used[0]):
         for k in range(e, begin, -1):
             one, other = found.storage[k - 1], found.storage[k]

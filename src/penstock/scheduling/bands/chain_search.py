@@ -9,9 +9,9 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
 
 import numpy as np
 
@@ -36,7 +36,7 @@ GROWTH_SHARES = (32, 16, 8)
 MOST_INTERVALS = 6
 """Number of intervals of the order to search, those that need the least memory without chains."""
 MOST_PLANS = 3_000
-"""Number of plans to evaluate for an order, shared by the intervals and stripe heights."""
+"""Number of plans to evaluate for an order; the most promising intervals come first."""
 PATIENCE = 4
 """Number of tensors that are added without a gain before a set stops growing."""
 
@@ -106,14 +106,14 @@ class ChainSearch:
         plain: the cascades without chains.
         most_plans: number of plans to evaluate.
         """
-        intervals = self._intervals(plain)
-        settings = [(stripe, share) for stripe in STRIPES for share in GROWTH_SHARES]
-        for lower, upper in intervals:
+        left = most_plans
+        for lower, upper in self._intervals(plain):
             found: list[ChainPlan] = []
-            for stripe, share in settings:
-                most = most_plans // (len(intervals) * len(settings))
+            for stripe, share in product(STRIPES, GROWTH_SHARES):
                 arena = self._limits.peak_bytes // share
-                found += islice(self.grown(lower, upper, stripe, arena), most)
+                grown = list(islice(self.grown(lower, upper, stripe, arena), left))
+                left -= len(grown)
+                found += grown
             for state in frontier(found, lambda s: (s.peak_bytes, s.time)):
                 if state.chains and state.peak_bytes < self._limits.peak_bytes:
                     valued = self.valued(lower, upper, state)
@@ -162,16 +162,15 @@ class ChainSearch:
         """
         limit = self._limits.peak_bytes
         state = self.evaluated(lower, upper, stripe, {})
-        candidates = [p for p in range(lower, upper) if self.can_recompute(p, upper)]
+        candidates = [(p,) for p in range(lower, upper) if self.can_recompute(p, upper)]
         assert state is not None
         best, waited = state.peak_bytes, 0
         while waited < PATIENCE:
+            steps = candidates if state.chains else [*candidates, *_runs(candidates)]
             tried: list[ChainPlan] = []
-            for p in candidates:
-                if p not in state.members:
-                    chains = self.extended(state, p, stripe, arena)
-                    new = None if chains is None else self.evaluated(lower, upper, stripe, chains)
-                    tried += [] if new is None else [new]
+            for step in steps:
+                new = self._with_step(lower, upper, state, step, arena)
+                tried += [] if new is None else [new]
             yield from tried
             if not tried:
                 return
@@ -182,6 +181,17 @@ class ChainSearch:
                 other = self._within(lower, upper, state, limit // share)
                 if other is not None:
                     yield other
+
+    def _with_step(
+        self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], arena: int
+    ) -> ChainPlan | None:
+        """Return the plan if the outputs of some more parts are recomputed; None if impossible."""
+        for p in step:
+            chains = None if p in state.members else self.extended(state, p, state.stripe, arena)
+            if chains is None:
+                return None
+            state = replace(state, chains=chains)
+        return self.evaluated(lower, upper, state.stripe, state.chains)
 
     def extended(
         self, state: ChainPlan, p: int, stripe: int, arena: int
@@ -256,3 +266,16 @@ class ChainSearch:
             chains=chains,
         )
         return ValuedCandidate(candidate, state.peak_bytes, state.time, memory, memory)
+
+
+def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
+    """Yield runs of two or three consecutive parts, the last one first.
+
+    Some sets gain only if several tensors are recomputed at once, such as those of a residual
+    block."""
+    every = {p for (p,) in candidates}
+    for p in sorted(every):
+        for size in (2, 3):
+            run = tuple(range(p, p - size, -1))
+            if every.issuperset(run):
+                yield run

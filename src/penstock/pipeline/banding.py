@@ -12,7 +12,7 @@ from penstock.scheduling.bands.band_schedule import planned, planned_chain
 from penstock.scheduling.bands.chain_costs import with_chain_costs
 from penstock.scheduling.bands.variant import BandedCascade
 from penstock.scheduling.cascades.candidate import Candidate, Chain
-from penstock.scheduling.model.bands import Band, Bands, TensorSection
+from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_stripes
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import ColumnSection, Parts
@@ -53,7 +53,7 @@ class TargetBands:
         def band(one: BandGraph) -> Band:
             inner = _band_parts(one, self.target)
             plan, offsets, arena = planned(inner, rows, scratch, self.model, self.memories)
-            return Band(inner, plan, tuple(_sections(one)), one.count, offsets, arena)
+            return Band(inner, plan, tuple(_sections(one)), offsets, arena)
 
         return _banded(parts, cascade, width, scratch, band)
 
@@ -64,7 +64,7 @@ class TargetBands:
         def band(one: BandGraph) -> Band:
             inner = _band_parts(one, self.target)
             plan, offsets, slots, arena = planned_chain(inner, rows, scratch, self.memories)
-            return Band(inner, plan, tuple(_sections(one)), one.count, offsets, arena, slots)
+            return Band(inner, plan, tuple(_sections(one)), offsets, arena, slots)
 
         found = _banded(parts, chain.parts, chain.columns, scratch, band)
         if found is None:
@@ -113,4 +113,6 @@ def _band_parts(band: BandGraph, target: Target) -> Parts:
 def _sections(band: BandGraph) -> Iterator[TensorSection]:
     rows = zip(band.graph.variables(), band.tensors, band.first_columns, band.steps, strict=True)
     for value, tensor, first, step in rows:
-        yield TensorSection(value.name, tensor.name, first, step)
+        shapes = value.type.shape, tensor.type.shape
+        stripes = column_stripes(*shapes, first, step, band.count)
+        yield TensorSection(value.name, tensor.name, stripes)

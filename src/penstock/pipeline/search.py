@@ -23,7 +23,7 @@ def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     Where access times do not depend on the memory assignment, these include the schedules of
     `parts.alternatives` that no schedule of `parts` dominates.
     """
-    model, memories = _cost_model_and_memories(target)
+    model, memories = cost_model_and_memories(target)
     found = find_frontier(parts, model, memories, options, band_source(target)).schedules
     if not memories.uniform or options.partition != CASCADES:
         return Frontier(found)
@@ -46,17 +46,18 @@ def least_memory_first(parts: Parts, target: Target, options: Options) -> Iterat
 
     Their costs are computed on demand.
     """
-    model, memories = _cost_model_and_memories(target)
+    model, memories = cost_model_and_memories(target)
     return find_schedules(parts, model, memories, options, bands=band_source(target))
 
 
 def band_source(target: Target) -> BandSource:
     """Return what creates the bands of a cascade or of its chains, for a target."""
-    model, memories = _cost_model_and_memories(target)
+    model, memories = cost_model_and_memories(target)
     return TargetBands(target, model, memories)
 
 
-def _cost_model_and_memories(target: Target) -> tuple[Engines, MemorySystem]:
+def cost_model_and_memories(target: Target) -> tuple[Engines, MemorySystem]:
+    """Return the cost model of a target, and its memories as the search sees them."""
     processor = target.engines[0]
     memories = MemorySystem(
         target.memories_for("arena"), target.memory_for("constant"), processor, target.copier

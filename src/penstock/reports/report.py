@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.brief import Brief
-from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
-from penstock.ir.op import row_count
 from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
+from penstock.reports.command import CompileCommand
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
-from penstock.reports.costed_steps import costed_steps, numbered_steps
+from penstock.reports.costed_steps import costed_steps
 from penstock.reports.engine_work import (
     CycleCounts,
     EngineWork,
     FallbackReport,
     engine_work,
-    is_offloaded,
     left_to_cpu,
 )
-from penstock.reports.logical_shape import logical_shape, producers
-from penstock.reports.resource_use import ResourceUse, resource_use
-from penstock.scheduling.model.cost import total
-from penstock.scheduling.model.part import Part
+from penstock.reports.layer_report import requantisation_classes
+from penstock.reports.times import times
+from penstock.scheduling.model.row_stripes import count_stripes, highest_stripe
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 SCHEMA = "penstock-report-1"
-_NOTHING = ResourceUse()
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 
@@ -88,11 +84,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """RAM and cycles that the same command yields with other options."""
+    """RAM and cycles that the same command yields with other options. `condition` is what these
+    options demand of the caller, if anything."""
 
     options: str
     ram_bytes: int
     cycles: int
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,8 @@ class Report(Brief):
     `engines` and `left_to_cpu` are empty without accelerators. `numbers_assumed` is True if the
     scales are arbitrary (`--assume-int8`) and outputs are meaningless. `free_bytes` maps memories
     that do not count as RAM, such as those of accelerators, to bytes. `optimize` is the goal that
-    selected the point; `alternatives` are the results of other options.
+    selected the point; `alternatives` are the results of other options. `version` is that of
+    penstock, and `command` states the request. `clock_hz` is the clock of the target, if known.
     """
 
     model: str
@@ -164,6 +163,7 @@ class Report(Brief):
     instructions: Instructions
     frontier: tuple[Point, ...]
     optimality: Optimality
+    command: CompileCommand
     ram_bytes_streamed_input: int | None = None
     cascades: tuple[CascadeReport, ...] = ()
     verified: tuple[RungReport, ...] = ()
@@ -176,111 +176,35 @@ class Report(Brief):
     free_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
     optimize: str = "balanced"
     alternatives: tuple[Alternative, ...] = ()
+    version: str = ""
+    clock_hz: int | None = None
 
     def as_json(self) -> dict[str, Json]:
         """Return the contents of report.json."""
-        return {"schema": SCHEMA, **dataclasses.asdict(self)}
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class LayerReport(Brief):
-    """A part of the schedule, with the facts that reports contain.
-
-    `step` is its step number in the program and in the C code, or None if the caller supplies its
-    rows. `requantisation` counts output channels per class, for layers with weights. `macs` are the
-    executed ones; `constant` describes output channels that do not depend on the input. `cascade`
-    is the index of its cascade and `rows` the maximum rows per stripe; both are None if the layer
-    runs whole. `reads` are the indices of the layers that it reads; -1 is the caller. `offloaded`
-    is True if the engine is an accelerator. `breakdown` is the use of the accelerator's resources,
-    and `traffic` the bytes that it moves by category, if the backend reports them.
-    """
-
-    step: int | None
-    name: str
-    kind: str
-    origin: str
-    shape: tuple[int, ...]
-    cascade: int | None
-    rows: int | None
-    reads: tuple[int, ...]
-    calls: int
-    macs: int
-    read_bytes: int
-    written_bytes: int
-    cycles: int
-    engine: str
-    offloaded: bool
-    kernel: str = ""
-    requantisation: Mapping[str, int] = field(default_factory=dict[str, int])
-    breakdown: Breakdown | None = None
-    traffic: Mapping[str, int] = field(default_factory=dict[str, int])
-    constant: ConstantChannels | None = None
-
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes moved: the backend's `traffic`, or else the bytes of the regions that the kernel
-        reads and writes."""
-        return sum(self.traffic.values()) or self.read_bytes + self.written_bytes
-
-    @property
-    def limit(self) -> str | None:
-        """The limiting resource, or None if the backend states no breakdown."""
-        return self.breakdown and self.breakdown.limit
-
-    @property
-    def utilisation(self) -> float | None:
-        """Utilisation of the accelerator's multipliers in [0, 1], or None if the backend does not
-        state their number."""
-        return self.breakdown and self.breakdown.utilisation(self.macs, self.cycles)
-
-
-def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
-    """Return the layers with their costs, in the order of the program's steps; updates last."""
-    found = numbered_steps(schedule, program)
-    owners, needed = schedule.assigned_parts.owners, resource_use(schedule)
-    constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
-    places: dict[str, int] = {}
-    for place, one in enumerate(found):
-        if one.step.tensor in owners:
-            places[owners[one.step.tensor]] = place
-    return tuple(
-        LayerReport(
-            number,
-            one.tensor,
-            *one.part.kind_and_origin,
-            logical_shape(one.part.output, making),
-            cascade_number,
-            None if one.stripe is None else min(one.stripe, row_count(one.part.output.type.shape)),
-            tuple(dict.fromkeys(places.get(owners[name], -1) for name in one.inputs)),
-            one.cost.calls,
-            one.cost.macs,
-            total(one.cost.read_bytes),
-            total(one.cost.written_bytes),
-            one.cost.cycles,
-            one.part.engine,
-            is_offloaded(one.part),
-            one.part.kernel.name,
-            requantisation_classes(one.part),
-            needed.get(one.tensor, _NOTHING).breakdown,
-            dict(needed.get(one.tensor, _NOTHING).traffic),
-            constant.get(one.tensor),
-        )
-        for number, one, cascade_number in ((x.number, x.step, x.cascade) for x in found)
-    )
-
-
-def requantisation_classes(part: Part) -> Mapping[str, int]:
-    """Return the number of output channels per requantisation class."""
-    return dict(sorted(Counter(part.kernel.classes).items()))
+        found: dict[str, Json] = {"schema": SCHEMA, **dataclasses.asdict(self)}
+        found |= times(self.cycles, self.clock_hz)
+        found["command"] = str(self.command)
+        found["alternatives"] = [
+            {**dataclasses.asdict(one), "command": str(self.command.with_options(one.options))}
+            for one in self.alternatives
+        ]
+        return found
 
 
 def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
     """Return the cascades of a schedule that run in stripes, in order."""
-    pairs = ((plan, costed_steps(schedule, plan)) for plan in schedule.plans)
+    if not schedule.bands and all(plan.stripe is None for plan in schedule.plans):
+        return ()
+    cascades = ExpandedSchedule(schedule).cascades
+    found = (costed_steps(schedule, cascade) for cascade in cascades)
     return tuple(
-        CascadeReport(len({one.tensor for one in costed}), costed[0].stripe, plan.cost.calls)
-        for plan, costed in pairs
-        if costed[0].stripe is not None
+        CascadeReport(
+            len({one.tensor for one in costed}),
+            max(highest_stripe(one.stripes) for one in costed),
+            sum(count_stripes(one.stripes) for one in costed),
+        )
+        for costed in found
+        if costed[0].in_cascade
     )
 
 
@@ -309,12 +233,13 @@ def make_report(
     free_bytes: Mapping[str, int],
     stack_bytes: int,
     frontier: tuple[Point, ...],
-    streamed_bytes: int,
+    command: CompileCommand,
+    streamed_bytes: int | None,
 ) -> Report:
     """Return the report of a compilation. Measured figures are None until the caller adds them.
 
     `free_bytes` maps memories that do not count as RAM to bytes. `streamed_bytes` is the least
-    total RAM with a streamed input.
+    total RAM with a streamed input; None if that was not planned.
     """
     cost = schedule.cost
     weights = weight_bytes(program)
@@ -346,6 +271,7 @@ def make_report(
             certificate(schedule.gaps.partition),
             certificate(placement.gap),
         ),
+        command,
         streamed_bytes,
         striped(schedule),
         engines=engine_work(schedule),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from by_hand import compilation_of
 from cascades import EVERY_PROGRAM
 from penstock.program.expr import TableEntry, Var
 from penstock.program.program import Program
 from penstock.program.steps import calls, lives, steps, streams
 from penstock.program.tables import bound_tables, entry_bytes, row_tables, table_bytes
+from penstock.reports.command import CompileCommand
 from penstock.reports.report import make_report
 
 
@@ -70,12 +73,13 @@ def test_blocks_beside_the_arena_are_static_ram() -> None:
     report = make_report(
         done.model,
         "two",
-        done.schedule,
+        replace(done.schedule, plans=()),  # those of another model
         done.placement,
         done.program,
         free_bytes={},
         stack_bytes=512,
         frontier=(),
+        command=CompileCommand("two", "two"),
         streamed_bytes=0,
     )
     ram = report.ram_bytes

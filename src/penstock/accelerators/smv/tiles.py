@@ -190,10 +190,10 @@ class CallTiles:
         return ends, Loop(name, 0, len(lengths), 1, ())
 
     def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
-        """Return the region of a tensor that is read or written: an index interval per dimension.
+        """Return a region of a tensor that the call accesses: an index interval per dimension.
 
-        followed: names of the loop axes along which only the current tile is computed.  Along other
-            axes, all iterations of the call are computed."""
+        followed: names of the loop axes along which the region is limited to the current tile.
+            Along other axes, the region is that of the whole call."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:

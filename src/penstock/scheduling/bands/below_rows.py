@@ -41,10 +41,10 @@ class BelowRows:
     accounting: computes the costs of the schedules.
     bands: creates the bands of a cascade and of its chains.
     inputs_bytes: live bytes before the first part runs.
-    order_gap: optimality gap of the execution order: how far the peak of whole parts, run in this
-        order, may lie above the optimum, as a fraction.
+    order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
     rivals: (live bytes, cycles) of other schedules; those that one of them dominates are dropped.
-    _known: bands created so far, by (part indices, candidate); None if there are none.
+    _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
+        in its bands.
     """
 
     accounting: CostAccounting

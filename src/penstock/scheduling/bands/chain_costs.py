@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,21 +22,49 @@ def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySyste
     """Return a schedule with the costs of the parts inside chains."""
     if all(bands.call_rows is None for bands in schedule.bands):
         return schedule
-    order = schedule.order
-    calls = np.concatenate([cascade.calls for cascade in ExpandedSchedule(schedule).cascades])
-    names = [schedule.parts.parts[k].name for k in order]
+    cascades = {
+        schedule.parts.parts[k].name: cascade
+        for cascade in ExpandedSchedule(schedule).cascades
+        for k in cascade.plan.parts
+    }
 
     def costed(bands: Bands) -> Bands:
         if bands.call_rows is None:
             return bands
-        mine = calls[calls[:, 0] == names.index(bands.name), 1:3]
+        calls = chain_calls(bands, cascades[bands.name])
         found = (
-            replace(band, plan=_plan(band, mine, model, memories, schedule.memory))
+            replace(band, plan=_plan(band, calls, model, memories, schedule.memory))
             for band in bands.bands
         )
         return replace(bands, bands=tuple(found))
 
     return replace(schedule, bands=tuple(map(costed, schedule.bands)))
+
+
+def chain_calls(bands: Bands, cascade: ExpandedCascade) -> Numbers:
+    """Return the interval of rows that each call of a chain computes.
+
+    cascade: the cascade that contains the chain.
+    """
+    names = [cascade.parts.parts[k].name for k in cascade.plan.parts]
+    position = cascade.lower + names.index(bands.name)
+    return cascade.calls[cascade.calls[:, 0] == position, 1:3]
+
+
+def expanded_chain(band: Band, calls: Numbers, memory: MemoryAssignment) -> ExpandedCascade:
+    """Return the calls of the parts of a band of a chain.
+
+    calls: the interval of rows that each call of the chain computes.
+    memory: the memory assignment of the network.
+    """
+    windows = row_windows(expanded_band(band, memory).tables)
+    inner = [
+        (k, int(lower[first]), int(upper[end]), k)
+        for first, end in calls.tolist()
+        for k, (lower, upper) in enumerate(windows)
+    ]
+    count = len(band.parts.parts)
+    return ExpandedCascade(band.parts, band.plan, 0, count, 1, np.array(inner, np.int64))
 
 
 def _plan(
@@ -47,17 +74,7 @@ def _plan(
     memories: MemorySystem,
     memory: MemoryAssignment,
 ) -> Plan:
-    """Return the plan of a band of a chain, with the costs of its parts.
-
-    calls: the interval of rows that each call of the chain computes.
-    memory: the memory assignment of the network.
-    """
-    expanded = expanded_band(band, memory)
-    windows: Sequence[tuple[Numbers, Numbers]] = row_windows(expanded.tables)
-    inner = [
-        (k, int(lower[first]), int(upper[end]), k)
-        for first, end in calls.tolist()
-        for k, (lower, upper) in enumerate(windows)
-    ]
-    cascade = ExpandedCascade(band.plan, 0, len(band.parts.parts), 1, np.array(inner, np.int64))
-    return CostAccounting(band.parts, model, memories).costed(expanded.schedule, cascade)
+    """Return the plan of a band of a chain, with the costs of its parts."""
+    cascade = expanded_chain(band, calls, memory)
+    accounting = CostAccounting(band.parts, model, memories)
+    return accounting.costed(expanded_band(band, memory).schedule, cascade)

@@ -38,7 +38,7 @@ MOST_INTERVALS = 6
 MOST_PLANS = 3_000
 """Number of plans to evaluate for an order; the most promising intervals come first."""
 PATIENCE = 4
-"""Number of tensors that are added without a gain before a set stops growing."""
+"""Number of tensors to add without a gain before the search abandons a set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from penstock.ir.op import Croppable
 from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.model.bands import COLUMNS, RANK
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.simulate.execution import WHOLE
-
-RANK, COLUMNS = 4, 2
-"""Rank of the tensors in bands, (N, H, W, C), and index of their columns."""
 
 
 def computes_columns(part: Part) -> bool:

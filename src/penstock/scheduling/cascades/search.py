@@ -115,18 +115,18 @@ def _chosen_proposals(
 ) -> list[Proposal]:
     """Return the proposals from which schedules are built.
 
-    A proposal divides an execution order into cascades.  `options.partition` selects how tensors
-    are assigned to the second memory:
+    A proposal divides an execution order into cascades, and selects the tensors in the second
+    memory.  `options.partition` determines both:
 
-        CASCADES               together with the division into cascades
-        RESIDENT               every tensor that fits; every part runs alone in a single call
-        a grouping strategy    tensors that only one group uses; every part runs alone, too
+        CASCADES               cascades and tensors are selected together, by the search
+        RESIDENT               every part runs alone in a single call; all tensors that fit
+        a grouping strategy    every part runs alone, too; all tensors that only one group uses
 
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
     as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
-    among those that do not use it, and those of `RESIDENT`.  The first proposal may be followed by
-    a copy of it that uses the least possible scratch memory.
+    among those that do not use it, and those of `RESIDENT`.  If the first proposal does not use the
+    least possible scratch memory, a copy that does follows it.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
@@ -263,9 +263,9 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return a copy of each proposal, with the least possible scratch memory in every cascade.
+    """Return copies of proposals, with the least possible scratch memory in every cascade.
 
-    A proposal that already has the least scratch memory is not copied.  A copy may fit a smaller
+    Proposals that already have the least scratch memory are not copied.  A copy may fit a smaller
     arena: scratch memory that does not raise the peak of the live bytes may still cause
     fragmentation.
     """

@@ -96,7 +96,7 @@ class GroupCycles:
         return IntervalCosts(busy + self.latency_cycles, feasible)
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no feasible group of two or more nodes includes `group`.
+        """Return True if every group of two or more nodes that contains `group` is infeasible.
 
         group: mask of nodes.  False proves nothing.
         """

@@ -12,7 +12,9 @@ fewest live bytes is tried first.
 Parameters that the functions share:
 
     members                    the nodes of the group, in ascending order; member k is members[k]
-    read_start .. sizes        the graph as arrays (compressed adjacency lists), see `sweep.py`
+    read_start, read,          the graph as compressed adjacency lists; `sweep.py` describes them
+    reader_start, reader,
+    kept, sizes
     done                       mask of the executed members: bit k for members[k]
     cap                        bytes of the buffer
     wanted[t]                  mask of the members that read tensor t: bit k for members[k]

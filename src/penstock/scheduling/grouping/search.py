@@ -177,9 +177,10 @@ class GroupSearch:
 
 
 def _path(came: dict[int, int], done: int) -> list[int]:
-    """Return the groups, as node masks, that execute exactly the nodes in `done`, in order.
+    """Return the groups on the path to the state `done`, as node masks, in execution order.
 
-    came: for each mask of executed nodes, the mask before the last group was executed.
+    A state is the mask of the nodes that have been executed.
+    came: the previous state on the path to each state.
     """
     groups: list[int] = []
     while done:

@@ -2,9 +2,10 @@
 
 The window of a queue is the kept rows, followed by the new rows of a run.  A window of N rows is
 stored in a ring of N slots.  A counter states which slot holds row 0 of the window.  At the end of
-a run, the counter advances by the number of new rows, modulo N, so the kept rows do not move.  The
-part that computes the new rows writes them into the ring; their storage has no memory of its own.
-The same holds for guests: tensors in slots that hold no row of the queue (`queue_guests.py`).
+a run, the counter advances by the number of new rows, modulo N, so the kept rows do not move.
+
+The part that computes the new rows writes them into the ring, so they have no memory of their own.
+Neither do guests: tensors in slots that hold no row of the queue (`queue_guests.py`).
 """
 
 from __future__ import annotations

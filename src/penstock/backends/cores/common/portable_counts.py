@@ -310,8 +310,8 @@ def _cumulative(p: Params, site: Site) -> Counts:
 def _softmax(p: Params, site: Site) -> Counts:
     """Return how often each section of a floating-point softmax runs.
 
-    "pixel" counts the vectors.  Its cycles include the greatest element of each, whose exponential,
-    exp(0), is fast in software floating point.  "output" counts the other elements."""
+    "pixel" runs once per vector and includes its greatest element, whose exponential, exp(0), is
+    fast in software floating point.  "output" runs once for each other element."""
     outputs = site.output.elements
     pixels = outputs // p["depth"]
     return {"pixel": pixels, "output": outputs - pixels}

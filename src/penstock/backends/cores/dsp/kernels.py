@@ -211,8 +211,8 @@ def _outside(
 def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
     """Return the indices of a window's elements in the order in which kernels multiply them.
 
-    The groups of four elements of all rows come first, each in the order 0, 2, 1, 3, in which
-    instructions widen int8 to 16 bits.  The remaining elements of all rows follow."""
+    All groups of four elements of a row come first, row by row, then the remaining elements of all
+    rows.  The order in a group is 0, 2, 1, 3, in which instructions widen int8 to 16 bits."""
     return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
 
 

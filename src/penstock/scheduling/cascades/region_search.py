@@ -58,6 +58,22 @@ class _UnassignedCascade:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _ValuedPrefetches:
+    """A choice of prefetches for a cascade, with what it costs in every memory assignment.
+
+    extra: bytes of the copies in each memory region.
+    constants: times to add to the first call (row 0) and to each later call (row 1) of each part of
+        the cascade, for reading constants, in units of 1/`FINE` cycle.
+    stall: time for which the processor waits for the copies, in units of 1/`FINE` cycle.
+    """
+
+    prefetches: tuple[Prefetch, ...]
+    extra: Numbers
+    constants: Numbers
+    stall: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _WrittenRegions:
     """A choice of memory regions for the tensors that a cascade writes.
 
@@ -113,6 +129,7 @@ class RegionSearch:
         capacities = [UNBOUNDED, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
         self._capacities = np.array(capacities, np.int64)
         self._call_changes: dict[tuple[int, tuple[int, ...]], Numbers | None] = {}
+        self._constant_reads: dict[tuple[int, str, str], Numbers] = {}
         self._constant_time = np.zeros((2, len(order)), np.int64)
         self._readers: dict[str, list[tuple[int, Value]]] = {}
         for p, part in enumerate(self._parts):
@@ -136,7 +153,9 @@ class RegionSearch:
         chosen: list[ValuedCandidate] = []
         for c in cascades:
             calls = expand(self._tables, c.lower, c.upper, c.stripe)
-            found = self._cost(_UnassignedCascade(c, calls), region, c.prefetches)
+            found = self._cost(
+                _UnassignedCascade(c, calls), region, self._valued_prefetches(c, c.prefetches)
+            )
             if found is None:
                 return None
             every = self._kernels.valued(c, *found, states, FINE)
@@ -154,7 +173,10 @@ class RegionSearch:
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
                 regions = tuple(self._written_regions(lower, upper))
-                prefetches = tuple(self._prefetch_choices(cascade))
+                prefetches = tuple(
+                    self._valued_prefetches(cascade.candidate, choice)
+                    for choice in self._prefetch_choices(cascade)
+                )
                 for before in states[lower]:
                     yield from self._assigned(cascade, before, regions, prefetches)
 
@@ -173,7 +195,7 @@ class RegionSearch:
         cascade: _UnassignedCascade,
         before: MemoryAssignment,
         regions: Sequence[_WrittenRegions],
-        prefetches: Sequence[tuple[Prefetch, ...]],
+        prefetches: Sequence[_ValuedPrefetches],
     ) -> Iterator[ValuedCandidate]:
         """Yield a cascade with every choice of regions and prefetches that fits the memories.
 
@@ -188,7 +210,8 @@ class RegionSearch:
             for prefetched in prefetches:
                 found = self._cost(cascade, region, prefetched)
                 if found is not None:
-                    candidate = replace(c, memory=choice.written, prefetches=prefetched)
+                    copies = prefetched.prefetches
+                    candidate = replace(c, memory=choice.written, prefetches=copies)
                     yield from self._kernels.valued(candidate, *found, states, FINE)
 
     def _region_array(self, exceptions: Iterable[tuple[str, str]]) -> Numbers:
@@ -264,8 +287,11 @@ class RegionSearch:
         The result is an array in units of 1/1024 cycle (1/`FINE`): [time in the part's first call,
         time in each later call].
         """
-        part = self._parts[position]
-        return np.array(self._memories.constant_reads(memory, part, value), np.int64)
+        key = position, value.name, memory
+        if key not in self._constant_reads:
+            reads = self._memories.constant_reads(memory, self._parts[position], value)
+            self._constant_reads[key] = np.array(reads, np.int64)
+        return self._constant_reads[key]
 
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
         """Return the time that a part saves by reading a constant from the memory region `memory`.
@@ -289,8 +315,22 @@ class RegionSearch:
         constants = self._memories.constants.name
         return copier.setup_cycles + self._memories.copy_cycles(constants, memory, size_bytes)
 
+    def _valued_prefetches(
+        self, cascade: Candidate, prefetches: tuple[Prefetch, ...]
+    ) -> _ValuedPrefetches:
+        """Return prefetches for a cascade with their costs."""
+        constants = self._constant_time[:, cascade.lower : cascade.upper].copy()
+        extra = np.zeros(len(self._regions), np.int64)
+        for prefetch in prefetches:
+            extra[self._region_number[prefetch.target]] += prefetch.size_bytes
+            for p, value in self._readers[prefetch.constant]:
+                if cascade.lower <= p < cascade.upper:
+                    constants[:, p - cascade.lower] -= self._saved(p, value, prefetch.target)
+        stall = sum(FINE * self._copy_stall(p.size_bytes, p.target) for p in prefetches)
+        return _ValuedPrefetches(prefetches, extra, constants, stall)
+
     def _cost(
-        self, cascade: _UnassignedCascade, region: Numbers, prefetches: tuple[Prefetch, ...]
+        self, cascade: _UnassignedCascade, region: Numbers, prefetched: _ValuedPrefetches
     ) -> tuple[int, int] | None:
         """Return (live bytes at the peak in the default region, time) of a cascade.
 
@@ -303,19 +343,14 @@ class RegionSearch:
 
         Returns None if the live bytes of a region other than the default exceed its capacity.
         """
-        c = cascade.candidate
-        constants = self._constant_time[:, c.lower : c.upper].copy()
-        extra = np.zeros(len(self._regions), np.int64)
-        for prefetch in prefetches:
-            extra[self._region_number[prefetch.target]] += prefetch.size_bytes
-            for p, value in self._readers[prefetch.constant]:
-                if c.lower <= p < c.upper:
-                    constants[:, p - c.lower] -= self._saved(p, value, prefetch.target)
+        c, constants = cascade.candidate, prefetched.constants
         if region.any():
             regions = region.tolist()
             for p in range(c.lower, c.upper):
                 change = self._call_change(p, regions)
                 if change is not None:
+                    if constants is prefetched.constants:
+                        constants = constants.copy()
                     constants[:, p - c.lower] += change
         found = peaks_and_time(
             self._tables,
@@ -323,7 +358,7 @@ class RegionSearch:
             c.upper,
             cascade.calls,
             region,
-            extra,
+            prefetched.extra,
             constants,
             self._access_times,
             self._capacities,
@@ -331,8 +366,7 @@ class RegionSearch:
         if found is None:
             return None
         peaks, time = found
-        stall = sum(FINE * self._copy_stall(p.size_bytes, p.target) for p in prefetches)
-        return int(peaks[0]), time + stall
+        return int(peaks[0]), time + prefetched.stall
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """Return how much longer a part computes because operands are outside the default region.

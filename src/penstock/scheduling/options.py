@@ -14,7 +14,7 @@ CASCADES, RESIDENT, LEAST, BEST = "cascades", "resident", "least", "best"
 _LEAST = {
     "max_parts": 1,
     "max_region_parts": 1,
-    "max_free_parts": 0,
+    "max_region_work": 0,
     "max_stripe": 1,
     "max_recompute": 1,
     "slack": 0,
@@ -76,12 +76,12 @@ class Options:
             "region, so that the search also assigns tensors to regions."
         },
     )
-    max_free_parts: int = field(
-        default=150,
+    max_region_work: int = field(
+        default=100_000,
         metadata={
-            "help": "In networks of at most this many parts, the search for cascades chooses a "
-            "memory region for every intermediate tensor; in larger networks, only for tensors "
-            "that a single cascade uses."
+            "help": "Limit on the number of memory assignments of cascades that the search tries "
+            "for each order with a free choice of region for every intermediate tensor. Beyond, it "
+            "only chooses regions for tensors that a single cascade uses."
         },
     )
     partition: str = field(

@@ -4,7 +4,7 @@ A cascade consists of consecutive parts of an execution order, which run interle
 tries all memory regions for
 
     the inner tensors of a cascade, which only it uses: one region for all of them;
-    each tensor that later cascades read; in large networks, only the default region.
+    each tensor that later cascades read; from `Options.max_region_work` on, only the default one.
 
 Each choice is tried with and without prefetches of the constants that the cascade reads repeatedly.
 Network inputs and outputs are always in the default region.  The assignment of the live tensors is
@@ -90,6 +90,7 @@ class RegionSearch:
 
     Each cascade is yielded once for every combination of memory regions for its tensors and of
     constants to prefetch.
+    _work: number of combinations valued so far.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class RegionSearch:
     ) -> None:
         self._order, self._memories, self._options = order, memories, options
         self._default = memories.default_assignment
-        self._is_free = len(order) <= options.max_free_parts
+        self._work = 0
         self._parts = [parts.parts[k] for k in order]
         self._shared_constants = parts.shared_constants
         self._model = model
@@ -247,7 +248,7 @@ class RegionSearch:
         inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))
-        if not self._is_free:
+        if self._work >= self._options.max_region_work:
             yield from ((one, *(0,) * handed_on) for one in (regions if inner else (0,)))
             return
         for one in regions if inner else (0,):
@@ -343,6 +344,7 @@ class RegionSearch:
 
         Returns None if the live bytes of a region other than the default exceed its capacity.
         """
+        self._work += 1
         c, constants = cascade.candidate, prefetched.constants
         if region.any():
             regions = region.tolist()

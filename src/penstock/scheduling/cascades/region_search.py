@@ -24,15 +24,14 @@ from itertools import product
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
-from penstock.ir.graph import Value
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.kernel_choices import KernelChoices
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import FILL, FINE, MemorySystem
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
 from penstock.scheduling.options import Options
+from penstock.scheduling.prefetch.copy_choices import PrefetchChoices, ValuedPrefetches
 from penstock.scheduling.simulate.execution import WHOLE, expand
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.traffic import peaks_and_time
@@ -55,22 +54,6 @@ class _UnassignedCascade:
 
     candidate: Candidate
     calls: Numbers
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ValuedPrefetches:
-    """A choice of prefetches for a cascade, with what it costs in every memory assignment.
-
-    extra: bytes of the copies in each memory region.
-    constants: times to add to the first call (row 0) and to each later call (row 1) of each part of
-        the cascade, for reading constants, in units of 1/`FINE` cycle.
-    stall: time for which the processor waits for the copies, in units of 1/`FINE` cycle.
-    """
-
-    prefetches: tuple[Prefetch, ...]
-    extra: Numbers
-    constants: Numbers
-    stall: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,11 +84,10 @@ class RegionSearch:
         memories: MemorySystem,
         options: Options,
     ) -> None:
-        self._order, self._memories, self._options = order, memories, options
+        self._order, self._options = order, options
         self._default = memories.default_assignment
         self._work = 0
         self._parts = [parts.parts[k] for k in order]
-        self._shared_constants = parts.shared_constants
         self._model = model
         self._names = [storage.name for storage in parts.rows.storages]
         self._number = parts.rows.number
@@ -130,13 +112,7 @@ class RegionSearch:
         capacities = [UNBOUNDED, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
         self._capacities = np.array(capacities, np.int64)
         self._call_changes: dict[tuple[int, tuple[int, ...]], Numbers | None] = {}
-        self._constant_reads: dict[tuple[int, str, str], Numbers] = {}
-        self._constant_time = np.zeros((2, len(order)), np.int64)
-        self._readers: dict[str, list[tuple[int, Value]]] = {}
-        for p, part in enumerate(self._parts):
-            for value in part.constants:
-                self._constant_time[:, p] += self._reading(p, value, memories.constants.name)
-                self._readers.setdefault(value.name, []).append((p, value))
+        self._prefetches = PrefetchChoices(parts, order, memories, enabled=options.copies)
 
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
         """Return the proposal that runs the given cascades, with the fastest kernels for each.
@@ -154,9 +130,8 @@ class RegionSearch:
         chosen: list[ValuedCandidate] = []
         for c in cascades:
             calls = expand(self._tables, c.lower, c.upper, c.stripe)
-            found = self._cost(
-                _UnassignedCascade(c, calls), region, self._valued_prefetches(c, c.prefetches)
-            )
+            prefetched = self._prefetches.valued(c, c.prefetches)
+            found = self._cost(_UnassignedCascade(c, calls), region, prefetched)
             if found is None:
                 return None
             every = self._kernels.valued(c, *found, states, FINE)
@@ -175,8 +150,8 @@ class RegionSearch:
             for cascade in self._cascades(lower, upper):
                 regions = tuple(self._written_regions(lower, upper))
                 prefetches = tuple(
-                    self._valued_prefetches(cascade.candidate, choice)
-                    for choice in self._prefetch_choices(cascade)
+                    self._prefetches.valued(cascade.candidate, choice)
+                    for choice in self._prefetches.choices(cascade.calls)
                 )
                 for before in states[lower]:
                     yield from self._assigned(cascade, before, regions, prefetches)
@@ -196,7 +171,7 @@ class RegionSearch:
         cascade: _UnassignedCascade,
         before: MemoryAssignment,
         regions: Sequence[_WrittenRegions],
-        prefetches: Sequence[_ValuedPrefetches],
+        prefetches: Sequence[ValuedPrefetches],
     ) -> Iterator[ValuedCandidate]:
         """Yield a cascade with every choice of regions and prefetches that fits the memories.
 
@@ -257,81 +232,8 @@ class RegionSearch:
             else:
                 yield from ((one, *(m,) * handed_on) for m in regions)
 
-    def _prefetch_choices(self, cascade: _UnassignedCascade) -> Iterator[tuple[Prefetch, ...]]:
-        """Yield the sets of prefetches to try for a cascade.
-
-        A prefetch copies a constant to a memory region.  The first set is empty.  For each region,
-        one more set contains all prefetches that save more time than the copy takes; it is omitted
-        if empty.
-        """
-        yield ()
-        if self._memories.copier is None or not self._options.copies:
-            return
-        positions, counts = np.unique(cascade.calls[:, 0], return_counts=True)
-        for target in self._regions:
-            helpful = tuple(
-                Prefetch.by_copy_engine(value, target, self._default, PrefetchStart.OWN_CASCADE)
-                for p, calls in zip(positions.tolist(), counts.tolist(), strict=True)
-                for value in self._parts[p].constants
-                if value.name not in self._shared_constants
-                and self._saved(p, value, target) @ (1, calls - 1)
-                > FINE * self._copy_stall(value.type.size_bytes, target)
-            )
-            if helpful:
-                yield helpful
-
-    def _reading(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return how much time a part spends on reading a constant from the memory region `memory`.
-
-        position: position of the part in the execution order.
-
-        The result is an array in units of 1/1024 cycle (1/`FINE`): [time in the part's first call,
-        time in each later call].
-        """
-        key = position, value.name, memory
-        if key not in self._constant_reads:
-            reads = self._memories.constant_reads(memory, self._parts[position], value)
-            self._constant_reads[key] = np.array(reads, np.int64)
-        return self._constant_reads[key]
-
-    def _saved(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time that a part saves by reading a constant from the memory region `memory`.
-
-        Without the saving, the part reads it from the region where the constant is stored.
-        position: position of the part in the execution order.
-
-        The result is an array in units of 1/1024 cycle (1/`FINE`): [time saved in the part's first
-        call, time saved in each later call].
-        """
-        slow = self._reading(position, value, self._memories.constants.name)
-        return slow - self._reading(position, value, memory)
-
-    def _copy_stall(self, size_bytes: int, memory: str) -> int:
-        """Return the cycles for which the processor waits for the copy of a constant.
-
-        memory: name of the memory region to which the constant is copied.
-        """
-        copier = self._memories.copier
-        assert copier is not None
-        constants = self._memories.constants.name
-        return copier.setup_cycles + self._memories.copy_cycles(constants, memory, size_bytes)
-
-    def _valued_prefetches(
-        self, cascade: Candidate, prefetches: tuple[Prefetch, ...]
-    ) -> _ValuedPrefetches:
-        """Return prefetches for a cascade with their costs."""
-        constants = self._constant_time[:, cascade.lower : cascade.upper].copy()
-        extra = np.zeros(len(self._regions), np.int64)
-        for prefetch in prefetches:
-            extra[self._region_number[prefetch.target]] += prefetch.size_bytes
-            for p, value in self._readers[prefetch.constant]:
-                if cascade.lower <= p < cascade.upper:
-                    constants[:, p - cascade.lower] -= self._saved(p, value, prefetch.target)
-        stall = sum(FINE * self._copy_stall(p.size_bytes, p.target) for p in prefetches)
-        return _ValuedPrefetches(prefetches, extra, constants, stall)
-
     def _cost(
-        self, cascade: _UnassignedCascade, region: Numbers, prefetched: _ValuedPrefetches
+        self, cascade: _UnassignedCascade, region: Numbers, prefetched: ValuedPrefetches
     ) -> tuple[int, int] | None:
         """Return (live bytes at the peak in the default region, time) of a cascade.
 

@@ -48,7 +48,7 @@ def band_commands(
     inner_writer = Writer(inner, laid, outside, columns)
     (cascade,) = inner.cascades
     call = partial(inner_writer.call, cascade.plan, {})
-    body = commands(inner.tables_for(cascade.plan), cascade, call)
+    body = commands(inner.tables_for(cascade.plan), cascade, call, {})
     yield from body if band.count == 1 else (Loop(_NUMBER.name, 0, band.count, 1, body),)
 
 

@@ -81,7 +81,8 @@ def _run(expanded: ExpandedSchedule, addresses: Addresses, writer: Writer) -> It
             for band in bands.bands:
                 yield from band_commands(expanded, addresses, writer, cascade.plan, band)
         else:
-            yield from commands(tables, cascade, partial(writer.call, cascade.plan, fills))
+            call = partial(writer.call, cascade.plan, fills)
+            yield from commands(tables, cascade, call, writer.waits(cascade))
 
 
 def _reset(expanded: ExpandedSchedule, writer: Writer) -> Iterator[Command]:

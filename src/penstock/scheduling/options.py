@@ -55,6 +55,17 @@ class Options:
     double_buffering: bool = field(
         default=True, metadata={"help": "Overlap prefetches with the previous cascade."}
     )
+    row_copies: bool = field(
+        default=True,
+        metadata={
+            "help": "Let a copy engine copy rows of intermediate tensors and inputs from slow to "
+            "faster memory, where a cascade reads them."
+        },
+    )
+    row_double_buffering: bool = field(
+        default=True,
+        metadata={"help": "Overlap copies of rows with the computation before they are read."},
+    )
     keep_input: bool = field(
         default=False,
         metadata={

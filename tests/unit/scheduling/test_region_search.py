@@ -98,7 +98,7 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
     )
     order = tuple(range(len(parts.parts)))
     states: list[list[MemoryAssignment]] = [[memories.default_assignment], *([] for _ in order)]
-    search = RegionSearch(parts, order, model, memories, Options())
+    search = RegionSearch(parts, order, model, memories, Options(row_copies=False))
     work = sum(map(model.work_cycles, parts.parts))
     valued = [v for v in search.candidates(len(order), states)]
     assert {v.candidate.prefetches == () for v in valued} == {True, False}

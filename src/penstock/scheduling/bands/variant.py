@@ -16,6 +16,7 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.row_copies.variant import without_row_copies
 from penstock.scheduling.simulate.execution import WHOLE
 
 KIND = "bands"
@@ -70,7 +71,7 @@ class AssignedPlan:
 def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
     """Return the plans of a schedule in terms of the parts of the stage `assign`."""
     if not schedule.bands:
-        return tuple(map(AssignedPlan, schedule.plans))
+        return tuple(AssignedPlan(without_row_copies(plan)) for plan in schedule.plans)
     numbers = {part.name: k for k, part in enumerate(schedule.assigned_parts.parts)}
     index = {k: numbers[part.name] for k, part in enumerate(schedule.parts.parts)}
     found: list[AssignedPlan] = []

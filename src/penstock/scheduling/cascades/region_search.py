@@ -7,6 +7,7 @@ tries all memory regions for
     each tensor that later cascades read; from `Options.max_region_work` on, only the default one.
 
 Each choice is tried with and without prefetches of the constants that the cascade reads repeatedly.
+If copies of rows save time (`row_copies/estimates.py`) and fit, the cascade is valued with them.
 Network inputs and outputs are always in the default region.  The assignment of the live tensors is
 the state at a position, so dynamic programming is exact for these choices.
 
@@ -32,6 +33,7 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
 from penstock.scheduling.prefetch.copy_choices import PrefetchChoices, ValuedPrefetches
+from penstock.scheduling.row_copies.estimates import StripedCascade, row_copy_estimates
 from penstock.scheduling.simulate.execution import WHOLE, expand
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.traffic import peaks_and_time
@@ -87,6 +89,8 @@ class RegionSearch:
         self._order, self._options = order, options
         self._default = memories.default_assignment
         self._work = 0
+        self._copies = row_copy_estimates(parts, memories, options)
+        self._owners = parts.owners
         self._parts = [parts.parts[k] for k in order]
         self._model = model
         self._names = [storage.name for storage in parts.rows.storages]
@@ -256,21 +260,44 @@ class RegionSearch:
                     if constants is prefetched.constants:
                         constants = constants.copy()
                     constants[:, p - c.lower] += change
-        found = peaks_and_time(
-            self._tables,
-            c.lower,
-            c.upper,
-            cascade.calls,
-            region,
-            prefetched.extra,
-            constants,
-            self._access_times,
-            self._capacities,
-        )
-        if found is None:
-            return None
-        peaks, time = found
-        return int(peaks[0]), time + prefetched.stall
+        saved, rings = self._row_copies(cascade, region)
+        for gain, extra in ((saved, prefetched.extra + rings), (0, prefetched.extra)):
+            found = peaks_and_time(
+                self._tables,
+                c.lower,
+                c.upper,
+                cascade.calls,
+                region,
+                extra,
+                constants,
+                self._access_times,
+                self._capacities,
+            )
+            if found is not None:
+                peaks, time = found
+                return int(peaks[0]), time + prefetched.stall - gain
+            if not gain:
+                break
+        return None
+
+    def _row_copies(self, cascade: _UnassignedCascade, region: Numbers) -> tuple[int, Numbers]:
+        """Return what a cascade saves by copies of rows, and their bytes in each memory region.
+
+        The time saved is an estimate in units of 1/`FINE` cycle; 0 if no copy saves time.
+        region: index of the memory region of each storage.
+        """
+        c, saved, extra = cascade.candidate, 0, np.zeros(len(self._regions), np.int64)
+        if self._copies is None or c.stripe == WHOLE:
+            return saved, extra
+        parts = self._order[c.lower : c.upper]
+        striped = StripedCascade(parts, c.lower, c.stripe, cascade.calls)
+        for tensor in self._copies.tensors(parts):
+            m = region[self._number[self._owners[tensor]]]
+            best = self._copies.best(striped, tensor, self._regions[m])
+            if best is not None:
+                saved += best.saved
+                extra[self._regions.index(best.copy.target)] += best.ring_bytes
+        return saved, extra
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """Return how much longer a part computes because operands are outside the default region.

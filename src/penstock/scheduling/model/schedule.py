@@ -58,6 +58,8 @@ class Schedule(Brief):
     @property
     def assigned_parts(self) -> Parts:
         """The parts of the stage `assign`, by whose names texts refer to what a plan runs."""
+        if self.parts.uncopied is not None:
+            return self.parts.uncopied
         return self.parts if self.assigned is None else self.assigned
 
     def find_bands(self, part: Part) -> Bands | None:

@@ -113,7 +113,10 @@ class CostAccounting:
     )
 
     def costed(self, schedule: Schedule, cascade: ExpandedCascade) -> Plan:
-        """Return the cascade's plan with the costs of its parts, but not of its prefetches."""
+        """Return the cascade's plan with the costs of its parts.
+
+        The costs of prefetches, and the cycles of copies of rows, are left out.
+        """
         bare = cascade.plan.bare
         key = (bare, schedule.memory)
         if key not in self._plans:
@@ -130,19 +133,31 @@ class CostAccounting:
         memory, owners = schedule.memory, self.parts.owners
         for k, some in stripes.items():
             part = self.parts.parts[k]
+            if part.row_copy is not None:
+                yield self._copied_bytes(part, some, memory)
+                continue
             bands = schedule.find_bands(part)
             if bands is not None:
                 yield bands.cost
                 continue
             kernel = cascade.plan.kernel(k, part)
-            inputs, output = self._operand_regions(part, memory, copied)
+            inputs, output = self.operand_regions(part, memory, copied)
             calls = Calls(tuple(some), inputs, output)
             key = PartCalls(_variant(k, part, kernel), calls)
             if key not in self._costs:
                 operands = memory.for_part(part, owners)
-                traffic = [self._call_traffic(k, *stripe) for stripe in some]
+                traffic = [self.call_traffic(k, *stripe) for stripe in some]
                 self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
             yield self._costs[key]
+
+    def _copied_bytes(
+        self, part: Part, stripes: Sequence[tuple[int, int]], memory: MemoryAssignment
+    ) -> Cost:
+        """Return the bytes of a copy of rows as a cost without cycles."""
+        (source,), target = self.operand_regions(part, memory, {})
+        rows = row_count(part.output.type.shape)
+        size = sum(end - first for first, end in stripes) * (part.output.type.size_bytes // rows)
+        return Cost(0, 0, 0, ((source, size),), ((target, size),))
 
     def update_costs(self, memory: MemoryAssignment) -> tuple[Cost, ...]:
         """Return the cost of each of `Parts.updates`, the copies of new elements to states.
@@ -153,10 +168,17 @@ class CostAccounting:
 
     def _update_cost(self, part: Part, memory: MemoryAssignment) -> Cost:
         rows = row_count(part.output.type.shape)
-        inputs, output = self._operand_regions(part, memory, {})
+        inputs, output = self.operand_regions(part, memory, {})
         calls = Calls(((0, rows),), inputs, output)
         operands = memory.for_part(part, self.parts.owners)
         return self._cost(part, calls, [_traffic_of_call(part, 0, rows)], operands)
+
+    def for_parts(self, parts: Parts) -> CostAccounting:
+        """Return the accounting of the same graph with copies of rows, with the same memos.
+
+        parts: all parts without copies have the same index and cost in the same memory regions.
+        """
+        return replace(self, parts=parts)
 
     def first_call_cycles(self, cascade: ExpandedCascade) -> int:
         """Return the cycles of a cascade's first call, without stalls caused by prefetches."""
@@ -297,7 +319,7 @@ class CostAccounting:
         """
         return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
 
-    def _operand_regions(
+    def operand_regions(
         self, part: Part, memory: MemoryAssignment, copied: Mapping[str, str]
     ) -> tuple[tuple[str, ...], str]:
         """Return the memory regions of a part: (names for the inputs, name for the output).
@@ -314,7 +336,8 @@ class CostAccounting:
         )
         return tuple(inputs), memory.region(owners[part.output.name])
 
-    def _call_traffic(self, k: int, first: int, end: int) -> CallTraffic:
+    def call_traffic(self, k: int, first: int, end: int) -> CallTraffic:
+        """Return the work and traffic of the call of part `k` for output rows [first, end)."""
         key = (k, first, end)
         if key not in self._traffic:
             self._traffic[key] = _traffic_of_call(self.parts.parts[k], first, end)

@@ -17,6 +17,9 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
     scratch N                             scratch memory in bytes
     columns N                             the parts run in bands of N columns; stripe and scratch
                                           are those inside the bands, and there is one cost
+    rows x to dtcm early                  the cascade reads the tensor x from copies of its rows in
+                                          dtcm, made during the previous call (`early`) or at once;
+                                          the first costs are those of these copies
     copy w from flash to dtcm 64 bytes early
                                           prefetch of the constant w by the copy engine; it starts
                                           in the previous plan (`early`) or in this one

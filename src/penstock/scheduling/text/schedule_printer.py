@@ -13,6 +13,7 @@ from penstock.scheduling.bands.variant import AssignedPlan, assigned_plans
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.prefetch import Prefetch
+from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.schedule import Schedule
 
 
@@ -64,7 +65,9 @@ class _Printer:
 
         In the text, these lines apply to all schedules that follow.
         """
-        yield f"memory {attribute(schedule.memory, self.table)}"
+        rings = {copy.ring for copy in schedule.parts.row_copies}  # plans state their regions
+        memory = schedule.memory.restricted(lambda tensor: tensor not in rings)
+        yield f"memory {attribute(memory, self.table)}"
         if schedule.copier is not None:
             yield f"copier {name_or_string(schedule.copier)}"
         yield f"keep_inputs {attribute(schedule.keep_inputs, self.table)}"
@@ -82,6 +85,7 @@ class _Printer:
             yield f"scratch {plan.scratch_bytes}"
         if assigned.columns is not None:
             yield f"columns {assigned.columns}"
+        yield from (_row_copy(copy, labels) for copy in plan.row_copies)
         for prefetch in plan.copies:
             yield f"copy {labels(prefetch.constant)} {_transfer(prefetch)}"
         for prefetch, copy in plan.accelerator_prefetches:
@@ -96,6 +100,12 @@ class _Printer:
 
     def _cost(self, cost: Cost) -> str:
         return self.costs.setdefault(cost, f"c{len(self.costs)}")
+
+
+def _row_copy(copy: RowCopy, labels: Labels) -> str:
+    """Return a copy of rows, as "rows x to tcm early"."""
+    early = " early" if copy.early else ""
+    return f"rows {labels(copy.tensor)} to {name_or_string(copy.target)}{early}"
 
 
 def _transfer(prefetch: Prefetch) -> str:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
-from penstock.zoo.network import Network, option
+from penstock.zoo.network import Network, choice, option
 from penstock.zoo.samples import sample_count
 
 BLOCKS = (
@@ -32,10 +32,11 @@ class MobileNetV1(Network):
     alpha: float = option(1.0, 0.05, 2.0)
     resolution: int = option(224, 32, 512)
     classes: int = option(1000, 2, 100_000)
+    input_channels: int = choice(3, 1)
 
     def graph(self) -> Graph:
         net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, 3))
+        x = net.input((1, self.resolution, self.resolution, self.input_channels))
         x = net.conv2d(x, self._channels(32), 3, stride=2, activation="relu6", name="conv")
         for k, (channels, stride) in enumerate(BLOCKS, start=1):
             x = net.depthwise_conv2d(x, 3, stride, activation="relu6", name=f"block{k}/depthwise")

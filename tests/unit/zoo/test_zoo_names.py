@@ -30,6 +30,7 @@ def test_every_network_says_what_it_is_where_it_is_from_and_what_can_be_set() ->
         ("alpha", 1.0, "a number from 0.05 to 2.0"),
         ("resolution", 224, "an integer from 32 to 512"),
         ("classes", 1000, "an integer from 2 to 100000"),
+        ("input_channels", 3, "3 or 1"),
         ("seed", 0, "an integer from 0 to 4294967295"),
     ]
     assert exhibits["lenet5"].options[0].allowed == "28 or 32"

@@ -26,7 +26,10 @@ MACS = {
     "zoo:mobilenet_v1:alpha=0.25,resolution=96,classes=2": 7_489_664,
     "zoo:mobilenet_v2": 300_774_272,
     "zoo:mobilenet_v2:alpha=0.35,resolution=144": 26_660_752,
+    # TensorFlow Lite Micro's person_detect.
+    "zoo:mobilenet_v1:alpha=0.25,resolution=96,classes=2,input_channels=1": 7_157_888,
     "zoo:resnet8": 12_501_632,
+    "zoo:resnet8:width=40": 76_473_920,  # MLPerf Tiny v1.4, IC02
     # At 101, 51, 26 and 13 frames, and dense: 193,920 + 460,224 + 439,296 + 469,248 + 576.
     "zoo:tc_resnet8": 1_563_264,
     "zoo:lenet5": 416_520,

@@ -1,4 +1,5 @@
-"""cut: splits a convolution into hardware layers that fit the convolution buffer.
+"""cut: splits a convolution into hardware layers (one start of the hardware each) that fit the
+convolution buffer.
 
 The hardware applies all kernels to the contents of the buffer.  A convolution whose input does not
 fit is therefore split into parts of consecutive output rows, one hardware layer each.  Input rows
@@ -32,6 +33,8 @@ from penstock.accelerators.nvdla.layer import (
 class Convolution(Reach):
     """A convolution of int8 features before it is split into hardware layers.
 
+    width, height, channels: the size of the input.
+    kernels: the number of output channels.
     source, output: the memory layouts of the input and the output.
     pad_value: the value of padding.
     conversion: NVDLA's conversion of sums to output elements.
@@ -158,11 +161,11 @@ def _size(piece: RowPiece) -> int:
 
 
 def _kept(before: RowPiece, piece: RowPiece) -> int:
-    """Return how many input rows of the part `piece` of a convolution remain in the convolution
-    buffer from `before`, the part computed just before it.
+    """Return how many input rows of `piece` are still in the convolution buffer from `before`, the
+    part of the convolution that is computed just before `piece`.
 
-    If both begin at the same input row, the result is 0, since a layer must discard at least one
-    row."""
+    If both parts begin at the same input row, the result is 0: to keep rows, the layer of `before`
+    would have to discard none, but a layer discards at least one."""
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 

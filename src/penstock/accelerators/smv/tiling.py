@@ -73,8 +73,8 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
     If it finds none for two rows or more, the result is 1.  A call with more rows computes them in
     intervals of this length.
 
-    A tiler that can split rows finds a tiling for any number.  SMAUG's tiler may find none for some
-    number of rows although it finds tilings for fewer and for more."""
+    A tiler that can split rows finds a tiling for every number of rows.  SMAUG's tiler may find
+    none for some number although it finds tilings for fewer rows and for more."""
     for fewer in range(rows, 1, -1):
         with suppress(PenstockError):
             tiling_of(offloaded, fewer)
@@ -104,7 +104,7 @@ def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
 
     - A tile has all output channels, or a multiple of 8.  If the layer sums over input channels, a
       tile has all of these, or a multiple of 32.
-    - The operand of biases also holds multipliers and shifts, so that it has 9 bytes per channel.
+    - The operand of biases also holds multipliers and shifts: 4 + 4 + 1 bytes per channel.
     - The input of a fully connected layer has shape (N, C)."""
     layer = offloaded.layer(rows)
     if offloaded.main.kind == "FullyConnected":

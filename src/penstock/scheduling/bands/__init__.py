@@ -1,1 +1,4 @@
-"""Bands of columns: cascades that recompute the columns which neighbouring bands share."""
+"""Cascades that run once for each band, an interval of columns of their output.
+
+Columns that two neighbouring bands need are computed twice.
+"""

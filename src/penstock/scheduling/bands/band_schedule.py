@@ -1,4 +1,4 @@
-"""Schedules of bands: every band is a cascade whose intermediate tensors are placed in an arena."""
+"""Schedule of a single band: the parts of a cascade, restricted to an interval of columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_GAPS = Gaps(0.0, 0.0)
 def expanded_band(band: Band, memory: MemoryAssignment) -> ExpandedSchedule:
     """Return the schedule of a single band, expanded into calls.
 
-    memory: the memory assignment of the network; all tensors of a band are in its default region.
+    memory: memory assignment of the network.  A band uses only the default memory region.
     """
     return _expanded(band.parts, band.plan, replace(memory, exceptions=()))
 
@@ -40,13 +40,15 @@ def planned(
     model: CostModel,
     memories: MemorySystem,
 ) -> tuple[Plan, dict[str, int], int]:
-    """Plan one band as a cascade, and place its intermediate tensors.
+    """Plan one band as a cascade and place its tensors; return (plan, offsets, arena size).
 
-    stripe: maximum number of rows per call.
-    scratch_bytes: scratch memory of the kernels, unless their fallbacks need more.
+    parts: the parts that compute the band.
+    stripe: maximum number of output rows per call; None: all rows.
+    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
+        else its fallback kernel.
 
-    Returns the plan with its cost, the offset of each memory block by name, and the size of the
-    arena in bytes.
+    The plan includes its cost.  The offsets, in bytes, are those of the memory blocks in the arena,
+    by block name.  The arena size is in bytes.
     """
     scratch = max(part.kernel_within(scratch_bytes).scratch_bytes for part in parts.parts)
     order = tuple(range(len(parts.parts)))

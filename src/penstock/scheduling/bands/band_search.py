@@ -1,8 +1,8 @@
-"""Candidate cascades in bands of columns, for one execution order.
+"""Search for cascades that run once for each band, an interval of columns of their output.
 
-A band needs, of each tensor inside the cascade, only some columns.  Their number depends on the end
-of the cascade and on the width of the bands, but not on where the cascade begins.  So the columns
-are derived once for each end and width, from the last part backwards.
+To compute a band, each part of the cascade computes only some columns of its output.  Their number
+depends on the last part of the cascade and on the width of the bands, but not on the first part.
+So the columns are derived once for each last part and width, backwards from the last part.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from penstock.compiled import UNBOUNDED
 from penstock.ir.graph import Value
 from penstock.ir.op import Croppable
 from penstock.ir.region import Interval, Region
-from penstock.scheduling.bands.conditions import COLUMNS, RANK, computes_columns
+from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
+from penstock.scheduling.model.bands import COLUMNS, RANK
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -34,11 +35,12 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 
 @dataclass(frozen=True, slots=True)
 class _Widths:
-    """The columns that bands of some width compute, by position in the order.
+    """How many columns each part of a cascade computes, given its last part and the band width.
 
-    least: the cascade may begin at this position or later.
-    widest: columns of the widest band.
-    computed: columns that all bands compute together.
+    least: first position in the execution order at which the cascade may begin.
+    widest[p]: number of output columns that the part at position p of the execution order computes
+        for the band for which it computes most.
+    computed[p]: number of output columns that this part computes, summed over all bands.
     count: number of bands.
     """
 
@@ -50,11 +52,11 @@ class _Widths:
 
 @dataclass(frozen=True, slots=True)
 class BandLimits:
-    """BandLimits of a cascade in bands.
+    """Limits that a cascade in bands must respect.
 
-    peak_bytes: it has fewer live bytes at the peak.
-    extra_macs: most multiply-accumulates that it may compute twice.
-    parts: largest number of its parts.
+    peak_bytes: the live bytes at the peak must be below this number.
+    extra_macs: maximum number of recomputed multiply-accumulates.
+    parts: maximum number of parts.
     """
 
     peak_bytes: int
@@ -63,10 +65,10 @@ class BandLimits:
 
 
 class BandSearch:
-    """Enumerates the cascades of an execution order that run in bands of columns.
+    """Enumerates the cascades of one execution order that can run in bands of columns.
 
     order: the execution order, as indices of the parts.
-    tables: the parts of the order and the rows that they read.
+    tables: arrays with the rows that each part reads.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class BandSearch:
         self._sizes = tables.rows * tables.row_bytes
 
     def candidates(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Yield the cascades in bands that end at position `upper` of the execution order."""
+        """Yield the cascades in bands that end at position `upper` of the order, exclusive."""
         output = self._parts[upper - 1].output
         columns = _columns(output)
         if columns < 2 or self._sizes[self._tables.written[upper - 1]] >= self._limits.peak_bytes:
@@ -128,7 +130,10 @@ class BandSearch:
                 yield ValuedCandidate(cascade, held + peak, time, memory, memory)
 
     def _banded_tables(self, lower: int, upper: int, widths: _Widths) -> RowTables:
-        """Return the tables of a band: only tensors inside the cascade occupy memory."""
+        """Return the tables with which one band of the cascade [lower, upper) is simulated.
+
+        Only tensors inside the cascade occupy memory, with the columns of the widest band.
+        """
         t = self._tables
         row_bytes = np.zeros_like(t.row_bytes)
         inner = t.written[lower : upper - 1]
@@ -139,10 +144,14 @@ class BandSearch:
         return t._replace(row_bytes=row_bytes, joint=joint, resident=np.zeros_like(t.resident))
 
     def _widths(self, upper: int, width: int) -> _Widths | None:
-        """Return the columns that bands of some width compute; None if bands are impossible.
+        """Return how many columns each part computes for bands of `width` columns.
 
-        The columns are those of the first band, of one in the middle and of the last one; all bands
-        between the first and the last one count as the one in the middle.
+        upper: end of the cascade in the execution order, exclusive.
+
+        Only the first, a middle and the last band are analysed.  Every other band is assumed to
+        compute as many columns as the middle one.
+
+        Returns None if no cascade with this end can run in such bands.
         """
         columns = _columns(self._parts[upper - 1].output)
         count = -(-columns // width)
@@ -165,9 +174,10 @@ class BandSearch:
         return _Widths(least, widest, computed, count) if least <= upper - 2 else None
 
     def _least_begin(self, p: int) -> int:
-        """Return the least position at which a cascade in bands with the part at `p` may begin.
+        """Return the first position at which a cascade in bands with the part at `p` may begin.
 
-        A part reads views of tensors only from outside the cascade.
+        If the part reads a view (a tensor under another shape), the viewed tensor must be computed
+        before the cascade.
         """
         makers = (
             self._makers.get(self._owners[v.name], -1)
@@ -177,7 +187,11 @@ class BandSearch:
         return max(makers, default=-1) + 1
 
     def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
-        """Add the columns that the part at `p` reads; False if it cannot be part of the cascade."""
+        """Add to `wanted` the columns that the part at `p` reads; False if it cannot run in bands.
+
+        upper: end of the cascade in the execution order, exclusive.
+        wanted: for each analysed band, the columns of each tensor that it needs, by tensor name.
+        """
         part = self._parts[p]
         if not part.nodes or not computes_columns(part):
             return False
@@ -187,11 +201,11 @@ class BandSearch:
 
 
 def _add_needs(part: Part, wanted: dict[str, Interval]) -> bool:
-    """Add the columns that a part reads to compute those that are wanted of its output.
+    """Add to `wanted` the input columns that a part reads to compute its wanted output columns.
 
-    wanted: by the name of a tensor, the columns that a band needs of it.
+    wanted: the columns of each tensor that a band needs, by tensor name.
 
-    Returns whether the part can compute these columns by themselves.
+    Returns False if the part cannot run in bands.
     """
     node = part.nodes[0]
     if node.name not in wanted:

@@ -1,8 +1,9 @@
-"""Schedules that need less memory than any schedule of row-by-row cascades.
+"""Search for schedules that need less memory because cascades run in bands of columns.
 
-They recompute the columns between neighbouring bands, so they are slower.  The search is that for
-row-by-row cascades once more, with cascades in bands as further candidates, and with the least
-memory of the former as limit.
+A band is an interval of columns of a cascade's output; the cascade runs once for each band.
+Columns that two neighbouring bands need are computed twice, so these schedules are slower.  The
+search by dynamic programming (`cascades/proposals.py`) runs once more, with cascades in bands as
+additional candidates; only schedules below the least memory found without bands are kept.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 @dataclass(frozen=True, slots=True)
 class BelowRows:
-    """The search for schedules with cascades in bands of columns.
+    """Searches for schedules in which at least one cascade runs in bands of columns.
 
-    bands: creates the bands of a cascade.
+    bands: function that creates the bands of a cascade.
     inputs_bytes: live bytes before the first part runs.
-    order_gap: optimality gap of the execution order, if each part computes its whole output.
+    order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
+    _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
+        in its bands.
     """
 
     parts: Parts
@@ -52,9 +55,9 @@ class BelowRows:
     def schedules(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
     ) -> list[Schedule]:
-        """Return schedules with fewer live bytes than a limit, in ascending order of memory.
+        """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
-        searches: for each execution order, the search for row-by-row cascades.
+        searches: the search for cascades without bands, by execution order (indices of parts).
         """
         every: list[Proposal] = []
         for order, search in searches.items():
@@ -66,7 +69,13 @@ class BelowRows:
     def _proposals(
         self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int
     ) -> Iterator[Proposal]:
-        """Yield the Pareto-optimal proposals with at least one cascade in bands."""
+        """Yield the Pareto-optimal divisions of an execution order into cascades.
+
+        Cascades with and without bands compete.
+        order: the execution order, as indices of the parts.
+        search: yields the candidate cascades without bands.
+        limit_bytes: the live bytes at the peak must be below this number.
+        """
         start = self.memories.default_assignment
         in_bands = BandSearch(
             self.parts,
@@ -90,8 +99,10 @@ class BelowRows:
         return proposals(order, candidates, start, self.inputs_bytes, limit_bytes - 1)
 
     def _partition_gap(self, peak_bytes: int) -> float:
-        """Return the excess of a peak over the bytes of all inputs or of all outputs, as a
-        fraction: no schedule needs less, and not all widths of bands are tried."""
+        """Return the optimality gap of a peak: (peak - lower bound) / lower bound, at least 0.
+
+        The lower bound is the bytes of all network inputs or of all outputs, whichever is larger.
+        """
         rows = self.parts.rows
         outputs = sum(rows.storages[k].size_bytes for k in rows.outputs)
         return max(0.0, peak_bytes / max(1, self.inputs_bytes, outputs) - 1.0)
@@ -103,7 +114,11 @@ class BelowRows:
         return sum(part.macs(Region.whole(part.output.type.shape)) for part in parts)
 
     def _schedule(self, proposal: Proposal) -> Schedule | None:
-        """Return the schedule of a proposal; None if it recomputes too much."""
+        """Return the schedule of a proposal (a division of an order into cascades).
+
+        None if the schedule executes too many multiply-accumulates (`Options.max_recompute`), or if
+        a cascade cannot run in its bands.
+        """
         found: list[tuple[Plan, BandedCascade | None]] = []
         for candidate in proposal.cascades:
             plan, banded = _plan(candidate, proposal.order), None
@@ -141,7 +156,10 @@ class BelowRows:
 
 
 def _plan(candidate: Candidate, order: tuple[int, ...]) -> Plan:
-    """Return the plan of a cascade, without costs."""
+    """Convert a candidate cascade into a plan without costs.
+
+    order: the execution order that contains the candidate, as indices of the parts.
+    """
     parts = order[candidate.lower : candidate.upper]
     stripe = None if candidate.stripe == WHOLE else candidate.stripe
     scratch = candidate.scratch_bytes

@@ -1,4 +1,4 @@
-"""Conditions on the cascades that can run in bands of columns."""
+"""Necessary conditions for a cascade to run once for each band, an interval of columns."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 from penstock.ir.op import Croppable
 from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.model.bands import COLUMNS, RANK
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.simulate.execution import WHOLE
 
-RANK, COLUMNS = 4, 2
-"""Rank of the tensors in bands, (N, H, W, C), and index of their columns."""
-
 
 def computes_columns(part: Part) -> bool:
-    """Return whether the kernels of a part can compute some columns of all rows, row by row."""
+    """Return whether a part may be able to compute only an interval of its output's columns.
+
+    This requires a batch of one image, an operator that can be cropped (`Croppable`), and kernels
+    that compute any interval of rows.
+    """
     kernels = (part.kernel, *((part.fallback,) if part.fallback is not None else ()))
     return (
         len(part.nodes) == 1
@@ -27,13 +29,13 @@ def computes_columns(part: Part) -> bool:
 
 
 def can_run_in_bands(parts: Parts, cascade: Sequence[int], candidate: Candidate) -> bool:
-    """Return whether a cascade meets the conditions of the search for cascades in bands.
+    """Return whether a cascade meets the necessary conditions for running in bands of columns.
 
     cascade: indices of its parts, in execution order.
-    candidate: states the width of the bands and the height of the stripes.
+    candidate: the same cascade, with the width of the bands and the height of the stripes.
 
-    The conditions are necessary, not sufficient: an operator may be unable to compute the columns
-    of some band.
+    The conditions are not sufficient: an operator may be unable to compute the columns of some
+    band.
     """
     found = [parts.parts[k] for k in cascade]
     if not found or not all(map(computes_columns, found)):
@@ -45,7 +47,12 @@ def can_run_in_bands(parts: Parts, cascade: Sequence[int], candidate: Candidate)
 
 
 def _is_read_later_only(parts: Parts, cascade: Sequence[int], p: int) -> bool:
-    """Return whether only later parts of the cascade read the output of the part at position p."""
+    """Return whether only later parts of the same cascade use a part's output.
+
+    The result is False if the output has no reader, or is an output of the network.
+    cascade: indices of its parts, in execution order.
+    p: position in `cascade` of the part that computes the output.
+    """
     name = parts.parts[cascade[p]].name
     if any(value.name == name for value in parts.graph.results):
         return False

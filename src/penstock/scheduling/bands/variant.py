@@ -1,4 +1,6 @@
-"""Parts and plans in which cascades that run in bands of columns are single parts."""
+"""Replaces each cascade that runs in bands (intervals of columns) by a single part.  The *original*
+parts are those before the replacement, from the stage `assign`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ KIND = "bands"
 class BandedCascade:
     """A cascade that runs in bands of columns.
 
-    parts: indices of its parts in `Parts.parts`, in execution order.
+    parts: indices of its original parts in `Parts.parts`, in execution order.
+    bands: its bands, each with its own plan.
     """
 
     parts: tuple[int, ...]
@@ -43,18 +46,22 @@ cascade: indices of its parts, in execution order.
 
 @dataclass(frozen=True, slots=True)
 class AssignedPlan:
-    """A plan in terms of the parts of the stage `assign`.
+    """A plan (how one cascade runs) that refers to the original parts.
 
-    plan: its `parts` are their indices.  If they run in bands, `stripe` and `scratch_bytes` are
-        those inside the bands, and `costs` contains only the cost of all bands.
-    columns: number of columns of a band; None if the parts do not run in bands.
+    plan: its field `parts` contains indices of original parts.  If the plan runs in bands, its
+        `stripe` and `scratch_bytes` apply inside each band, and `costs` has a single entry: the
+        cost of all bands together.
+    columns: number of columns of a band; None if the plan does not run in bands.
     """
 
     plan: Plan
     columns: int | None = None
 
     def candidate(self, memory: MemoryAssignment) -> Candidate:
-        """Return the candidate cascade, from position 0 on, from which bands are created."""
+        """Return the plan as a candidate cascade at positions [0, number of parts) of an order.
+
+        memory: memory assignment of the schedule.
+        """
         plan = self.plan
         stripe = WHOLE if plan.stripe is None else plan.stripe
         return Candidate(
@@ -69,7 +76,7 @@ class AssignedPlan:
 
 
 def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
-    """Return the plans of a schedule in terms of the parts of the stage `assign`."""
+    """Return the plans of a schedule, converted to refer to the original parts."""
     if not schedule.bands:
         return tuple(AssignedPlan(without_row_copies(plan)) for plan in schedule.plans)
     numbers = {part.name: k for k, part in enumerate(schedule.assigned_parts.parts)}
@@ -93,14 +100,14 @@ def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
 def with_bands(
     parts: Parts, plans: Sequence[tuple[Plan, BandedCascade | None]]
 ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
-    """Return the parts, plans and bands of a schedule in which cascades run in bands.
+    """Replace each cascade that runs in bands by a single part; return (parts, plans, bands).
 
-    parts: those of the stage `assign`.
-    plans: in execution order, each with the bands in which it runs, or None.  Their `parts` are
-        indices of `parts`; each part is in one plan.
+    parts: the original parts.
+    plans: (plan, bands) pairs in execution order; `bands` is None if the plan runs without bands.
+        A plan contains indices of original parts, and each part is in exactly one plan.
 
-    Of a plan that runs in bands, `stripe` and `scratch_bytes` are replaced; the latter is the size
-    of the arena of the bands.
+    In the result, the plan of a cascade in bands contains only the single part, in one call.  Its
+    scratch memory is the arena of the bands.
     """
     cascades = tuple(cascade for _, cascade in plans if cascade is not None)
     composed, index = with_composites(parts, cascades)
@@ -117,9 +124,9 @@ def with_bands(
 
 
 def _renumbered(plan: Plan, index: Mapping[int, int]) -> Plan:
-    """Return the plan with other indices of its parts.
+    """Return the plan with new part indices.
 
-    index: new indices by the old ones.
+    index: map from old to new indices.
     """
     prefetches = tuple(_with_part(prefetch, index) for prefetch in plan.prefetches)
     return replace(plan, parts=tuple(index[k] for k in plan.parts), prefetches=prefetches)
@@ -135,10 +142,11 @@ def _with_part(prefetch: Prefetch, index: Mapping[int, int]) -> Prefetch:
 def with_composites(
     parts: Parts, cascades: Sequence[BandedCascade]
 ) -> tuple[Parts, Mapping[int, int]]:
-    """Return the parts with a single part in place of each cascade that runs in bands.
+    """Replace each cascade that runs in bands by a single part; return (new parts, index).
 
-    Also returns the new index of each part by its old one, which for the parts of such a cascade is
-    that of the single part.
+    parts: the original parts.
+    index: map from the index of each original part to its index in the new parts.  All parts of a
+        replaced cascade have the index of the single part.
     """
     groups = {k: cascade for cascade in cascades for k in cascade.parts}
     composites = {cascade.bands.name: _composite(parts, cascade) for cascade in cascades}
@@ -159,7 +167,7 @@ def with_composites(
 
 
 def _composite(parts: Parts, cascade: BandedCascade) -> Node:
-    """Return the node that stands for all parts of a cascade."""
+    """Return the composite node that replaces all nodes of a cascade."""
     every = [parts.parts[k] for k in cascade.parts]
     nodes = tuple(node for part in every for node in part.nodes)
     made = {node.name for node in nodes}
@@ -172,7 +180,7 @@ def _composite(parts: Parts, cascade: BandedCascade) -> Node:
 
 
 def _in_order(graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield the nodes in topological order, otherwise in the given order."""
+    """Yield the nodes in topological order: always the first one whose inputs are available."""
     known = {value.name for value in graph.sources}
     waiting = list(nodes)
     while waiting:

@@ -126,10 +126,10 @@ def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int
 def peak_of_kept(
     problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
 ) -> tuple[int, int]:
-    """Return the peak of the live bytes of some tensors, and the index of the node that runs then.
+    """Return (peak of the live bytes of selected tensors, index of the node that runs at the peak).
 
     order: the execution order, as indices of the nodes.
-    kept: indices of the nodes that write the tensors.
+    kept: indices of the nodes that write the selected tensors.
     """
     ranges, live = _live_ranges(problem, order), np.zeros(len(order), np.int64)
     for i in kept:

@@ -69,8 +69,8 @@ class KernelChoices:
         """Return the kernels that the parts of an execution order may run.
 
         order: indices of the parts.
-        memory: a memory assignment, of which only two regions are used.  Constants are prefetched
-            from its region of constants to its default region.
+        memory: defines the region of constants and the default region; constants are prefetched
+            from the former to the latter.
         """
         steps = [parts.parts[k] for k in order]
         return KernelChoices(
@@ -131,7 +131,7 @@ class KernelChoices:
     ) -> Iterator[ValuedCandidate]:
         """Yield a cascade of one part with each of the kernels that read prefetched constants.
 
-        alone: the cascade.
+        alone: the cascade of one part.
         others_bytes: live bytes at the peak without scratch memory.
         time: time with the preferred kernel, in units of 1/`units_per_cycle` cycle.
         states: (before, after): memory assignments of the tensors that are live when the cascade

@@ -54,7 +54,8 @@ def find_frontier(
     """Return the schedules that may be Pareto-optimal in (memory, cycles) after placement.
 
     Placement assigns an address to each tensor.
-    bands: creates the bands of a cascade; None: no cascade runs in bands of columns.
+    bands: function that creates the bands (intervals of columns) of a cascade; None: no cascade
+        runs in bands.
     """
     return Frontier(tuple(find_schedules(parts, model, memories, options, bands=bands)))
 
@@ -74,10 +75,11 @@ def find_schedules(
 
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
-    bands: creates the bands of a cascade; None: no cascade runs in bands of columns.
+    bands: function that creates the bands (intervals of columns) of a cascade; None: no cascade
+        runs in bands.
 
-    Raises UsageError if the options need a second memory and the target has none, and CapacityError
-    if a group does not fit into the second memory.
+    Raises UsageError if the options need a second memory region for tensors and the target has
+    none, and CapacityError if a group does not fit into the second region.
     """
     found, orders = _orders(parts, options)
     row_copies = row_copy_estimates(parts, memories, options)
@@ -104,20 +106,19 @@ def _chosen_proposals(
 ) -> list[Proposal]:
     """Return the proposals from which schedules are built.
 
-    A proposal divides an execution order into cascades.  `options.partition` selects how tensors
-    are assigned to the second memory:
+    A proposal divides an execution order into cascades, and selects the tensors in the second
+    memory.  `options.partition` determines both:
 
-        CASCADES               together with the division into cascades
-        RESIDENT               every tensor that fits; every part runs alone in a single call
-        a grouping strategy    tensors that only one group uses; every part runs alone, too
+        CASCADES               cascades and tensors are selected together, by the search
+        RESIDENT               every part runs alone in a single call; all tensors that fit
+        a grouping strategy    every part runs alone, too; all tensors that only one group uses
 
-    With `CASCADES`, the proposals come in ascending order of memory.  A proposal is kept if it is
-    close to the Pareto front: its peak may exceed the least peak of the proposals that are at least
-    as fast, but only by the fraction `options.slack`.  If there is a second memory, two kinds of
-    proposals are added: those that do not use it and are Pareto-optimal among themselves, and those
-    of `RESIDENT`.  With a copy engine, those that are Pareto-optimal with copies of rows are added,
-    too.  The first proposal may be followed by a copy of it that uses the least possible scratch
-    memory.
+    With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
+    peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
+    as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
+    among those that do not use it, and those of `RESIDENT`.  If there is a copy engine, too, so are
+    those that are Pareto-optimal with copies of rows.  If the first proposal does not use the least
+    possible scratch memory, a copy that does follows it.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
@@ -174,9 +175,9 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
     """Return the order whose optimality gap is reported, and the orders to split into cascades.
 
-    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, there are two:
-    the order of least peak memory that the search finds, and that of the model file.  Otherwise,
-    the option names the only one.
+    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, these are the
+    order of least peak memory that the search finds and, if different, the order of the model file.
+    Otherwise, there is a single order, the one that the option names.
     """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))
@@ -200,11 +201,11 @@ def _whole_proposals(
 ) -> list[Proposal]:
     """Return proposals in which every part runs alone, in a single call.
 
-    `options.partition` names the method that selects the tensors stored in the second memory.  With
-    `RESIDENT`, there is one proposal for each order in `orders`.  With a grouping strategy, there
-    is one proposal, in the order that the strategy determines.
+    `options.partition` names the method that selects the tensors to store in the second memory
+    region.  With `RESIDENT`, there is one proposal for each order in `orders`.  With a grouping
+    strategy, there is one proposal, in the order that the strategy determines.
 
-    Raises UsageError if there is no second memory, and CapacityError if a group does not fit.
+    Raises UsageError if there is no second region, and CapacityError if a group does not fit.
     """
     if len(memories.tensors) == 1:
         raise UsageError(
@@ -239,8 +240,10 @@ def _uniform_searches(
     options: Options,
     limit_bytes: float,
 ) -> Mapping[tuple[int, ...], UniformSearch]:
-    """Return the search for candidates in each order; empty if the memory assignment matters.
+    """Return the search for candidate cascades in each execution order, by order.
 
+    The result is empty if access times depend on the memory assignment, or if `options.partition`
+    is not `CASCADES`.
     limit_bytes: the caller ignores cascades with more live bytes at the peak.
     """
     if not memories.uniform or options.partition != CASCADES:
@@ -261,12 +264,12 @@ def _candidates(
 ) -> CandidateSource:
     """Return a function that yields the candidate cascades of an execution order.
 
-    Its arguments are (upper, states).  It yields the cascades that end at position `upper`;
-    states[p] contains the memory assignments of the live tensors that the caller has reached at
-    position p.
+    Its arguments are (upper, states).  It yields the cascades that end at position `upper` of the
+    order, exclusive.  states[p] contains the memory assignments of the live tensors that the caller
+    has reached at position p.
     order: the execution order, as indices of the parts.
-    searches: for each order, the search for candidates if access times do not depend on the memory
-        assignment; empty if they do.
+    searches: the search for candidates in each order; empty if access times depend on the memory
+        assignment.
     """
     if order in searches:
         return searches[order].candidates
@@ -274,9 +277,9 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return a copy of each proposal, with the least possible scratch memory in every cascade.
+    """Return copies of proposals, with the least possible scratch memory in every cascade.
 
-    A proposal that already has the least scratch memory is not copied.  A copy may fit a smaller
+    Proposals that already have the least scratch memory are not copied.  A copy may fit a smaller
     arena: scratch memory that does not raise the peak of the live bytes may still cause
     fragmentation.
     """

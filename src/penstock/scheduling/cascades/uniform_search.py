@@ -88,17 +88,17 @@ class UniformSearch:
 
     @property
     def tables(self) -> RowTables:
-        """The tables of the order for plans without `Plan.nearest_first`."""
+        """Arrays with the rows that each part reads, for plans whose `nearest_first` is False."""
         return self._tables[0]
 
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> tuple[ValuedCandidate, ...]:
-        """Return the candidate cascades that end at position `upper` of the execution order.
+        """Return the candidate cascades that end at position `upper` (exclusive) of the order.
 
         If the option `prune_by_shorter` is set, a cascade is dropped if shorter ones cover the same
-        positions with no higher peak and no more call overhead.  Calls must be in ascending order
-        of `upper`; results are kept.
+        positions with no higher peak and no more call overhead.  This method must be called with
+        ascending values of `upper`; its results are memoised.
         states: not used, since all tensors are in the default region.
         """
         if upper not in self._found:
@@ -106,7 +106,7 @@ class UniformSearch:
         return self._found[upper]
 
     def _enumerated(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Yield the candidate cascades that end at position `upper`."""
+        """Yield the candidate cascades that end at position `upper` (exclusive) of the order."""
         memory = self._memory
         alone = Candidate(upper - 1, upper, WHOLE, False, memory)
         peak, cycles = run_whole(self._tables[0], upper - 1)
@@ -131,12 +131,12 @@ class UniformSearch:
 def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the candidates that are worth keeping.
 
-    A candidate is kept if no other one of the same interval has a lower peak and no more call
-    overhead, or less call overhead and no higher peak.  All candidates with a single part are kept:
-    with prefetches, which are selected later, another number of calls may be the fastest.
+    Among the candidates of each interval [lower, `upper`), those that are Pareto-optimal in (peak,
+    call overhead) are kept; of several with equal values, only one.  All candidates with a single
+    part are kept, because prefetches, which are selected later, may make any of them the fastest.
 
-    found: the candidates that end at position `upper`, one per row.  Columns: first position,
-        stripe height, live bytes at the peak, call overhead in cycles.
+    found: the candidates at positions [lower, `upper`), one per row.  Columns: lower, stripe
+        height, live bytes at the peak, call overhead in cycles.
     """
     lower, _, peak, cycles = found.T
     kept = lower == upper - 1

@@ -44,11 +44,11 @@ def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[i
 
 
 def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[int, int]:
-    """Return (lower bound of the cost due to the tensors that a piece writes, work spent).
+    """Return (lower bound of the cost of the tensors that a set of nodes writes, work spent).
 
-    A search looks for the cheapest grouping of the piece.  If it does not finish, or if the piece
-    has too many nodes for it, the halves of the piece are bounded in the same way.  The sum of the
-    two bounds is used if it is higher than the bound found so far.
+    The set is called a piece.  A search looks for the cheapest grouping of the piece.  If it does
+    not finish, or if the piece has too many nodes for it, the halves of the piece are bounded in
+    the same way.  The sum of the two bounds is used if it is higher than the bound found so far.
 
     nodes: the nodes of the piece, in execution order.
     max_work: budget of the search; each half has half of it.  Work is the sum of the sizes (numbers
@@ -117,7 +117,7 @@ class PieceCost:
         return sum(sizes[t] for mask in moved for t in bits(mask))
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         group: mask of nodes of the piece.  False proves nothing.
         """
@@ -139,7 +139,7 @@ class PieceCost:
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether node `i` has a reader outside of `region` with which it can share no group.
+    """Return whether a reader of node `i` outside of `region` is provably in no group with `i`.
 
     If so, every grouping writes the tensor of node `i` to external memory.
     region: mask of nodes.
@@ -148,11 +148,11 @@ def _leaves(whole: GroupCost, i: int, region: int) -> bool:
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Return a lower bound of the bytes that nodes after a piece read back from external memory.
+    """Return a lower bound of the bytes of a piece's outputs that other nodes read back.
 
-    The bound counts a tensor that the piece writes if all its readers are outside of the piece and
-    every grouping writes it to external memory.  Such a tensor is read back at least once.  The
-    cost of the piece (`PieceCost`) does not include these reads.
+    A piece is a set of nodes.  The bound counts an output if every grouping writes it to external
+    memory and all its readers are outside of the piece, since it is then read back at least once.
+    The cost of the piece (`PieceCost`) does not include these reads.
     nodes: the nodes of the piece.
     """
     problem, region = whole.problem, bit_mask(nodes)

@@ -5,17 +5,21 @@ that is used outside is live from its writer to the end.  Any other tensor is li
 to its last reader.
 
 A state of the search is the set of executed nodes, as a mask, so groups have at most 62 nodes.  A
-ready node is *free* if no more bytes are live after it than before; it runs at once
+ready node is *free* if no more bytes are live after it than before; it runs next
 (`order/step_search.py` explains why this is optimal).  Otherwise, the ready node that leaves the
 fewest live bytes is tried first.
 
 Parameters that the functions share:
 
     members                    the nodes of the group, in ascending order; member k is members[k]
-    read_start .. sizes        the graph as arrays, see `sweep.py`
+    read_start, read,          the graph as compressed adjacency lists; `sweep.py` describes them
+    reader_start, reader,
+    kept, sizes
     done                       mask of the executed members: bit k for members[k]
     cap                        bytes of the buffer
-    wanted, stays              see `_wanted`
+    wanted[t]                  mask of the members that read tensor t: bit k for members[k]
+    stays[i]                   1 if the tensor of node i is used outside of the group, else 0; -1
+                               if node i is not a member
 """
 
 from __future__ import annotations
@@ -111,9 +115,10 @@ def least_live_fits(
 ) -> int:
     """Return FITS if one heuristic order of a group's nodes needs at most `cap` bytes.
 
-    Otherwise the result is UNDECIDED: another order may fit.  Tensors occupy the buffer as in
-    `fits`.  The heuristic order always runs, of the ready nodes that fit, the one that leaves the
-    fewest live bytes.  The group may have any size.
+    Otherwise the result is UNDECIDED: another order may fit.  The heuristic order always runs, of
+    the ready nodes that fit, the one that leaves the fewest live bytes.  The group may have any
+    size.  A tensor is live from its writer to its last reader; a tensor from outside the group is
+    live from the start, and a tensor that is used outside is live to the end.
 
     members: indices of the group's nodes.
     cap: bytes of the buffer.
@@ -168,7 +173,9 @@ def _pending(
     waits[i]: number of members whose tensors node i reads; -1 if node i is not a member.
 
     members: indices of the group's nodes.
-    The other parameters are the graph, as in `fits`.
+    The graph: node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].
+    The nodes reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network
+    outputs, else 0.
     """
     stays = np.full(len(read_start) - 1, -1, np.int64)
     waits = np.full(len(read_start) - 1, -1, np.int64)
@@ -201,7 +208,9 @@ def _wanted(
     stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
 
     members: indices of the group's nodes.
-    The other parameters are the graph, as in `fits`.
+    The graph: node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].
+    The nodes reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network
+    outputs, else 0.
     """
     local = np.full(len(read_start) - 1, -1, np.int64)
     stays = np.full(len(read_start) - 1, -1, np.int64)
@@ -233,18 +242,19 @@ def _next_live_bytes(
     during: Column,
     after: Column,
 ) -> int:
-    """Compute the live bytes that follow if member k of a group runs next; return the first free k.
+    """Compute the live bytes for each member of a group that could run next.
 
-    The computation is done for one k after the other, up to the first free member.  A member is
-    free if it can run and leaves no more live bytes than before.  If none is free, the result is
-    -1.  Member k is members[k].
+    Member k is node members[k].  A member is free if it can run and leaves no more live bytes than
+    before.  Members are examined in ascending order of k.  At the first free member, the function
+    stops and returns its k.  If no member is free, it returns -1.
 
     done, live: mask of the executed members (bit k for members[k]), and the live bytes.
     wanted[t]: mask of the members that read tensor t.
     stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
-    during[k], after[k]: outputs; the live bytes while members[k] runs, and after it.  If the member
-        cannot run, during[k] exceeds `cap`, the bytes of the buffer.
-    The other parameters are the graph, as in `fits`.
+    during[k], after[k]: outputs for the examined members: the live bytes while members[k] runs, and
+        after it.  If the member cannot run, during[k] exceeds `cap`, the bytes of the buffer.
+    The graph: node i writes tensor i, of sizes[i] bytes, and reads the tensors
+    read[read_start[i]:read_start[i + 1]].
     """
     for k in range(len(members)):
         i = members[k]
@@ -275,7 +285,7 @@ def _ready(
     done: mask of the members that have run; bit k for members[k].
     read_start, read: node i reads the tensors read[read_start[i]:read_start[i + 1]].  Tensor t is
         the output of node t.
-    stays[t]: -1 if node t is not a member.
+    stays[t]: -1 if node t is not a member, else at least 0.
     """
     for r in range(read_start[i], read_start[i + 1]):
         t = read[r]

@@ -140,7 +140,7 @@ class GroupingProblem:
 
     @cached_property
     def table(self) -> StepTable:
-        """The dependences of all nodes and their memory, as a table for the search for an order."""
+        """Table of the dependences and the memory of all nodes, for the search for an order."""
         return step_table(self.steps(self.everything))
 
     def steps(self, group: int) -> OrderProblem:

@@ -1,4 +1,4 @@
-"""Grouping strategies by name; the grouping of `best` never costs more than that of another.
+"""Named strategies that partition nodes into groups; `best` is never worse than another.
 
 A grouping partitions the nodes of a network into groups that run one after the other.  The
 strategies `paper` and `paper_merged` are those of Zheng et al., IEEE TCAD 39(11), 2020; see
@@ -108,8 +108,8 @@ def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     The exact search then looks for a cheaper grouping.  If it does not prove the result optimal,
     `lower_bound` computes a lower bound of the cost.
 
-    Every heuristic strategy runs twice: a group that was rejected without proof in the first run
-    may fit in an execution order that has been evaluated since.
+    Every heuristic strategy runs twice.  The first run may reject a group because no order that
+    fits is known; the second run also tries the orders that were evaluated in the meantime.
     """
     every = orders(cost.problem)
     twice = (groups for _ in range(2) for groups in _candidates(cost, options, every))
@@ -142,7 +142,7 @@ def _candidates(
     """Yield the groups of the heuristic strategies, then the cheapest intervals of each order.
 
     The groups are node masks.
-    every: orders of all nodes by name.
+    every: orders of all nodes, by the names of the orders.
     """
     for strategy in (paper, paper_merged, greedily, bounded):
         yield strategy(cost, options).groups
@@ -163,7 +163,7 @@ def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
 
 
 def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
-    """Return the grouping of least cost; among equal ones, that with the least secondary cost.
+    """Return the grouping of least cost; the sum of secondary costs (`cost.tie`) breaks ties.
 
     some: candidates, each a tuple of node masks; an empty one is skipped.  If all are empty, every
         node becomes a group.

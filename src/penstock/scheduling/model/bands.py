@@ -1,8 +1,8 @@
-"""Bands: a cascade that computes its output in bands of columns, one after the other.
+"""Bands: a cascade that runs once for each band, an interval of columns of its output.
 
-A band is an interval of columns with all rows and channels.  Each band is a cascade of its own, on
-the columns of the tensors that it needs; neighbouring bands both compute the columns between them
-that both need.  The intermediate tensors of all bands share one buffer, the arena of the bands.
+A band contains all rows and channels of its columns.  For each band, the parts of the cascade
+compute only the columns that the band needs; columns that two neighbouring bands need are computed
+twice.  The intermediate tensors of all bands share one buffer, the arena of the bands.
 """
 
 from __future__ import annotations
@@ -15,51 +15,115 @@ from penstock.brief import Brief
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.stripe import StripeConfig
+
+RANK, COLUMNS = 4, 2
+"""Rank of the tensors in bands, (N, H, W, C), and index of their columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSection:
-    """The columns of a tensor that are a value in the graph of a sequence of bands.
+    """A tensor of a band that consists of some columns of a tensor of the network.
 
-    value: name of the value.
-    tensor: name of the tensor in the network.
-    first_column: column of the tensor at which the value begins in the first band.
-    step: number of columns from one band to the next.
+    If a `Band` stands for several bands, `stripes` has one stripe for each of them.
+
+    value: name of the band's tensor.
+    tensor: name of the network's tensor.
+    stripes: the columns of the network's tensor, with all rows and channels.
     """
 
     value: str
     tensor: str
-    first_column: int
-    step: int
+    stripes: StripeConfig
+
+    @property
+    def first_column(self) -> int:
+        """Column of the tensor at which the value begins in the first band."""
+        return self.stripes.offset[COLUMNS]
+
+    @property
+    def step(self) -> int:
+        """Number of columns from one band to the next."""
+        return int(self.stripes.strides[COLUMNS])
+
+    def nested(self, rows: StripeConfig) -> StripeConfig:
+        """Return stripes of rows of the value as stripes of the tensor, band by band.
+
+        rows: stripes along the rows of the value.
+        """
+        bands = self.stripes
+
+        def with_columns(others: tuple[int, ...], columns: tuple[int, ...]) -> tuple[int, ...]:
+            return (*others[:COLUMNS], columns[COLUMNS], *others[COLUMNS + 1 :])
+
+        inner = tuple(place + 1 if place else 0 for place in rows.order)
+        return StripeConfig(
+            rows.shape,
+            bands.extent,
+            (*rows.strides[:COLUMNS], bands.strides[COLUMNS], *rows.strides[COLUMNS + 1 :]),
+            with_columns(inner, bands.order),
+            with_columns(rows.stripes, bands.stripes),
+            with_columns(rows.offset, bands.offset),
+        )
+
+
+def column_stripes(
+    columns: tuple[int, ...], tensor: tuple[int, ...], first_column: int, step: int, count: int
+) -> StripeConfig:
+    """Return the stripes that are some columns of a tensor with all rows, one per band.
+
+    columns, tensor: shape of a stripe, and of the tensor.
+    first_column, step: column at which the first stripe begins, and distance between stripes.
+    count: number of bands.
+    """
+    none = (0,) * len(tensor)
+
+    def with_columns(others: tuple[int, ...], number: int) -> tuple[int, ...]:
+        return (*others[:COLUMNS], number, *others[COLUMNS + 1 :])
+
+    return StripeConfig(
+        columns,
+        tensor,
+        with_columns(columns, step) if count > 1 else columns,
+        with_columns(none, int(count > 1)),
+        with_columns((1,) * len(tensor), count),
+        with_columns(none, first_column),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Band(Brief):
-    """Consecutive bands that run the same parts, each on other columns.
+    """Stands for one or more consecutive bands, which run the same parts on different columns.
 
-    parts: the parts of a band; the memory of inputs and output is outside.
-    plan: how a band runs, with the cost of one band.
-    sections: the columns of tensors of the network that the variables of a band are.
-    count: number of bands.
-    offsets: offset of each memory block in the arena of the bands, by name.
+    parts: the parts that compute one band.
+    plan: how these parts run as a cascade, with the cost of one band.
+    sections: for each tensor of a band, the columns of the network's tensor that it contains.
+    offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
+        intermediate tensors and scratch memory, but no inputs and outputs of the band.
     arena_bytes: size of the arena.
     """
 
     parts: Parts
     plan: Plan
     sections: tuple[TensorSection, ...]
-    count: int
     offsets: Mapping[str, int]
     arena_bytes: int
+
+    @property
+    def count(self) -> int:
+        """Number of bands."""
+        return self.sections[0].stripes.stripes[COLUMNS]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bands(Brief):
-    """All bands of a cascade, in order.
+    """All bands of a cascade, in execution order.
 
-    name: name of the tensor that they compute.
+    name: name of the tensor that the cascade computes.
     width: number of columns of a band; the last band may have fewer.
-    scratch_bytes: scratch memory of the kernels, unless their fallbacks need more.
+    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
+        else its fallback kernel.
+    bands: each entry stands for one or more bands that run the same parts.
     """
 
     name: str

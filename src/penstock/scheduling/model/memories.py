@@ -61,7 +61,7 @@ class MemorySystem:
 
         Per access: the latency.  Per byte: how much longer a byte takes than at the bandwidth that
         the engine's cycle estimates assume; 0 if `memory` has at least that bandwidth.  Both times
-        are in units of 1/`FINE` cycle.
+        are in units of 1/1024 cycle.
         """
         slower = 1 / memory.bandwidth_bytes_per_cycle - 1 / self.engine.bandwidth_bytes_per_cycle
         return FINE * memory.latency_cycles, round(FINE * max(0.0, slower))
@@ -71,7 +71,7 @@ class MemorySystem:
 
         memory: name of the memory region that is accessed.
 
-        The result is in units of 1/`FINE` cycle; 0 if `size_bytes` is 0.
+        The result is in units of 1/1024 cycle; 0 if `size_bytes` is 0.
         """
         return self.accesses(memory, int(size_bytes > 0), size_bytes)
 
@@ -82,7 +82,7 @@ class MemorySystem:
         regions: number of accesses, each to one region (box) of a tensor.
         size_bytes: bytes of all accesses together.
 
-        The result is in units of 1/`FINE` cycle.
+        The result is in units of 1/1024 cycle.
         """
         latency, per_byte = self.access_times(self.named(memory))
         return regions * latency + size_bytes * per_byte
@@ -91,7 +91,7 @@ class MemorySystem:
         """Return the time that reading a constant from `memory` adds to the calls of a part.
 
         The result is (time in the part's first call, time in each later call), in units of
-        1/`FINE` cycle.
+        1/1024 cycle.
         """
         first = self.access(memory, constant.type.size_bytes)
         return first, self.accesses(memory, *part.constant_reads_of_later_calls(constant))

@@ -14,11 +14,14 @@ from penstock.ir.graph import Node, Value
 from penstock.ir.op import ConstantPrefetch, Kernel, row_axis
 from penstock.ir.region import Region
 from penstock.scheduling.model.row_copy import RowCopy
+from penstock.scheduling.model.stripe import StripeConfig
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Part(Brief):
     """A unit of scheduling: one node, its engine and its kernels.
+
+    The `Part` of TVM RFC 0037, whose propagators are those of the node's operator.
 
     nodes: a single node, possibly a composite of several; empty if the part is a streamed input.
     engine: name of the engine that runs the part.
@@ -67,12 +70,12 @@ class Part(Brief):
 
     @property
     def least_scratch_bytes(self) -> int:
-        """Scratch bytes of the fallback kernel; without one, those of the preferred kernel."""
+        """Scratch bytes of the fallback kernel; if there is none, those of the preferred kernel."""
         return self.kernel_within(0).scratch_bytes
 
     @property
     def name(self) -> str:
-        """Name of the part: that of its output tensor."""
+        """Name of the part, which is the name of its output tensor."""
         return self.output.name
 
     @property
@@ -95,22 +98,22 @@ class Part(Brief):
 
     @property
     def constants(self) -> tuple[Value, ...]:
-        """Constants that the kernel reads as stored in the model, such as weights; no scalars."""
+        """Constants that the kernel reads in the layout of the model, such as weights.
+
+        Scalars, and constants that are converted at compile time, are left out.
+        """
         read = (self.inputs[k] for k, _ in self.kernel.constants)
         return tuple({v.name: v for v in read if v.type.rank}.values())
 
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
-        """Return (number of accesses, bytes) to charge for a constant in each call after the first.
+        """Return (accesses, bytes) of a constant, as counted in the cost of calls after the first.
 
-        In general, each call reads the whole constant: the result is (1, bytes of the constant).
+        In general, each call reads the whole constant: (1, 4096) for a constant of 4096 bytes.
 
-        If the kernel accumulates, it computes each output row by adding to the previous one, and a
-        call reads only the weights for its own rows.  All bytes are then charged to the first call,
-        and the result is (n, 0).  Usually n is 1: it counts the inputs of the part that are this
-        constant and are read to compute the last row.
-
-        Example, for a constant of 4096 bytes: (1, 4096) in general, (1, 0) if the kernel
-        accumulates.
+        A kernel that accumulates computes each output row by adding to the previous one, and each
+        call reads only the weights for its own rows.  The cost counts all bytes in the first call,
+        so the result is usually (1, 0): later calls take only an access.  More precisely, they take
+        one access for each input that is this constant and is read for the last output row.
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes
@@ -130,9 +133,21 @@ class Part(Brief):
     def needs(self, out: Region) -> tuple[Region, ...]:
         """Return, for each input, the region that is read to compute region `out` of the output.
 
-        The result is empty for a streamed input: a network input whose rows the caller supplies.
+        The result is empty if the part is a streamed input, a network input whose rows the caller
+        supplies.
         """
         return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
+
+    def input_stripes(self, output: StripeConfig) -> tuple[StripeConfig, ...]:
+        """Return, for each input, the stripes that are read to compute stripes of the output.
+
+        They are derived with the affine propagators of the operator, so they are not clipped.
+        """
+        return tuple(
+            output.propagate(affine)
+            for node in self.nodes[-1:]
+            for affine in node.op.affine(node.site)
+        )
 
     def in_place(self) -> tuple[int, ...]:
         """Return the indices of the inputs that the output may overwrite.

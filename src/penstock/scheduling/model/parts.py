@@ -38,10 +38,10 @@ class CpuFallback(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ColumnSection(Brief):
-    """A tensor that consists of some columns of another one, and is read there without a copy.
+    """A tensor that consists of some columns of a larger tensor and is read there without a copy.
 
-    value: the tensor, the output of a node without a part.
-    first_byte: byte of a row of the other tensor at which the row of this tensor begins.
+    value: name of the smaller tensor.  The node that computes it needs no part.
+    first_byte: offset in bytes of its rows in the rows of the larger tensor.
     """
 
     value: str
@@ -52,18 +52,20 @@ class ColumnSection(Brief):
 class Parts(Brief):
     """A graph split into parts (nodes with engine and kernels), in the graph's order.
 
+    The `CascaderGraph` of TVM RFC 0037.
+
     parts: one per node that computes something, and one per streamed input (a network input whose
         rows the caller supplies during the run).
     accelerators: names of the accelerators.
     cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
-    updates: the parts that copy new elements to the states of the graph, in execution order, after
-        all other parts.
-    sections: tensors that are columns of other tensors, where they stay.
+    updates: the parts that copy new elements to states (tensors that persist from run to run), in
+        execution order.  They run after all other parts.
+    sections: tensors that are some columns of larger tensors and are read there without a copy.
     outside: names of the graph's inputs and outputs, if a surrounding program provides their
         memory; else empty.
-    alternatives: the parts of graphs that compute the same in another way, whose schedules the
-        search considers, too.  The text form of parts does not contain them.
-    alternative: 0, or in the parts of an alternative its position in that list, from 1 on.
+    alternatives: parts of other graphs that compute the same results; the search considers their
+        schedules, too.  The text form of parts does not contain them.
+    alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
     row_copies: for each of the last parts, the copy of rows that it is.
     uncopied: the parts without copies of rows; None if there are none.
     """
@@ -93,7 +95,7 @@ class Parts(Brief):
     def sources(self) -> tuple[Value, ...]:
         """The values that are in memory before the first part runs.
 
-        These are the inputs, and the states and queues that the previous run has left.
+        These are the inputs, and the states and queues, which keep data from the previous run.
         """
         return (*self.inputs, *self.graph.kept)
 
@@ -106,14 +108,15 @@ class Parts(Brief):
     def shared_constants(self) -> frozenset[str]:
         """Names of the constants that several parts read.
 
-        The copy engine does not prefetch them: the buffer of a copy has the name of the constant,
-        so that a schedule can copy each constant once."""
+        The copy engine does not prefetch them.  The buffer of a copy is named after the constant,
+        so a schedule can contain only one copy of it.
+        """
         counts = Counter(value.name for part in self.parts for value in part.constants)
         return frozenset(name for name, count in counts.items() if count > 1)
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Names of all values of the graph; no other buffer may have one of them."""
+        """Names of all values of the graph.  Other buffers must have different names."""
         return self.graph.names()
 
     @cached_property
@@ -134,9 +137,10 @@ class Parts(Brief):
         return queue_memories(self.graph, self.owners, queue_guests(self.graph, self.parts))
 
     def first_byte(self, value: Value) -> int:
-        """Return the byte of a row of its storage at which each row of a value begins.
+        """Return the offset, in bytes, of the rows of a value in the rows of its storage.
 
-        It is not 0 for some columns of another tensor, which are read there without a copy."""
+        It is 0 unless the value is some columns of a larger tensor, read there without a copy.
+        """
         return self._first_bytes.get(value.name, 0)
 
     @cached_property
@@ -154,21 +158,24 @@ class Parts(Brief):
 
 
 def update_name(parts: Parts, state: Value) -> str:
-    """Return the name that programs use for a state's memory once it holds the new elements.
+    """Return the name that programs use for the memory of a state after its update.
 
-    An update, at the end of a run, copies the new elements to that memory.  The name is
-    "state/updated", with a number appended if a value of the graph has this name.
+    A state is a tensor that persists from run to run.  Its update, at the end of a run, copies new
+    elements to its memory.  For a state `x`, the name is "x/updated", with a number appended if a
+    value of the graph has this name.
     """
     return free_name(f"{state.name}/updated", parts.names)
 
 
 def storage_owners(graph: Graph, in_place: frozenset[str] = frozenset()) -> Mapping[str, str]:
-    """Return the name of the storage of each value of a graph, see `Parts.owners`.
+    """Return the name of the storage (memory block) of each value of a graph, by value name.
 
-    in_place: names of the values that are columns of another value, where they stay.
+    Aliases have the storage of the tensor that they view (`Parts.owners`).
+    in_place: names of the values that are some columns of a larger value, whose storage they share.
 
-    A queue's window (kept rows and new rows) and the window's sections (slices read in place) have
-    the storage of the new rows, `QueueMemory.new`.
+    A queue keeps the last rows of a sequence from run to run.  Its window (kept rows and new rows)
+    and the slices of the window that are read in place have the storage of the new rows
+    (`QueueMemory.new`).
     """
     found = {value.name: value.name for value in graph.variables()}
     windows = {queue.window.name for queue in graph.queues}
@@ -183,10 +190,10 @@ def storage_owners(graph: Graph, in_place: frozenset[str] = frozenset()) -> Mapp
 
 
 def update_order(graph: Graph) -> tuple[State, ...]:
-    """Return the states in an order in which they can be updated one after the other.
+    """Return the states of a graph in an order in which they can be updated one after the other.
 
-    If the old elements of state `a` are the new elements of state `b`, `b` is updated before `a`:
-    the update of `a` overwrites them.
+    A state is a tensor that persists from run to run; its update overwrites it with new elements.
+    If the new elements of state `b` are the old elements of state `a`, `b` is updated before `a`.
 
     Raises UnsupportedError if there is no such order.
     """

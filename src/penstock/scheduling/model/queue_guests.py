@@ -1,15 +1,19 @@
-"""Queue guests: tensors that are stored in the ring of a queue while one of its slots is unused.
+"""Queue guests: tensors that are stored in an unused slot of a queue's ring buffer.
 
-A ring has a slot for each row of the window.  Two of them are unused for a part of a run:
+A queue keeps the last rows of a sequence from one run to the next.  Its window, the kept rows
+followed by the new rows of a run, is stored in a ring buffer with one slot per row.  In each run,
+two slots are unused for some time:
 
 1. The slot of the first new row, until that row is computed.  A tensor may be stored there if the
    part that computes the new row depends on all parts that read the tensor.
-2. The slot of the oldest row, once all parts have run that read the window.  A tensor may be stored
-   there if the part that computes it depends on all these.  The row is part of the state that a run
-   begins with; so this is allowed only where no run can fail, which leaves the state unchanged.
+2. The slot of the oldest row, after the last read of the window.  A tensor may be stored there if
+   the part that computes the tensor depends on all parts that read the window.  If a run fails, the
+   oldest row must be unchanged.  This slot is therefore used only in networks whose runs cannot
+   fail: those without streamed inputs and without calls of accelerators.
 
-Only tensors of one row are guests, and only dependences between parts of one output row count:
-these hold in any order and in any cascade.  A slot has one guest at most.
+A guest is a tensor of one row.  A slot has at most one guest.  Only dependences between parts with
+a single output row are considered: whatever the execution order and the cascades, the dependent
+part runs after the other one.
 """
 
 from __future__ import annotations
@@ -24,9 +28,10 @@ from penstock.scheduling.model.part import Part
 
 @dataclass(frozen=True, slots=True)
 class QueueGuest:
-    """A tensor that is stored in the ring of a queue for a part of the run.
+    """A tensor of one row that is stored in the ring buffer of a queue for part of a run.
 
-    row: the row of the window in whose slot the row of the tensor is.
+    row: index of the row whose slot holds the tensor, in the queue's window (kept rows and new
+        rows).
     """
 
     value: Value
@@ -38,7 +43,11 @@ Guests = Mapping[str, tuple[QueueGuest, ...]]
 
 
 def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
-    """Return the guests of each queue of a graph: large tensors first, in the smallest slots."""
+    """Return the guests of each queue, by the name of the queue's kept rows (`Queue.before`).
+
+    Tensors are assigned in descending order of size, each to the smallest free slot in which it may
+    be stored.
+    """
     slots = tuple(_slots(graph, parts)) if graph.queues else ()
     found: dict[str, list[QueueGuest]] = {queue.before.name: [] for queue in graph.queues}
     free = sorted(slots, key=lambda slot: slot.row_bytes)
@@ -53,10 +62,11 @@ def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """A slot that is unused for a part of a run.
+    """A slot of a queue's ring buffer that is unused for part of a run.
 
-    row: the row of the window that it is the slot of.
-    guests: names of the tensors that exist only while it is unused.
+    row: index of the row that the slot holds at other times, in the queue's window (kept rows and
+        new rows).
+    guests: names of the tensors that are live only while the slot is unused.
     """
 
     queue: Queue
@@ -75,7 +85,7 @@ class _Slot:
 
 
 def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
-    """The slots of all queues, with the tensors that exist only while they are unused."""
+    """Yield the slots of all queues that are unused for part of a run."""
     before = _earlier(graph, parts)
     readers = _readers(parts)
     cannot_fail = all(p.streamed_input is None and p.kernel.body is None for p in parts)
@@ -93,9 +103,12 @@ def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
 
 
 def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
-    """The parts that have run before a part runs, by name, for parts of one output row.
+    """Return the names of the parts on which each part depends, also indirectly, by part name.
 
-    A part that reads the last row of a window runs after the part that computes the new rows."""
+    Parts with several output rows are ignored: they have no entry, they are in no entry, and
+    dependences through them do not count.  A part that reads the last row of a queue's window
+    depends on the part that computes the new rows.
+    """
     producers = graph.producers()
     new = {
         view.name: producers[queue.window.name].inputs[1].name
@@ -113,14 +126,20 @@ def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]
 
 
 def _views(queue: Queue) -> Iterator[tuple[Value, int]]:
-    """The window and the sections of a queue, each with the row of the window at which it ends."""
+    """Yield (value, end row) for the window of a queue and for each slice that is read in place.
+
+    The end row is the index, within the window, of the value's last row plus 1.
+    """
     yield queue.window, queue.rows
     for section in queue.sections:
         yield section.value, section.first_row + row_count(section.value.type.shape)
 
 
 def _readers(parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
-    """The parts that read each tensor, by name; unread tensors are absent."""
+    """Return the names of the parts that read each tensor, by tensor name.
+
+    Tensors that no part reads have no entry.
+    """
     found: dict[str, set[str]] = {}
     for part in parts:
         for value in part.variable_inputs:
@@ -129,7 +148,11 @@ def _readers(parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
 
 
 def _may_be_guest(graph: Graph, parts: Sequence[Part], part: Part) -> bool:
-    """Return whether a tensor is a row that only kernels access that can access rings."""
+    """Return whether the output of `part` can be stored in a slot of a ring buffer.
+
+    It must be a single row and no output of the network, and all kernels that access it must be
+    able to access ring buffers.
+    """
     value = part.output
     windows = (node for node in graph.nodes if value in node.inputs)
     readers = [other for other in parts if value in other.variable_inputs]
@@ -143,7 +166,7 @@ def _may_be_guest(graph: Graph, parts: Sequence[Part], part: Part) -> bool:
 
 
 def _accesses_rings(part: Part) -> bool:
-    """Return whether all kernels of a part access rings."""
+    """Return whether all kernels of a part can access tensors in ring buffers."""
     kernels: tuple[Kernel, ...] = (part.kernel, *part.prefetching)
     if part.fallback is not None:
         kernels = (*kernels, part.fallback)

@@ -1,11 +1,11 @@
-"""QueueMemory: how the rows of a queue are stored.
+"""QueueMemory: the ring buffer of a queue, which keeps the last rows of a sequence between runs.
 
-A queue keeps the last rows of a sequence from one run to the next.  Its window consists of the kept
-rows and the new rows of a run.  A window of N rows is stored in a ring of N slots.  A counter
-states in which slot row 0 of the window is.  Each run ends by advancing the counter by the number
-of new rows, modulo N.  So the rows that are kept stay where they are.  The part that computes the
-new rows writes them directly into the ring: their storage has no memory of its own.
-The same holds for guests, which use slots while they hold no row of the queue (`queue_guests.py`).
+The window of a queue is the kept rows, followed by the new rows of a run.  A window of N rows is
+stored in a ring of N slots.  A counter states which slot holds row 0 of the window.  At the end of
+a run, the counter advances by the number of new rows, modulo N, so the kept rows do not move.
+
+The part that computes the new rows writes them into the ring, so they have no memory of their own.
+Neither do guests: tensors in slots that hold no row of the queue (`queue_guests.py`).
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ COUNTER_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class QueueMemory:
-    """The storages of a queue.
+    """Names of the storages of a queue.
 
-    The window of a queue consists of the rows kept from the previous run and the new rows of a run.
+    The window of a queue is the rows kept from the previous run, followed by the new rows.
 
-    ring: storage of all rows of the window, in memory at all times; it has the name of
-        `queue.before`.
-    counter: storage of the counter, in memory at all times.  The counter states which row of the
-        ring is row 0 of the window.
-    new: storage of the new rows, which are part of the ring.
-    guests: tensors that are stored in the ring for a part of the run.
+    ring: storage of all rows of the window, live at all times.  Its name is that of the kept rows.
+    counter: storage of the counter, live at all times.  The counter states which slot of the ring
+        holds row 0 of the window.
+    new: storage of the new rows.  It has no memory of its own, since the ring holds the new rows.
+    guests: tensors that are stored in unused slots of the ring for part of a run.
     """
 
     queue: Queue
@@ -42,11 +41,11 @@ class QueueMemory:
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """The storages that are part of the ring and have no memory of their own."""
+        """Names of the storages that are part of the ring and have no memory of their own."""
         return (self.new, *(guest.value.name for guest in self.guests))
 
     def place(self, value: str) -> tuple[int, int]:
-        """Return where a value begins in the window, as (row, byte).
+        """Return (row, byte): where the value named `value` begins in the window of the queue.
 
         Row r of the value begins at byte `byte` of row `row` + r of the window.
         """

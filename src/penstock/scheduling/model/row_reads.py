@@ -103,8 +103,9 @@ def _storage(
 def _of_queue(queue: QueueMemory) -> tuple[Storage, ...]:
     """Return the storages of a queue, which keeps the last rows of a sequence between runs.
 
-    These are a ring of rows, the counter that locates its first row, the new rows, and guests.  The
-    storages of new rows and guests have `row_bytes` 0, because they are part of the ring.
+    These are a ring buffer of rows, the counter that locates its first row, the new rows, and
+    guests: tensors stored in unused slots of the ring.  The storages of new rows and guests have
+    `row_bytes` 0, because they are part of the ring.
     """
     return (
         Storage(queue.ring, queue.queue.rows, queue.row_bytes, contiguous=True),
@@ -122,11 +123,11 @@ def _read_as_arrays(
 ) -> frozenset[str]:
     """Return the names of the storages that must be contiguous arrays.
 
-    These are the storages of operands of kernels that always compute all rows in one call, and the
-    storages that a part accesses through a tensor with a different number of rows.
+    A storage must be contiguous if it is an operand of a kernel that always computes all rows in
+    one call, or if a part accesses it through a tensor with a different number of rows.
     rows: number of rows of each storage, by name.
     windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
-        sections (slices read in place).  Windows and sections do not count as such aliases.
+        sections (slices read in place).  Access through these does not require contiguity.
     """
     found: set[str] = set()
     for part in parts:
@@ -198,13 +199,12 @@ class _RowAnalysis:
         )
 
     def _may_share_slots(self, storage: Storage, written: Storage) -> bool:
-        """Return whether a part may store its output `written` in the memory of its input storage.
+        """Return whether a part may store its output `written` in the memory of its input.
 
-        The result is False if the input storage or the output holds the new rows of a queue, or if
-        a surrounding program provides its memory.
-        Otherwise, it is True if the output need not be contiguous.  An output that must be
-        contiguous replaces the whole input storage; this requires that the input storage is
-        contiguous, too, and that no other part reads it.
+        `storage` holds the input.  Sharing is ruled out if `written` or `storage` is part of a
+        queue's ring buffer, or has memory that a surrounding program provides.  If `written` must
+        be contiguous, it takes the memory of all rows of `storage`.  Then `storage` must also be
+        contiguous, and no other part may read it.
         """
         rings = {name for queue in self.windows.values() for name in queue.inside}
         if not {written.name, storage.name}.isdisjoint(rings | self.outside):
@@ -217,7 +217,7 @@ class _RowAnalysis:
         """Return the intervals [first, end) of rows of `storage` that the calls of a part read.
 
         k: index of the input through which the rows are read.
-        steps: number of calls: one per output row, or 1 for a single call that computes all rows.
+        steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
         The result is (list of all first rows, list of all end rows), with one entry per call.  A
         call that reads nothing has first = the number of rows and end = 0.
@@ -246,10 +246,12 @@ def _may_overwrite_rows(
 ) -> bool:
     """Return whether each output row r of a part may overwrite row r of the input `storage`.
 
-    Required: the output may overwrite each of `inputs`; both storages have equally many rows of the
-    same size; and, unless a single call computes all rows, these are the rows of the inputs.
+    There are three conditions.  The operator or the kernel may overwrite each of `inputs`.  Both
+    storages have the same number of rows, of the same size.  Row r of each input is row r of
+    `storage`; this is not required if a single call computes all rows.
     inputs: indices of the part's inputs that are stored in `storage`.
-    steps: number of calls: one per output row, or 1 for a single call that computes all rows.
+    written: the storage of the output.
+    steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
     """
     allowed = part.in_place()
     return (
@@ -262,7 +264,7 @@ def _may_overwrite_rows(
 def _windows(part: Part, k: int, steps: int) -> list[Region]:
     """Return the region of input `k` that each call of a part reads.
 
-    steps: number of calls: one per output row, or 1 for a single call that computes all rows.
+    steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
     """
     shape = part.output.type.shape
     whole = Region.whole(shape)

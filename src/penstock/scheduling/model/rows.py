@@ -28,11 +28,11 @@ Counts = npt.NDArray[np.int32]
 class Storage:
     """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
-    These are the rows of the tensor or, if no part accesses them one by one, those of a tensor of
-    another shape in the same memory (`row_units.py`).
+    The rows are those of the tensor.  If no part accesses them one by one, they may instead be the
+    rows of a tensor of another shape in the same memory (`row_units.py`).
 
-    row_bytes: 0 for a storage that is part of other memory: that of the rows which a run appends to
-        a queue, and that of inputs and outputs which a surrounding program provides.
+    row_bytes: 0 if the storage has no memory of its own, because it is part of a queue's ring
+        buffer, or because a surrounding program provides the memory.
     contiguous: whether the rows must be consecutive in memory, as an array.
     accumulates: whether all rows share the memory of one row.  Then each row overwrites the
         previous one, and only the last one is read.
@@ -51,7 +51,7 @@ class Storage:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the memory in bytes; that of one row if each row overwrites the previous one."""
+        """Size of the memory in bytes: all rows, or one if each overwrites the previous one."""
         return self.slots * self.row_bytes
 
 
@@ -76,9 +76,9 @@ class RowRead:
     def advance(self) -> float:
         """How far reading the input runs in advance of computing the output.
 
-        When half of the output rows have been computed: the fraction of the input rows required,
-        minus the fraction of the output rows computed.  0: both proceed in proportion; 0.5: half
-        of the output requires the whole input.
+        It is the fraction of the input rows that the first m of n output rows require, minus m / n,
+        where m = n // 2 + 1.  About 0: both proceed in proportion; about 0.5: half of the output
+        requires the whole input.
         """
         middle = (len(self.needed) + 1) // 2
         return self.needed[middle] / self.needed.max(initial=1) - middle / (len(self.needed) - 1)
@@ -112,8 +112,8 @@ class RowParts:
 
     storages: the memory of each tensor; aliases share one entry.
     row_parts: one entry per part, in the order of `Parts.parts`.
-    inputs, outputs: indices of the storages of the network's inputs and outputs.  States and queues
-        are among both, since each run leaves them to the next one.
+    inputs, outputs: indices of the storages of the network's inputs and outputs.  States and
+        queues, which keep data from one run to the next, are in both.
     """
 
     storages: tuple[Storage, ...]
@@ -137,10 +137,10 @@ class RowParts:
         return max(*ends, *(self._row_bytes(part) for part in self.row_parts))
 
     def _row_bytes(self, part: RowPart) -> int:
-        """Return the most bytes that must be live while a part computes one of its output rows.
+        """Return the maximum, over a part's output rows, of the bytes that computing a row needs.
 
-        For each output row, the input rows that must be in memory are counted, and the output row
-        itself unless it may overwrite an input row.
+        These bytes hold the input rows that must be in memory, and the output row itself unless it
+        may overwrite an input row.
         """
         written = self.storages[part.written]
         taken = np.zeros(written.rows, np.int64)

@@ -31,6 +31,8 @@ class Gaps:
 class Schedule(Brief):
     """A sequence of plans, in execution order, that runs each part of a graph once.
 
+    The schedule to which TVM RFC 0037 converts the selected proposal.
+
     parts: all parts of the graph (nodes with their kernels).
     plans: one per cascade: its parts, stripes and cost.
     memory: memory region of each tensor.
@@ -39,9 +41,10 @@ class Schedule(Brief):
     peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
     updating: cost of each of `Parts.updates`, which run after all plans.
-    bands: the parts that run in bands of columns; each of them is the only part of its plan.
-    assigned: the parts of the stage `assign`, of which several are a single one of `parts` where
-        they run in bands; None if no part runs in bands, since `parts` are then the same.
+    bands: the bands of each cascade that runs once per band, an interval of columns.  In `parts`,
+        such a cascade is a single part, the only one of its plan.
+    assigned: the original parts, before cascades in bands were replaced by single parts; None if
+        there are no such cascades.
     """
 
     parts: Parts
@@ -57,7 +60,7 @@ class Schedule(Brief):
 
     @property
     def assigned_parts(self) -> Parts:
-        """The parts of the stage `assign`, by whose names texts refer to what a plan runs."""
+        """The original parts, before cascades in bands of columns were replaced by single parts."""
         if self.parts.uncopied is not None:
             return self.parts.uncopied
         return self.parts if self.assigned is None else self.assigned

@@ -4,11 +4,11 @@ A state is a set of completed steps.  States are expanded in ascending order of 
 which they are reached.  So the first path to the goal is optimal, and at any time the peak of the
 next state to expand is a proven lower bound.
 
-*Free steps.*  A ready step is free if it does not exceed the peak of the state and leaves no more
-live bytes than before.  It may run at once: in any completion of the state, moving the step to the
-front does not increase the live bytes during any other step.  There are three reasons: the tensors
-that it frees would be freed later otherwise; the tensors that it writes would be written anyway;
-what other steps can share or free only grows with the set of completed steps.
+*Free steps.*  A step is ready if all steps on which it depends are completed.  A ready step is free
+if it does not raise the peak of the state and leaves no more live bytes than before.  To run it
+next is optimal: in any completion of the state, moving the step to the front does not increase the
+live bytes during any other step.  The reason is that a step writes the same tensors whenever it
+runs, but the more steps are completed before, the more tensors it can free or overwrite in place.
 
 *Free chains* extend this to sequences of steps, each of which reads from the previous one.  A chain
 ends at the first point with no more live bytes than at its start.
@@ -31,10 +31,10 @@ class OrderTricks:
     split: divide the problem after the steps that have the same position in every order, and search
         each piece separately.
     floor: treat all peaks below the proven lower bound as equal to it.
-    ceiling: drop states whose peak is no lower than that of the best heuristic order.
-    free_steps: run a ready step at once if it leaves no more live bytes than before and does not
-        raise the peak.
-    free_chains: the same for a chain of steps, each of which reads from the previous one.
+    ceiling: drop states whose peak is not below the peak of the best heuristic order.
+    free_steps: run a ready step without trying others, if it leaves no more live bytes than before
+        and does not raise the peak.
+    free_chains: do the same with a chain of steps, each of which reads from the previous one.
     merge: keep only the best order for each set of completed steps.
     """
 
@@ -146,11 +146,11 @@ class StepSearch:
         return Finding(None, ceiling_bytes, True, self.states)
 
     def beam(self, limit_bytes: int, width: int) -> tuple[int, ...] | None:
-        """Search for any order with a peak of at most `limit_bytes`, by beam search.
+        """Return an order of the piece's steps with a peak of at most `limit_bytes`.
 
+        The method is beam search.  The result consists of indices of steps.  It is None if the
+        search finds no such order, although one may exist.
         width: number of states kept for each number of completed steps.
-
-        Returns None if the search finds no such order; one may exist nevertheless.
         """
         start = self._start(limit_bytes)
         if start.peak_bytes > limit_bytes:
@@ -176,8 +176,9 @@ class StepSearch:
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
-        tried: for each mask of completed steps, the lowest peak in bytes with which it was yielded
-            so far; updated.  A successor is omitted if its peak is not below that.
+        tried: lowest peak, in bytes, of the states yielded so far, by mask of completed steps
+            without the free steps that follow; updated.  If `OrderTricks.merge` is set, a successor
+            is omitted unless its peak is lower than the entry for its mask.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)
@@ -219,10 +220,10 @@ class StepSearch:
         return _State(parent, tuple(path), done, live, peak, ready)
 
     def _free_steps(self, done: int, live: int, limit: int, ready: int) -> list[int]:
-        """Return steps to run at once: one ready step, or a chain that begins with a ready step.
+        """Return steps to run next: one ready step, or a chain that begins with a ready step.
 
-        To run these steps at once is optimal, since they leave no more live bytes than before.  In
-        a chain, each step reads from the previous one.  The list is empty if no such steps exist.
+        To run these steps next is optimal, since they leave no more live bytes than before.  In a
+        chain, each step reads from the previous one.  The list is empty if no such steps exist.
         done, live, ready: mask of the completed steps, live bytes, mask of the ready steps.
         limit: maximum live bytes while a step runs.
         """

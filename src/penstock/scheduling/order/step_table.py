@@ -15,9 +15,9 @@ from penstock.scheduling.order.steps import OrderProblem, dependence_graph, shar
 
 @dataclass(frozen=True, slots=True)
 class StepRead:
-    """A tensor that one step reads and that is dead after its last reader.
+    """A tensor that a step reads.  It is live until all steps that read it have run.
 
-    others: mask of the other steps that read the tensor.
+    others: mask of the steps that read the tensor, without the step itself.
     """
 
     others: int
@@ -46,7 +46,8 @@ class StepRow:
 
     before: mask of the steps that write an input of the step.
     after: indices of the steps that read an output of the step.
-    ancestors, descendants: masks of all steps that run before and after the step in every order.
+    ancestors: mask of all steps that run before the step in every order.
+    descendants: mask of all steps that run after the step in every order.
     added_bytes: bytes of all outputs of the step, plus its scratch memory.
     lasting_bytes: bytes of the outputs that are live after the step: other steps read them, or they
         are network outputs.

@@ -1,14 +1,15 @@
 """Double buffering: prefetches by the copy engine that overlap with the previous cascade.
 
-A prefetch is called early if its copy starts in the previous cascade.  The time that it saves is
+A prefetch is early if its copy starts one cascade before the cascade that reads the constant.  The
+time that it saves depends on how that cascade obtains the constant without it:
 
-- the stall of the copy, if the cascade has so far prefetched the constant at its own start;
-- else the additional time of reading the constant from slow memory in every call, minus the setup
-  time of the copy engine.
+- If a copy starts when the cascade begins, the early prefetch saves the stall of this copy.
+- If every call reads the constant from slow memory, the early prefetch saves the additional time of
+  these reads, minus the setup time of the copy engine.
 
-The selection is greedy.  In each cascade, constants are prefetched in descending order of the time
-saved, if the target region has room for the copy during both cascades and the copy ends before the
-previous cascade does.
+The selection is greedy.  For each cascade, constants are considered in descending order of the time
+saved.  A constant is prefetched early if the copy ends before the previous cascade does, and if the
+target region has room for the copy during the previous cascade and the reading one.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ FILLS = (FILL, 0.7, 0.5)
 
 
 def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: float) -> Schedule:
-    """Return a schedule in which more constants are copied one cascade before they are read.
+    """Return a schedule with additional early prefetches: copies that start one cascade earlier.
 
-    Such a copy overlaps with the calls of the earlier cascade.  Its target is any of the memory
-    regions for tensors except the default one.
+    An early copy overlaps with the calls of the cascade before the one that reads it.  Its target
+    is any of the memory regions for tensors except the default one.
     schedule: a schedule with costs; the costs of the result are not updated.
     fill: maximum share of a memory region that live bytes may occupy, in (0, 1].
     """
@@ -65,7 +66,7 @@ def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: floa
 class _Saving:
     """The time that a cascade saves if a constant is copied during the previous cascade.
 
-    time: in units of 1/`FINE` cycle.
+    time: in units of 1/1024 cycle.
     """
 
     constant: Value
@@ -95,8 +96,8 @@ class _Room:
 
         before: the previous cascade.
         cycles: cycles of the previous cascade, during which copies can run.
-        late: names of the constants whose copies to this region start, in the present plan, when
-            `cascade` begins.
+        late: names of the constants that the plan of `cascade` already copies to this region, but
+            only when `cascade` begins.
         """
         found: list[Prefetch] = []
         memory, start = self._schedule.memory, PrefetchStart.PREVIOUS_CASCADE
@@ -118,8 +119,8 @@ class _Room:
 
         Three kinds of constants are excluded: those that the cascade prefetches to another region,
         those whose copies already start in the previous cascade, and `Parts.shared_constants`.
-        late: names of the constants whose copies to this region start, in the present plan, when
-            the cascade begins.
+        late: names of the constants that the cascade's plan already copies to this region, but
+            only when the cascade begins.
         """
         copier = self._memories.copier
         assert copier is not None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from penstock.ir.op import ConstantPrefetch, Kernel, row_axis, row_before, row_count
+from penstock.ir.op import ConstantPrefetch, Kernel, row_before
 from penstock.ir.placed_call import Filling
 from penstock.ir.region import Region
 from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
@@ -19,6 +19,7 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.row_stripes import Stripes, stripe_heights, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 
@@ -56,11 +57,11 @@ class KernelVariant:
 class Calls:
     """Calls of one part.
 
-    stripes: the interval [first, end) of output rows of each call.
+    stripes: the stripes of the output, one per call.
     inputs, output: names of the memory regions of the inputs and of the output.
     """
 
-    stripes: tuple[tuple[int, int], ...]
+    stripes: Stripes
     inputs: tuple[str, ...]
     output: str
 
@@ -97,14 +98,14 @@ class CostAccounting:
     parts: the graph, split into parts (nodes with their kernels).
     model: estimates the cycles of calls.
     memories: determines access times and copy times.
-    _traffic: traffic of a call, by (index of the part, first output row, end row).
+    _traffic: traffic of a call, by (index of the part, region of the output).
     """
 
     parts: Parts
     model: CostModel
     memories: MemorySystem
-    _traffic: dict[tuple[int, int, int], CallTraffic] = field(
-        default_factory=dict[tuple[int, int, int], CallTraffic]
+    _traffic: dict[tuple[int, Region], CallTraffic] = field(
+        default_factory=dict[tuple[int, Region], CallTraffic]
     )
     _costs: dict[PartCalls, Cost] = field(default_factory=dict[PartCalls, Cost])
     _stalls: dict[FirstCall, int] = field(default_factory=dict[FirstCall, int])
@@ -125,16 +126,12 @@ class CostAccounting:
 
     def _part_costs(self, schedule: Schedule, cascade: ExpandedCascade) -> Iterator[Cost]:
         """Yield the cost of each part of a cascade."""
-        parts = cascade.plan.parts
-        stripes: dict[int, list[tuple[int, int]]] = {k: [] for k in parts}
-        for position, first, end in cascade.calls[:, :3].tolist():
-            stripes[parts[position - cascade.lower]].append((first, end))
         copied = {copy.constant: copy.target for copy in cascade.plan.copies}
         memory, owners = schedule.memory, self.parts.owners
-        for k, some in stripes.items():
+        for k, stripes in zip(cascade.plan.parts, cascade.stripes, strict=True):
             part = self.parts.parts[k]
             if part.row_copy is not None:
-                yield self._copied_bytes(part, some, memory)
+                yield self._copied_bytes(part, stripes, memory)
                 continue
             bands = schedule.find_bands(part)
             if bands is not None:
@@ -142,21 +139,20 @@ class CostAccounting:
                 continue
             kernel = cascade.plan.kernel(k, part)
             inputs, output = self.operand_regions(part, memory, copied)
-            calls = Calls(tuple(some), inputs, output)
+            calls = Calls(stripes, inputs, output)
             key = PartCalls(_variant(k, part, kernel), calls)
             if key not in self._costs:
                 operands = memory.for_part(part, owners)
-                traffic = [self.call_traffic(k, *stripe) for stripe in some]
+                regions = (region for config in stripes for region in config.regions())
+                traffic = [self.call_traffic(k, region) for region in regions]
                 self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
             yield self._costs[key]
 
-    def _copied_bytes(
-        self, part: Part, stripes: Sequence[tuple[int, int]], memory: MemoryAssignment
-    ) -> Cost:
+    def _copied_bytes(self, part: Part, stripes: Stripes, memory: MemoryAssignment) -> Cost:
         """Return the bytes of a copy of rows as a cost without cycles."""
         (source,), target = self.operand_regions(part, memory, {})
-        rows = row_count(part.output.type.shape)
-        size = sum(end - first for first, end in stripes) * (part.output.type.size_bytes // rows)
+        elements = sum(region.elements for config in stripes for region in config.regions())
+        size = elements * part.output.type.dtype.size_bytes
         return Cost(0, 0, 0, ((source, size),), ((target, size),))
 
     def update_costs(self, memory: MemoryAssignment) -> tuple[Cost, ...]:
@@ -167,11 +163,11 @@ class CostAccounting:
         return tuple(self._update_cost(part, memory) for part in self.parts.updates)
 
     def _update_cost(self, part: Part, memory: MemoryAssignment) -> Cost:
-        rows = row_count(part.output.type.shape)
+        shape = part.output.type.shape
         inputs, output = self.operand_regions(part, memory, {})
-        calls = Calls(((0, rows),), inputs, output)
+        calls = Calls((whole_tensor(shape),), inputs, output)
         operands = memory.for_part(part, self.parts.owners)
-        return self._cost(part, calls, [_traffic_of_call(part, 0, rows)], operands)
+        return self._cost(part, calls, [_traffic_of_call(part, Region.whole(shape))], operands)
 
     def for_parts(self, parts: Parts) -> CostAccounting:
         """Return the accounting of the same graph with copies of rows, with the same memos.
@@ -195,7 +191,7 @@ class CostAccounting:
         cascades, plans: consecutive cascades and their plans.
 
         An early prefetch starts in the previous cascade.  A copy by the copy engine overlaps with
-        that whole cascade, a copy by an accelerator with its first call.
+        all of that cascade, a copy by an accelerator only with that cascade's first call.
         """
         found: list[Plan] = []
         before = 0  # stall cycles in the previous cascade, for early prefetches of this one
@@ -237,9 +233,10 @@ class CostAccounting:
     def _stall_of_call(self, part: Part, call: FirstCall) -> int:
         """Return the cycles that prefetches add to a call.
 
-        If the kernel has the cost function `Kernel.filled`, it determines the result.  Otherwise
-        the call waits for the prefetches of its own cascade (`call.own`).  Those of the next
-        cascade (`call.early`) overlap with the call, and add the cycles by which they outlast it.
+        If the kernel has a cost function for calls with copies (`Kernel.filled`), this function
+        determines the result.  Otherwise, the call waits for the prefetches of its own cascade
+        (`call.own`).  Prefetches of the next cascade (`call.early`) overlap with the call and add
+        only the cycles by which they outlast it.
         """
         cycles = self.model.cycles(part, [call.rows])
         if part.kernel.filled is None:
@@ -284,7 +281,7 @@ class CostAccounting:
         """Return the cost of all calls of a part, including access times.
 
         part: a part whose only kernel is the one that the calls run.
-        calls: the output rows of each call, and the memory regions of inputs and output.
+        calls: the stripe of each call, and the memory regions of inputs and output.
         traffic: work and memory traffic of each call.
         operands: memory assignment of the part's operands, for the cost model.
         """
@@ -300,8 +297,7 @@ class CostAccounting:
         nominal = sum(call.macs for call in traffic)
         executed = part.executed_macs(nominal)
         return Cost(
-            self.model.cycles(part, [end - first for first, end in calls.stripes], operands)
-            + round(fine / FINE),
+            self.model.cycles(part, stripe_heights(calls.stripes), operands) + round(fine / FINE),
             len(traffic),
             executed,
             _bytes(read),
@@ -315,14 +311,14 @@ class CostAccounting:
         memory: name of the memory region that is accessed.
         sizes: bytes of each access; those of 0 bytes take no time.
 
-        The result is in units of 1/`FINE` cycle.
+        The result is in units of 1/1024 cycle.
         """
         return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
 
     def operand_regions(
         self, part: Part, memory: MemoryAssignment, copied: Mapping[str, str]
     ) -> tuple[tuple[str, ...], str]:
-        """Return the memory regions of a part: (names for the inputs, name for the output).
+        """Return the memory regions of a part's operands: (names for inputs, name for the output).
 
         memory: the memory assignment of the schedule.
         copied: name of the target region of each prefetched constant, by constant name.
@@ -336,11 +332,11 @@ class CostAccounting:
         )
         return tuple(inputs), memory.region(owners[part.output.name])
 
-    def call_traffic(self, k: int, first: int, end: int) -> CallTraffic:
-        """Return the work and traffic of the call of part `k` for output rows [first, end)."""
-        key = (k, first, end)
+    def call_traffic(self, k: int, out: Region) -> CallTraffic:
+        """Return the work and traffic of the call of part `k` for a region of its output."""
+        key = (k, out)
         if key not in self._traffic:
-            self._traffic[key] = _traffic_of_call(self.parts.parts[k], first, end)
+            self._traffic[key] = _traffic_of_call(self.parts.parts[k], out)
         return self._traffic[key]
 
 
@@ -364,12 +360,8 @@ def _bytes(sizes: dict[str, int]) -> Bytes:
     return tuple(sorted((memory, size) for memory, size in sizes.items() if size))
 
 
-def _traffic_of_call(part: Part, first: int, end: int) -> CallTraffic:
-    """Return the work and traffic of a call of `part` that computes output rows [first, end)."""
-    shape = part.output.type.shape
-    out = Region.whole(shape)
-    if end - first < row_count(shape):
-        out = out.replace(row_axis(len(shape)), (first, end))
+def _traffic_of_call(part: Part, out: Region) -> CallTraffic:
+    """Return the work and traffic of a call of `part` that computes a region of the output."""
     pairs = zip(part.needs(out), part.inputs, strict=True)
     read = tuple(need.elements * value.type.dtype.size_bytes for need, value in pairs)
     element = part.output.type.dtype.size_bytes

@@ -36,8 +36,9 @@ def row_live_ranges(
     """Return the live ranges of all rows.
 
     cascades: (lower, upper, calls) of each cascade, in execution order.  A cascade consists of the
-        parts at positions [lower, upper) of the order, and has the calls that `execution.expand`
-        returns.  Together, the cascades cover the order.
+        parts at positions [lower, upper) of the order; together, the cascades cover the order.
+        calls[i] is (position of the part, first row, end row, position of the part that requested
+        the rows) of call i.
     region[s]: index of the memory region of storage s.
     """
     first = starts(tables.rows.tolist())

@@ -56,7 +56,7 @@ def block_name(schedule: Schedule, block: MemoryBlock) -> str:
 
 
 def scratch_name(schedule: Schedule, plan: Plan) -> str:
-    """Return the name of a cascade's scratch buffer: its last part's name and "/scratch".
+    """Return the name of a cascade's scratch buffer: "part/scratch", named after its last part.
 
     A number is appended if a value of the graph has this name.
     """
@@ -146,8 +146,8 @@ def _prefetched(
 ) -> Iterator[tuple[str, LiveBuffer]]:
     """Yield (name of the memory region, buffer) for the target buffer of each prefetch.
 
-    The buffer is live from the beginning of the cascade in which the copy starts to the end of the
-    cascade that reads the copy.  An early prefetch starts in the cascade before that one.
+    The buffer is live until the end of the cascade that reads the copy.  It becomes live when this
+    cascade begins or, for an early prefetch, when the previous cascade begins.
     by_accelerator: True selects the prefetches by accelerators, False those by the copy engine.
     """
     before = 1

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from penstock.ir.op import row_count
+from penstock.ir.op import row_axis, row_count
+from penstock.ir.region import Region
 from penstock.scheduling.model.memories import FINE
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.plan import Plan
@@ -81,7 +82,10 @@ class _CascadeTimes:
         constants = {copy.constant: copy.target for copy in self.plan.copies}
         inputs, output = accounting.operand_regions(part, self.memory, constants)
         operands = self.memory.for_part(part, accounting.parts.owners)
-        traffic = accounting.call_traffic(k, first, end)
+        out = Region.whole(part.output.type.shape)
+        if not accounting.parts.rows.row_parts[k].whole:
+            out = out.replace(row_axis(part.output.type.rank), (first, end))
+        traffic = accounting.call_traffic(k, out)
         sizes = (*traffic.read_bytes, traffic.previous_row_bytes, traffic.written_bytes)
         pairs = zip((*inputs, output, output), sizes, strict=True)
         work = FINE * accounting.model.work_cycles(part, operands) * (end - first)

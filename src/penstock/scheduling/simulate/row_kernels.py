@@ -1,4 +1,4 @@
-"""Compiled (numba) loops of the row simulation.
+"""Compiled (numba) loops that simulate the calls of cascades, to find which rows are live when.
 
 They live in one file: numba's cache does not notice changes of compiled functions in other files.
 A call of a compiled function updates the reference counts of its array arguments, which may take
@@ -36,9 +36,9 @@ class Alternatives(NamedTuple):
     stripes[k]: stripe height k (maximum rows per call); the heights decrease.
     least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each of them
         runs alone at height stripes[k].
-    least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that covers
-        positions [u - n, u).  A sequence counts only if its call overhead is at most that of the
-        same parts when each of them runs alone at height stripes[k].
+    least_peak[u, n, k]: lowest known peak, in live bytes, of any sequence of cascades that runs the
+        parts at positions [u - n, u).  Sequences with more call overhead than running each of these
+        parts alone at height stripes[k] are disregarded.
     """
 
     stripes: Numbers
@@ -50,7 +50,7 @@ class Alternatives(NamedTuple):
 def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
     """Return how many rows of each storage are computed before the cascade [lower, upper) begins.
 
-    All rows of a storage that the cascade reads but does not write; 0 for any other storage.
+    The number is that of all rows if the cascade reads but does not write the storage, else 0.
     """
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):
@@ -61,10 +61,10 @@ def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
 
 @compiled
 def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
-    """Return the first read of a part that requires rows not yet computed; -1 if there is none.
+    """Return the index of the first read that requires rows not yet computed; -1 if there is none.
 
-    The result is the index of a read, an edge from a storage to the part, in `RowTables`.
-    The part at position `a` is to compute its output rows up to `end`.
+    A read is an edge in `RowTables` from an input storage to the part at position `a`, which is to
+    compute its output rows below `end`.
     produced[s]: number of rows of storage s that have been computed.
     """
     for e in range(t.reads[a], t.reads[a + 1]):
@@ -94,9 +94,8 @@ def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -
 
 @compiled
 def slots_taken(slots: int, first: int, end: int) -> int:
-    """Return the number of row slots that become occupied when rows [first, end) are computed.
+    """Return how many slots (each for one row) become occupied when rows [first, end) are computed.
 
-    A slot is the memory of one row.
     slots: number of slots of the storage: one per row, or a single one that all rows share.
     """
     return min(end, slots) - min(first, slots)
@@ -104,10 +103,10 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 
 @compiled
 def slots_released(shared: int, dead: int, gone: int) -> int:
-    """Return the number of row slots that become free when rows [dead, gone) of a storage die.
+    """Return how many slots (each for one row) become free when rows [dead, gone) die.
 
-    shared: number of rows minus number of slots, which is 0 if each row has a slot of its own.  If
-        all rows share one slot, that slot becomes free when the last row dies.
+    shared: number of rows minus number of slots.  It is 0 if each row has a slot of its own.
+        Otherwise, all rows share one slot, which becomes free when the last row dies.
     """
     return max(gone, shared) - max(dead, shared)
 
@@ -157,8 +156,8 @@ def run_cascade(
 
     stripe: maximum number of rows per call.
     ceiling: stop when the live bytes reach this number.
-    calls: output array, to which the calls are written in the format of `execution.expand`; if
-        it has no rows, the calls are not recorded.
+    calls: output array with an entry for each call: (position of the part, first row, end row,
+        position of the part that requested the rows).  If it has length 0, no call is recorded.
 
     Returns the live bytes at the peak, the number of calls, and their overhead in cycles.  The peak
     is `UNBOUNDED`, to reject the cascade, if more than `MOST_SHARED` parts have several consumers.
@@ -174,8 +173,7 @@ def run_cascade(
     for turn in range(4 * (upper - lower)):
         phase, p = turn // (upper - lower) - 1, lower + turn % (upper - lower)
         p = upper - 1 - (p - lower) if phase == 1 else p
-        inner = lower <= t.last[t.written[p]] < upper
-        if (0 <= phase < 2 and inner) or (phase == 0 and t.late[p]):
+        if (0 <= phase < 2 and lower <= t.last[t.written[p]] < upper) or phase == 0 < t.late[p]:
             continue  # its consumers in the cascade request its rows, perhaps not all of them
         stack[0], targets[0] = p, t.first_rows[p] if phase < 0 else t.rows[t.written[p]]
         depth = 1
@@ -222,11 +220,11 @@ def run_cascade(
 
 @compiled
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
-    """Return the lowest known peak of a sequence of cascades that covers positions [lower, upper).
+    """Return the lowest known peak of any sequence of cascades at positions [lower, upper).
 
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of a stripe height.  A sequence counts only if its call overhead is at most that of the
-        same parts when each of them runs alone at this height.
+    k: index of a stripe height in `Alternatives.stripes`.  Sequences with more call overhead than
+        running each of their parts alone at this height are disregarded.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):
@@ -249,11 +247,12 @@ def enter_candidates(
     """Simulate the cascade [lower, upper) for each lower in [least, most) and each stripe height.
 
     alternatives: the stripe heights, and the peaks known so far; this function updates the peaks.
-    prune: drop a candidate if known cascades cover the same positions with no higher peak and no
-        more call overhead.
-    found: output array, which receives one row per candidate in the format of `peak.candidates`.
+    prune: drop a candidate if a known sequence of cascades runs the same parts with no higher peak
+        and no more call overhead.
+    found: output array, which receives (lower, stripe height, live bytes at the peak, call overhead
+        in cycles) for each candidate that is not dropped.
 
-    Returns the number of candidates entered and the number of simulated calls.
+    Returns the number of candidates written to `found`, and the number of simulated calls.
     """
     unlisted = np.empty((0, 4), np.int64)
     known, cycles_before = alternatives.least_peak, alternatives.least_cycles
@@ -290,10 +289,10 @@ def enter_live_ranges(
 ) -> None:
     """Write the live ranges of the rows that a cascade computes or reads.
 
-    calls: the cascade's calls in the format of `execution.expand`; the first one is at `tick`.
+    calls[i, :3]: (position of the part, first row, end row) of the call at tick `tick` + i.
     region[s]: index of the memory region of storage s.
-    starts, born, died, over: the arrays `starts`, `born`, `dead` and `over` of
-        `live_ranges.RowLiveRanges`; this function updates the last three.
+    starts, born, died, over: fields of `live_ranges.RowLiveRanges`, where `died` is called `dead`.
+        All but `starts` are updated.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
@@ -317,13 +316,11 @@ def enter_live_ranges(
 def read_time(
     t: RowTables, a: int, first: int, end: int, region: Numbers, access_times: Numbers
 ) -> int:
-    """Return the time that a call's reads of tensors take, constants excluded.
+    """Return the time, in units of 1/1024 cycle, that a call's reads take, without constants.
 
     The call computes rows [first, end) of the part at position `a`.
     region[s]: index of the memory region of storage s.
     access_times[m]: (time per access, time per byte) in region m.
-
-    Times are in units of 1/`memories.FINE` cycle.
     """
     time = 0
     for e in range(t.reads[a], t.reads[a + 1]):
@@ -351,12 +348,15 @@ def run_with_traffic(
 ) -> tuple[Numbers, int, bool]:
     """Simulate the calls of the cascade [lower, upper) to find its live bytes and its added time.
 
-    The parameters are those of `traffic.peaks_and_time`.
+    calls[i, :3]: (position of the part, first row, end row) of call i.
+    region[s]: index of the memory region of storage s.
+    extra[m], capacities[m]: bytes live during the whole cascade, and bytes available, in region m.
+    constants[0], constants[1]: times to add to the first and to each later call, by part.
+    access_times[m]: (time per access, time per byte) in region m.
 
     Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:
-    run time minus the time of the pure computation with all operands in the default region, in
-    units of 1/`FINE` cycle; negative if an engine is faster with operands elsewhere.  fits: whether
-    all peaks are within capacity.  If one is not, the simulation stops, and the added time is 0.
+    run time minus computing time with all operands in the default region, in 1/1024 cycle.  If a
+    peak exceeds its capacity, `fits` is False, the simulation stops, and the added time is 0.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

@@ -1,4 +1,4 @@
-"""Peak memory and added time of a cascade whose tensors lie in several memory regions."""
+"""Peak memory, and run time beyond pure computation, of a cascade in several memory regions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def peaks_and_time(
     default region.  It is the sum of the overhead of the calls, the times in `constants`, and the
     access times of the tensors that the calls read and write.  It may be negative, because an
     engine may compute faster with operands in other regions.  Times are in units of
-    1/`memories.FINE` cycle.
+    1/1024 cycle.
 
     lower, upper: the cascade consists of the parts at positions [lower, upper).
     calls[i]: (position of the part, first row, end row, position of the part that requested the

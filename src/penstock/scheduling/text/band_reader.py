@@ -1,4 +1,4 @@
-"""Creates the bands of a schedule in a text, which states only their width, stripe and scratch."""
+"""Builds the bands (intervals of columns) in which plans run; a text states only their width."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from penstock.scheduling.model.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A plan of a text, and the token of the name of its first part."""
+    """A plan that has been parsed from a text.
+
+    at: token of the name of its first part, for error messages.
+    """
 
     assigned: AssignedPlan
     at: Token
@@ -31,10 +34,12 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class BandReader:
-    """Creates the bands of schedules.
+    """Builds the bands of the plans of a text.
 
-    parts: the parts of the stage `assign`.
-    source: creates the bands of a cascade; None: cascades in bands are rejected.
+    scanner: creates the errors.
+    parts: the parts to which the text refers by name.
+    source: function that creates the bands of a cascade; None: plans in bands are rejected.
+    _known: bands created so far, by (part indices, candidate).
     """
 
     scanner: Scanner
@@ -47,11 +52,11 @@ class BandReader:
     def with_bands(
         self, plans: Sequence[ReadPlan], memory: MemoryAssignment, at: Token
     ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
-        """Return the parts, plans and bands of a schedule.
+        """Replace each cascade that runs in bands by a single part; return (parts, plans, bands).
 
-        plans: in execution order.
+        plans: the plans of a schedule, in execution order.
         memory: memory assignment of the schedule.
-        at: where the text states the schedule.
+        at: token of the schedule in the text, for error messages.
 
         Raises ModelError if a cascade cannot run in its bands, or if a schedule with bands contains
         a part twice.
@@ -68,7 +73,12 @@ class BandReader:
         return with_bands(self.parts, tuple(zip(bare, cascades, strict=True)))
 
     def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> BandedCascade | None:
-        """Return the bands of a plan; None if it runs in stripes of rows."""
+        """Return a plan's cascade with its bands; None if the plan runs without bands.
+
+        memory: memory assignment of the schedule.
+
+        Raises ModelError if the cascade cannot run in such bands.
+        """
         if read.assigned.columns is None:
             return None
         cascade, candidate = read.assigned.plan.parts, read.assigned.candidate(memory)

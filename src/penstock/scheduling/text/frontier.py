@@ -1,4 +1,4 @@
-"""Text of a frontier: a table of its schedules, then the plans and costs that they refer to.
+"""Text of a frontier (Pareto front of schedules): its schedules, then their plans and costs.
 
     frontier of lenet5
     memory MemoryAssignment(default="sram", constants="flash")
@@ -12,21 +12,28 @@
 A plan lists its parts in execution order.  Clauses that may follow the parts:
 
     stripe N                              maximum number of rows per call; default: all rows
-    nearest                               `Plan.nearest_first` is True: it selects which input is
-                                          produced first where several inputs of a part lack rows
+    nearest                               `Plan.nearest_first` is True (default: False); it defines
+                                          the order in which missing rows of inputs are computed
     scratch N                             scratch memory in bytes
     columns N                             the parts run in bands of N columns; stripe and scratch
-                                          are those inside the bands, and there is one cost
+                                          apply inside each band, and there is only one cost
     rows x to dtcm early                  the cascade reads the tensor x from copies of its rows in
                                           dtcm, made during the previous call (`early`) or at once;
                                           the first costs are those of these copies
     copy w from flash to dtcm 64 bytes early
                                           prefetch of the constant w by the copy engine; it starts
-                                          in the previous plan (`early`) or in this one
+                                          in the previous plan if `early` is given, else in this one
     prefetch conv2 "weights" from flash to sram 64 bytes early
                                           prefetch of the constant table "weights" of the part
                                           conv2 by its accelerator
     cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
+
+In the text of a single schedule (`penstock show --stop-after place`), lines such as
+
+    stripes p0 conv1 rolling = (StripeConfig(shape=(1, 2, 24, 6), extent=(1, 24, 24, 6), ..),)
+
+state the stripes in which a plan computes a tensor, and how much of it is kept (`TensorConfig`).
+Plans whose parts all run at once have none.  The stripes follow from the plan; parsing checks them.
 
 The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (costs of updates of states)
 apply to all schedules that follow.  A line `alternative N` precedes the schedules of the N-th
@@ -64,9 +71,9 @@ def print_frontier(frontier: Frontier) -> str:
 def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> Frontier:
     """Parse the text of a frontier.
 
-    parts: the parts of the stage `assign`, to which the text refers by name.
-    bands: splits a cascade into bands of columns; None: a text with such cascades is
-        rejected.
+    parts: the parts to which the text refers by name (result of the stage `assign`).
+    bands: function that creates the bands (intervals of columns) of a cascade; None: a text with
+        such cascades is rejected.
 
     Raises ModelError if the text is malformed or contradicts the parts.
     """
@@ -90,11 +97,11 @@ def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> F
 
 
 def read_alternative(scanner: Scanner, parts: Parts) -> Parts:
-    """Parse the number of an alternative and return its parts.
+    """Parse the number of an alternative graph and return the parts of this graph.
 
-    parts: those of the stage `assign`, which contain the alternatives.
+    parts: the parts of the network's own graph; `parts.alternatives[k]` has number k + 1.
 
-    Raises ModelError if there is none of this number.
+    Raises ModelError if there is no alternative with this number.
     """
     at = scanner.peek()
     number = scanner.integer()

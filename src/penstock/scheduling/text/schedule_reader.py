@@ -19,28 +19,37 @@ from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch, PrefetchStart
 from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.model.stripe import StripeConfig
+from penstock.scheduling.model.tensor_config import BufferMode
 from penstock.scheduling.row_copies.conditions import copyable
 from penstock.scheduling.row_copies.variant import with_row_copies
 from penstock.scheduling.text.band_reader import BandReader, ReadPlan
+from penstock.scheduling.text.stripe_reader import MODES, ReadStripes, StripeReader
 
 _T = TypeVar("_T")
 _NO_GAPS = Gaps(0.0, 0.0)
-_STATEMENTS = ("cost", "plan", "schedule", "memory", "copier", "keep_inputs", "gaps", "updating")
-_CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment, Gaps)}
+_STATEMENTS = (
+    "cost", "plan", "stripes", "schedule", "memory", "copier", "keep_inputs", "gaps", "updating",
+)  # fmt: skip
+_CLASSES: Classes = {
+    found.__name__: found for found in (Cost, MemoryAssignment, Gaps, StripeConfig)
+}
 
 
 class ScheduleReader:
     """Parses the lines of a text that describe schedules, plans, costs and settings.
 
-    Each line begins with a keyword, such as `plan`; parsing stops at the first one that does not.
-    parts: the parts of the stage `assign`.
-    bands: splits a cascade into bands of columns; None: such cascades are rejected.
+    Each line begins with a keyword, such as `plan`; parsing stops at the first line without one.
+    parts: the parts to which the text refers by name (result of the stage `assign`).
+    bands: function that creates the bands (intervals of columns) of a cascade; None: cascades in
+        bands are rejected.
     """
 
     def __init__(self, scanner: Scanner, parts: Parts, bands: BandSource | None = None) -> None:
         self._scanner = scanner
         self._parts = parts
         self._bands = BandReader(scanner, parts, bands)
+        self._stripes = StripeReader(scanner)
         self._costs: dict[str, Cost] = {}
         self._plans: dict[str, Callable[[], ReadPlan]] = {}
         self._numbers: Mapping[str, int] = {part.name: k for k, part in enumerate(parts.parts)}
@@ -66,6 +75,8 @@ class ScheduleReader:
                     name = self._new(self._plans)
                     scanner.expect(":")
                     self._plans[name] = self._plan()
+                case "stripes":
+                    self._read_stripes()
                 case "memory":
                     state = replace(state, memory=self._record(MemoryAssignment))
                 case "copier":
@@ -96,7 +107,7 @@ class ScheduleReader:
         return name
 
     def _record(self, kind: type[_T]) -> _T:
-        """Parse a record, "Class(field=value, ..)", or a tuple; raise ModelError for others."""
+        """Parse an attribute value, which must be of class `kind`; raise ModelError otherwise."""
         at = self._scanner.peek()
         found = self._attributes.attribute()
         if not isinstance(found, kind):
@@ -146,6 +157,7 @@ class ScheduleReader:
             if (total := found.cost.cycles) != cycles:
                 text = f"the plans take {total} cycles, the schedule says {cycles}"
                 raise scanner.contradiction(text, at=at)
+            self._stripes.check(found, [name.text for name in names])
             return found
 
         return schedule
@@ -170,7 +182,8 @@ class ScheduleReader:
     def _part(self) -> int:
         """Parse the label of a part and return its index in `Parts.parts`.
 
-        A label is a name or a handle, such as "%0", that the graph's text declares for a name.
+        A label is the name of the part or its handle, such as "%0": a short form that the graph's
+        text declares for names that are long or need quotes.
         """
         at = self._scanner.peek()
         name = self.labels.name()
@@ -235,6 +248,15 @@ class ScheduleReader:
         scanner.expect_word("to")
         target = scanner.name()
         return RowCopy(tensor, target, scanner.accept_word("early")), at
+
+    def _read_stripes(self) -> None:
+        """Parse the stripes of a tensor."""
+        scanner = self._scanner
+        plan, at = scanner.name(), scanner.peek()
+        tensor = self._parts.parts[self._part()].name
+        mode = BufferMode(scanner.expect_word(*MODES))
+        scanner.expect("=")
+        self._stripes.add(plan, ReadStripes(tensor, mode, self._record(tuple), at))
 
     def _copy(self) -> Prefetch:
         """Parse a prefetch by the copy engine."""

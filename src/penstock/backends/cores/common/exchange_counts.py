@@ -1,8 +1,9 @@
 """Counts how often each section of the kernel `exchange_axes` is executed, if it runs in place.
 
-The pixels of an image move along the cycles of a permutation.  The kernel moves the pixels of each
-cycle from its least index on.  To find out whether an index is the least of its cycle, it follows
-the permutation from there until it meets a lower index, or the index itself."""
+The pixels of an image move along the cycles of a permutation.  The kernel moves the pixels of a
+cycle when it reaches the least index of the cycle.  To find out whether an index is the least of
+its cycle, the kernel follows the cycle from this index until it reaches a lower index, or returns
+to the index itself."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def _steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=256)
 def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
-    """Return how many indices the kernel computes, and how many pairs of pixels it swaps.
+    """Return how often the kernel computes the next index of a cycle, and how often it swaps two
+    pixels, for an image of `rows` x `columns` pixels.
 
     >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
     ((10, 0), (9, 1))
@@ -40,8 +42,10 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 
 
 def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
-    """Return how often each section runs: "step" is an index that is computed, "swap" a pair of
-    pixels, "eight" eight bytes of a pair, "byte" another one.
+    """Return how often each section of the kernel `exchange_axes` runs, by the section's name.
+
+    "step" computes the index of a pixel, and "swap" swaps two pixels.  A swap consists of swaps of
+    eight bytes ("eight"), followed by swaps of the remaining single bytes ("byte").
 
     p: parameters of the kernel, by name."""
     steps, swaps = steps_and_swaps(p["rows"], p["columns"])

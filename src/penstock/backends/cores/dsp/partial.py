@@ -1,4 +1,4 @@
-"""Kernel of partial products for cores with the DSP extension."""
+"""DSP kernel of the operator `PartialProduct`, which adds a matrix product to int32 sums."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.ops.partial_product import PartialProduct
 
 
 def partial_kernel(op: PartialProduct, site: Site) -> Kernel | None:
-    """Return the kernel that computes four outputs at a time.
+    """Return the kernel, which computes four output channels at a time.
 
-    Returns None if the number of inputs is not a multiple of four."""
+    Returns None if the number of input channels is not a multiple of four."""
     weights = site.constant(2)
     if weights.shape[1] % QUAD:
         return None
@@ -30,6 +30,9 @@ def partial_kernel(op: PartialProduct, site: Site) -> Kernel | None:
 
 
 def _packed(weights: Array) -> Array:
-    """Weights of four outputs for four inputs side by side; outputs are padded with zeros."""
+    """Return weights of shape (outputs, inputs) in the order in which the kernel reads them.
+
+    Axes of the result: group of four outputs, group of four inputs, output in group, input in
+    group.  The outputs are padded with zeros to a multiple of four."""
     padded = np.pad(weights, ((0, -weights.shape[0] % QUAD), (0, 0)))
     return padded.reshape(len(padded) // QUAD, QUAD, -1, QUAD).swapaxes(1, 2).ravel()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from penstock.ir.breakdown import Breakdown
 from penstock.reports.command import CompileCommand
 from penstock.reports.engine_times import Activity, EngineSpan, EngineTimes
@@ -59,12 +61,13 @@ def odd_report(count: int) -> bytes:
         Instructions(None),
         tuple(Point(30000 + 50 * k, 10**9 - k, 10**12, k == 3) for k in range(40)),
         Optimality("optimal", 0.2, 0.9),
+        CompileCommand(NAMES[1], NAMES[0]),
     )
     timeline = Timeline(spans, stretches)
-    return render_html(report, layers, (timeline,), times, CompileCommand(NAMES[1], NAMES[0]))
+    return render_html(report, layers, (timeline,), times)
 
 
-def _stretches(count: int):
+def _stretches(count: int) -> Iterator[Stretch]:
     for first in range(0, count, 10):
         end = min(count, first + 10)
         if first // 10 % 2:

@@ -160,7 +160,8 @@ def _copying(
     options: Options,
 ) -> Iterator[Proposal]:
     """Yield the proposals whose cascades are valued with estimates of copies of rows."""
-    if row_copy_estimates(parts, memories, options) is None:
+    estimates = row_copy_estimates(parts, memories, options)
+    if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):
         return
     for order in orders:
         search = RegionSearch(parts, order, model, memories, options)

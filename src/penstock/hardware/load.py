@@ -157,4 +157,5 @@ def _convert(read: TargetFile) -> Target:
         ),
         tuple(Engine(**e.model_dump()) for e in read.engines),
         None if read.copier is None else Copier(read.copier.name, read.copier.setup_cycles),
+        read.clock,
     )

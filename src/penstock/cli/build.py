@@ -31,6 +31,7 @@ def compile(
             "files.",
         ),
     ] = None,
+    package: p.Package = None,
     output: p.Output = None,
     workers: p.Workers = 1,
     as_json: p.Json = False,
@@ -38,6 +39,7 @@ def compile(
 ) -> None:
     """Compile a model to C and a report.  The output directory is named after the model by
     default."""
+    packages = values.packages(package)
     wanted = values.request(model, target, limits, options)
     if stop_after is not None:
         show_stage(wanted, stop_after, workers, as_json)
@@ -45,7 +47,7 @@ def compile(
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
         folder = done.compilation.prefix if output is None else output
-        done.write(folder)
+        done.write(folder, packages)
     if as_json:
         print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
     else:

@@ -60,7 +60,7 @@ class AcceleratorTarget(Brief):
     """The properties of an accelerator that its passes and strategies receive.
 
     name: the name of the accelerator.
-    attrs: the values of its attributes: those that the user set, and defaults for the others.
+    attrs: the values of its attributes by name, as the user set them or by default.
     chip: the target chip to which the accelerator is attached.
     memories: the accelerator's own memories, by name.
     tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles that
@@ -83,8 +83,8 @@ class NamedPattern:
 
     predicate: a further condition on matches; None for no condition.  It receives a match as a
         composite, which is one node that stands for all matched nodes.  It returns True to
-        accept the match, and False or a string with the reason to refuse it.  Messages quote its
-        docstring."""
+        accept the match, and False or a string with the reason to refuse it.  Messages quote the
+        predicate's docstring."""
 
     name: str
     pattern: Pattern
@@ -126,8 +126,8 @@ class Codegen(Brief):
 
     fmt: "c" for C calls of driver functions, "stream" for command streams (`backends/stream.py`).
     includes: C text at the beginning of the model's C file.
-    replace_call_extern: returns the C text of a call, given the C texts of its arguments; None
-        stands for NAME(arguments).
+    replace_call_extern: returns the C text of a driver call, given the C texts of its arguments.
+        If it is None, the text is NAME(arguments).
     encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
     submit: the driver function that receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs: the driver's header and its implementation for
@@ -167,8 +167,8 @@ class Accelerator(Brief):
     constraints: predicates on every match; they return True, False, or the reason to refuse the
         match.
     codegen: how commands are generated.
-    merge_compiler_regions: whether adjacent composites that can run as one unit share a region
-        number.
+    merge_compiler_regions: whether adjacent composites join into regions that can run as one unit;
+        if False, every composite is a region of its own.
     open_choices: alternatives that messages propose if a network does not fit into memory."""
 
     target: AcceleratorTarget

@@ -35,7 +35,8 @@ _HELP_COST = "return the cycles of one call that computes the given number of ou
 def broken_rule(rule: Rule, node: Node) -> str | None:
     """Return the reason why a rule refuses a composite node, or None if the rule accepts it.
 
-    A rule is a predicate or constraint of a backend; the reason begins with its docstring.
+    A rule is a predicate or constraint of a backend.  The returned reason begins with the rule's
+    docstring.
     Raises BackendError if the rule raises an exception or returns neither a Boolean nor a reason.
 
     >>> from penstock.ops.relu import SAMPLES
@@ -59,10 +60,10 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
 
 
 def refusal(answer: object, where: str) -> str | None:
-    """Return the reason for a refusal: "" for no stated reason, and None if there is no refusal.
+    """Return the reason for a refusal, which may be ""; None if there is no refusal.
 
-    answer: what a rule or condition of a backend returned: True for no refusal, False for a refusal
-        without a reason, or a string with the reason.
+    answer: the result of a backend's rule or condition.  True accepts, False refuses without a
+        reason, and a string refuses with this reason.
     where: the location that an error reports.
 
     Raises BackendError for any other answer.
@@ -122,8 +123,9 @@ def cost_of(
 ) -> float:
     """Return the cycles of a call that computes `rows` output rows, according to `cost`.
 
-    memories: the accelerator's memory of each input and, last, of the output, for example ("sram",
-        "", "sram").  "" stands for a constant or any other memory.  () stands for "" everywhere.
+    memories: names of the accelerator's memories that hold each input and, last, the output, for
+        example ("sram", "", "sram").  "" stands for a constant, or for a memory outside the
+        accelerator.  An empty tuple stands for "" everywhere.
     where: the location that an error reports.
 
     Raises BackendError if `cost` raises an exception or returns no valid number of cycles.
@@ -172,10 +174,12 @@ def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
 
 
 def _checked_cycles(value: object, expression: str, where: str) -> float:
-    """Return `value`, a number of cycles or MACs per cycle, as a float.
+    """Return `value`, which must be a number in [0, MOST_CYCLES), as a float.
 
-    Raises BackendError if `value` is not a number, is negative, or is at least MOST_CYCLES; the
-    error names the value by `expression`.
+    expression: the text that stands for the value in errors.
+    where: the location that an error reports.
+
+    Raises BackendError if `value` is not a number or is out of range.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _bad_cost(f"{expression} is {_shortened(value)}, not a number", where)

@@ -1,4 +1,5 @@
-"""Compiler regions: adjacent composites of one accelerator that share a region number.
+"""Compiler regions: adjacent composites (sub-graphs as single nodes) of one accelerator that share
+a region number.
 
 The number is stored in the attribute `region` of each composite.  Each region can run as one unit:
 the graph in which a single node replaces each region has no cycles.
@@ -48,9 +49,9 @@ def _numbered(composite: Composite, number: int) -> Composite:
 
 
 class _Groups:
-    """Disjoint groups of the nodes of a graph; the name of a group is that of one of its nodes.
+    """A partition of the nodes of a graph into groups, each named after one of its nodes.
 
-    Initially, each node is a group.  The graph of the groups is always acyclic.
+    Initially, each node is a group of its own.  The dependences between groups never form a cycle.
 
     sources: for each node, the names of the nodes whose outputs it reads.
     group_of: for each node, the name of its group.

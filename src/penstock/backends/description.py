@@ -54,7 +54,7 @@ def line_of(error: BaseException) -> str:
 def _is_backend_code(file: Path) -> bool:
     """Return whether a source file describes an accelerator, unlike the compiler's own files.
 
-    This holds for files outside the package penstock and for those of its bundled accelerators.
+    This holds for files outside the package penstock, and for the accelerators that it contains.
     """
     inside, is_file = file.is_relative_to(_CORE), not file.name.startswith("<")
     return is_file and (not inside or file.is_relative_to(_ACCELERATORS))

@@ -1,4 +1,5 @@
-"""Implementations of composites on an accelerator, built from the backend's `OpStrategy`.
+"""Implementations of composites (matched nodes as one node) on an accelerator, built from the
+backend's `OpStrategy`.
 
 This module calls the functions of the backend and validates the values that they return.
 """
@@ -87,7 +88,7 @@ class _BoundImplementation:
 
     offloaded: the composite, and the accelerator.
     described: the description of the implementation.
-    cost: the described cost function, or that of the roofline model if there is none."""
+    cost: the described cost function; if there is none, the cost function of the roofline model."""
 
     offloaded: Offloaded
     described: DescribedImplementation
@@ -99,8 +100,8 @@ class _BoundImplementation:
     def condition(self) -> bool | str:
         """Return True if the implementation can run the composite; otherwise the reason, or False.
 
-        If the backend's condition is False or a reason, the result is this condition.  Otherwise it
-        is the reason if a tensor has an unsupported element type, else True."""
+        The condition that the backend states is checked first.  If it holds, the element types of
+        the tensors are checked."""
         stated = self.described.condition
         return self._type_mismatch() or True if stated is True else stated
 
@@ -202,10 +203,13 @@ class _BoundImplementation:
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
         """Return the cost function, extended by a cache of its results.
 
-        The function takes a number of output rows, and the name of the accelerator's memory that
-        holds each input and, last, the output.  "" stands for a tensor in any other memory, and ()
-        for "" everywhere.  It returns the cycles of a call as the backend states them, without
-        validation.
+        The function takes (rows, memories) and returns the cycles of a call as the backend states
+        them, without validation.
+
+        rows: number of output rows that the call computes.
+        memories: names of the accelerator's memories that hold each input and, last, the output,
+            for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside the
+            accelerator.  An empty tuple means that every name is "".
 
         The cache is a plain dictionary, since kernels are pickled for worker processes."""
 

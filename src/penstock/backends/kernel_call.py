@@ -1,4 +1,5 @@
-"""Arguments of an accelerator's kernel: the composite to compute, and its tensors' addresses."""
+"""Arguments of an accelerator's kernel: the composite (matched nodes as one node) to compute, and
+the addresses of its tensors."""
 
 from __future__ import annotations
 
@@ -112,7 +113,7 @@ class KernelCall(Offloaded):
     def operand(self, k: int) -> Operand:
         """Return input `k` of the main node, with its addresses.
 
-        The main node is by default that with the most multiply-accumulates.
+        By default, the main node is the one with the most multiply-accumulates.
         Raises IndexError if there is no such input, and ValueError if the composite computes the
         input itself."""
         names = [value.name for value in self.main.inputs]

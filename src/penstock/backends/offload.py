@@ -75,7 +75,7 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
 
 
 def _all_reasons(before: Mapping[str, str], fallback: CpuFallback) -> str:
-    """Return all reasons why a node runs on the CPU, those of earlier accelerators first.
+    """Return all reasons why a node runs on the CPU, in the order of the accelerators, as one text.
 
     before: the reasons of earlier accelerators as one text, by node name.
     fallback: the node, with the reason of the last accelerator."""

@@ -1,4 +1,5 @@
-"""Offloaded: a composite that an accelerator may run, as the functions of a backend receive it."""
+"""Offloaded: a composite (matched nodes as one node) that an accelerator may run, as the functions
+of a backend receive it."""
 
 from __future__ import annotations
 
@@ -29,9 +30,10 @@ class Offloaded:
 
     node: the composite (matched nodes as one operator) as a node of the graph.
     target: the accelerator.
-    memory_assignment: for cost functions: the accelerator's memory of each input and, last, of the
-        output, for example ("sram", "", "sram").  "" stands for a constant or any other memory.
-        () stands for "" everywhere, or for an unknown assignment."""
+    memory_assignment: names of the accelerator's memories that hold each input and, last, the
+        output, for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside
+        the accelerator.  An empty tuple stands for "" everywhere, or for an assignment that is
+        not known yet."""
 
     node: Node
     target: AcceleratorTarget
@@ -57,7 +59,7 @@ class Offloaded:
 
     @cached_property
     def main(self) -> Node:
-        """The main node of the composite, by default that with the most multiply-accumulates."""
+        """The main node of the composite: by default, the node with the most operations (MACs)."""
         return main_node(self.composite)
 
     @cached_property

@@ -124,7 +124,7 @@ def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
     """Return the operators that a name denotes, with restrictions on the nodes to which it applies.
 
     where: the expression that contains the name, for the error.
-    also: further names, such as those of patterns, that the error may suggest.
+    also: further names that the error may suggest, such as names of patterns.
 
     Raises BackendError for an unknown name, with suggestions of similar names.
 
@@ -230,7 +230,7 @@ def has_attributes(node: Node, attributes: Attributes) -> bool:
     """Return whether the node's operator has all these attribute values.
 
     attributes: (name, value) pairs.  The names of nested attributes are dotted ("rows.stride").
-        The value of an enumeration may be a member or its name; that of a tuple may be a list."""
+        An enumeration member may be given by its name, and a tuple as a list."""
     return all(_has_attribute(node.op, name, value) for name, value in attributes)
 
 

@@ -1,4 +1,5 @@
-"""Packing: tensors stored in blocks of channels between the composites of an accelerator.
+"""Packing: tensors stored in blocks of channels between the composites (sub-graphs as single
+nodes) of an accelerator.
 
 Nodes that unpack the inputs and pack the output become part of each composite.  The nodes of
 the composite thus still define the exact arithmetic, while its kernel reads and writes blocks.
@@ -38,8 +39,8 @@ def packed(
 
     engine: the name of the accelerator.
     pack: the number of channels in a block.
-    borders: True to pack all inputs and outputs of the composites, also those that other engines
-        produce or consume; False to pack a tensor only if a composite of the accelerator produces
+    borders: True to pack all inputs and outputs of the composites, even if other engines produce or
+        consume them; False to pack a tensor only if a composite of the accelerator produces
         it and only such composites read it.
     least_channels: with `borders` False, tensors with fewer channels are not packed.
     """
@@ -135,8 +136,8 @@ class _Packing:
     def _is_read_elsewhere(self, node: Node) -> bool:
         """Return whether the output of `node` is needed in unpacked form.
 
-        The unpacked form is needed if it is an output of the graph, or if a node other than a
-        packable composite reads it.
+        The unpacked form is needed if it is an output of the graph, or if some reader is not a
+        composite that is rewritten to read packed values.
         """
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))

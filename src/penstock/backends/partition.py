@@ -1,4 +1,5 @@
-"""Partitioning of a graph between an accelerator and the processor.
+"""Partitioning of a graph between an accelerator and the processor: the nodes of each match of a
+pattern become one node, a composite, which the accelerator runs.
 
     partition   replaces each match of a pattern by one node, a composite
     choose      selects the kernel of each composite, and dissolves composites without a kernel
@@ -99,17 +100,19 @@ def choose(
 ) -> tuple[Graph, tuple[CpuFallback, ...]]:
     """Select a kernel for each composite of the accelerator.
 
-    Returns the graph, with a kernel in each composite, and the CPU fallbacks, with reason and
-    cycles.  Composites without a kernel are replaced by their nodes.  The CPU fallbacks are then
-    all nodes that compute something, except composites.
+    Returns (graph, CPU fallbacks).  In the graph, each composite has a kernel; composites that no
+    kernel can run are replaced by the nodes inside them.  The CPU fallbacks are the nodes outside
+    composites, except aliases, which compute nothing; each has its cycles and the reason.
 
     Strategies for the composite's main operator or pattern are tried by decreasing level, down to
-    `CORE_LEVEL` (10, the level of the processor's kernels), which is excluded.  The first level
-    at which an implementation's condition holds provides the kernel: of the implementations whose
-    conditions hold, the one with the fewest cycles.  If others need less working memory, schedules
-    with little memory use a fallback kernel: the fastest of those that need the least.
+    the last level above `CORE_LEVEL` (10), the level of the processor's kernels.  At each level,
+    the candidates are the implementations whose condition holds.  The first level with a candidate
+    provides the kernels: the fastest candidate and, for schedules with little memory, a fallback:
+    the fastest of the candidates with the least working memory, if it needs less.
 
-    `processor_cycles`: cycles of a node on the processor; `refusals`: result of `partition`.
+    processor_cycles: returns the cycles of a node on the processor.
+    refusals: the result of `partition`; None for no refusals.
+
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.
 
     >>> from penstock.zoo.registry import open_zoo
@@ -182,7 +185,7 @@ class _Search:
 
         A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
         used outside it, or if a rule does not hold.  In the last two cases, `refused` records the
-        reason for each node of the match that has no reason of the same or a higher rank yet."""
+        reason for each node of the match, unless the node has one of the same or a higher rank."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
@@ -285,7 +288,7 @@ def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:
 
 
 def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strategy, ...]:
-    """Return the strategies for a composite's pattern or main operator."""
+    """Return the strategies that are registered for a composite's pattern or main operator."""
     main = main_node(composite)
     return tuple(
         strategy
@@ -297,8 +300,8 @@ def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strateg
 def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
     """Raise BackendError if the strategies do not suit the composites in the graph.
 
-    That is the case if a strategy is registered for an unknown operator or pattern, or if a pattern
-    has composites but none of them has a strategy."""
+    Each strategy must be registered for a known operator or pattern.  If a pattern has composites,
+    at least one of them must have a strategy."""
     patterns = {named.name for named in accelerator.patterns}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:
@@ -331,8 +334,8 @@ def _no_strategy(name: str, mains: Iterable[Node], accelerator: Accelerator) -> 
 def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
     """Return the composite node with its kernels, or the reason why no kernel can run it.
 
-    The kernels are the fastest one, a fallback with less working memory, and those that prefetch
-    constants."""
+    The kernels are the fastest one, a fallback with less working memory, and all kernels that
+    prefetch constants."""
     composite = node.op
     assert isinstance(composite, Composite)
     strategies = _strategies(composite, accelerator)
@@ -358,9 +361,10 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
 
 
 def _best(able: Sequence[Implementation], node: Node) -> Implementation:
-    """Return the implementation that computes the whole output in the fewest cycles.
+    """Return the implementation that computes the whole output of `node` in the fewest cycles.
 
-    Of several such implementations, it is the first one."""
+    able: the implementations that can run the node; of several fastest ones, the first is
+        returned."""
     return min(able, key=lambda i: cycles(i, node))
 
 

@@ -241,8 +241,8 @@ def _check_arguments(name: str, patterns: tuple[object, ...]) -> None:
 def _check_biased(pattern: object, where: str) -> None:
     """Raise BackendError unless `pattern`, the first argument of bias_add, can match a layer.
 
-    A layer is an operator with a bias input.  The sum before its bias is not a value of the graph,
-    so only the pattern of a layer can match this sum.
+    A layer is an operator with a bias input, such as Conv2D.  penstock has no separate node for the
+    addition of a bias, so bias_add of any other operator matches nothing.
 
     where: the location that the error reports."""
     assert isinstance(pattern, Pattern)

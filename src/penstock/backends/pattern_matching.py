@@ -33,7 +33,7 @@ def matches(
 class _Term:
     """What a pattern can match: a value of the graph, or an intermediate result within a node.
 
-    name: the name of the value; for an intermediate result, that of the node's output.
+    name: the name of the value; for an intermediate result, the name of the node's output.
     depth: number of the node's final operators (bias, requantisation, clamp) that follow the
         intermediate result; 0 for a value of the graph.
     constant: whether the value is a constant."""

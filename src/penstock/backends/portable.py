@@ -49,9 +49,10 @@ class Processor:
         )
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the constant cost of a call in cycles: what it adds to the cycles of its rows.
+        """Return the constant cost of a call: the cycles that do not depend on its number of rows.
 
-        The result is for an odd number of rows, which costs at least as much as an even number.
+        Kernels that compute pixels in pairs may take longer for an odd number of rows.  The result
+        always includes this difference.
 
         part: the called node, and its kernels.
         memory: unused."""
@@ -79,15 +80,16 @@ class Processor:
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
     """Return the parts of a graph: each node that computes something, with its engine and kernels.
 
-    A composite runs on its accelerator, every other node on the target's first engine.  Nodes that
-    define the window of a queue, or a slice of the window, do not become parts: other nodes read
-    these tensors from the queue's ring buffer.
+    A composite (nodes that an accelerator runs as one) gets its accelerator as engine, every other
+    node the target's first engine.  Nodes without computation do not become parts: reshapes and
+    other aliases, and nodes whose output is already in the ring buffer of a queue, which keeps the
+    last rows of a sequence from run to run.
 
-    stream_input: whether a part for each graph input precedes the others; such a part stands for
+    stream_input: True to add a part for each graph input, before all others; such a part stands for
         the caller, which supplies the input row by row.
 
-    Raises UnsupportedError if no order of updates is possible, because states exchange their
-    elements in a run."""
+    Raises UnsupportedError if two states (tensors kept from run to run) exchange their elements, so
+    that no order of their updates is possible."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)
@@ -104,6 +106,8 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
 
 def single_node_part(node: Node, processor: Engine) -> Part:
     """Return a node as a part, which is the node with its kernels and the engine that runs it.
+
+    processor: the engine that runs the node, unless it is a composite, which names its engine.
 
     Raises ModelError if no kernel supports the node's element types."""
     op, site = node.op, node.site

@@ -1,4 +1,5 @@
-"""Queue access: copies for kernels that cannot access the ring buffer of a queue.
+"""Queue access: copies for kernels that cannot access the ring buffer of a queue, which keeps the
+last rows of a sequence from run to run.
 
 A queue keeps the last rows of a sequence in a ring; each run replaces the oldest rows by new ones.
 The kept rows and the new ones together are the window of the queue, and a slice of the window is a
@@ -20,11 +21,11 @@ from penstock.scheduling.model.part import Part
 def with_queue_access(
     graph: Graph, part: Callable[[Node], Part], streamed: Collection[str]
 ) -> Graph:
-    """Return the graph with copies wherever a node cannot access the ring of a queue.
+    """Return the graph with copies wherever a node cannot access the ring buffer of a queue.
 
-    part: returns the part of a node, with its kernels.
+    part: returns the part of a node, which holds the node's kernels.
     streamed: names of the inputs whose rows the caller supplies during the run; the caller can
-        write these rows directly into a ring.
+        write these rows directly into a ring buffer.
     """
     for queue in graph.queues:
         access = _Access(graph, queue, part, streamed)
@@ -35,7 +36,8 @@ def with_queue_access(
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """Inserts the copies for one queue of a graph.
+    """Inserts copies for one queue, which keeps the last rows of a sequence in a ring buffer.
+    The kept rows and the new rows of a run are the queue's window; a slice of it is a section.
 
     graph, queue: the graph so far, and the queue.
     part: returns the part of a node, with its kernels.
@@ -92,8 +94,8 @@ class _Access:
     def _is_written_into_ring(self, new: Value) -> bool:
         """Return whether the producer of `new` can write it directly into the ring.
 
-        The producer must be a node that writes rings, or the caller.  Every reader of `new` must be
-        able to read a ring, and no other queue may receive `new`.
+        The producer must be the caller, or a node that can write ring buffers.  Every reader of
+        `new` must be able to read ring buffers, and no other queue may receive `new`.
 
         new: the rows that this run appends to the queue.
         """
@@ -111,11 +113,11 @@ class _Access:
         )
 
     def _accesses_rings(self, node: Node) -> bool:
-        """Return whether all kernels of a node can access rings.
+        """Return whether all kernels of a node can access ring buffers.
 
-        The result is False for aliases, such as reshapes, whose output has the bytes of the input
-        in the same order.  It is True for other nodes that define the window or a section of the
-        queue, because no kernel runs for them.
+        The result is False for reshapes and other aliases, which need contiguous bytes.  It is
+        True for the nodes that define the window or a section of the queue, because no kernel runs
+        for them.
         """
         if node.op.ALIAS:
             return False

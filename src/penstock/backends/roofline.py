@@ -22,9 +22,8 @@ ABOVE_0 = 1e-9
 class Roofline:
     """Cost model of a call: `cycles_per_call` plus the larger of compute time and memory time.
 
-    Compute time is the number of multiply-accumulates, or that of other operations on elements if
-    it is larger, divided by `macs_per_cycle`.  Memory time is the number of bytes of inputs,
-    constants and output divided by `bytes_per_cycle`."""
+    Compute time is max(multiply-accumulates, other operations on elements) / `macs_per_cycle`.
+    Memory time is (bytes of inputs, constants and output) / `bytes_per_cycle`."""
 
     macs_per_cycle: float
     bytes_per_cycle: float

@@ -3,9 +3,9 @@
 The accelerator's driver receives a stream of commands and the base addresses of the buffers that
 the commands use, and executes the commands in order.
 
-Control flow does not depend on data.  For each interval of rows that the program computes with a
-call, the compiler therefore unrolls the call's body and encodes the resulting commands as one
-stream.  A single command then replaces the body: submit(stream, size in bytes, base addresses...).
+Control flow does not depend on data, so the compiler can unroll it.  For each interval of rows
+that a call computes, the compiler encodes the commands of the call's unrolled body as one stream.
+A single command then replaces the body: submit(stream, size in bytes, base addresses...).
 The generated C passes the base addresses as an array.
 
 A step represents all calls that differ only in the rows that they compute (`program/steps.py`).
@@ -157,7 +157,7 @@ class _Resolver:
     bytes, replaces each address.
 
     bases: the base buffers, to whose addresses the offsets are relative.
-    variables: the values of the variables in the expressions, such as those of loops."""
+    variables: the values of the variables in the expressions, such as loop variables."""
 
     bases: _Bases
     variables: Variables
@@ -265,7 +265,7 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
 
     The backend's `replace_call_extern` takes precedence.  Otherwise, for an accelerator with
     command streams, the function formats a submission, with all base addresses in one array.
-    None stands for the plain form NAME(arguments)."""
+    If the result is None, the call is written NAME(arguments)."""
     submit = codegen.submit
     if submit is None or codegen.replace_call_extern is not None:
         return codegen.replace_call_extern
@@ -340,10 +340,10 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """Return the intervals [first, end) of rows that calls on `engine` compute, by step.
+    """Return, for each step, the intervals [first, end) of rows that its calls on `engine` compute.
 
-    A step consists of the calls that differ only in their rows.  The call for all rows (`as_step`)
-    represents it."""
+    A step consists of the calls that differ only in their rows.  Keys are calls for all rows, as
+    `as_step` returns them."""
     found: dict[Call, set[tuple[int, int]]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:
@@ -354,7 +354,9 @@ def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, in
 
 
 def _rows(call: Call, variables: Variables) -> tuple[int, int]:
-    """Return the interval [first, end) of output rows that a call computes."""
+    """Return the interval [first, end) of output rows that a call computes.
+
+    variables: the values of the variables of the loops around the call."""
     shape = call.output.type.shape
     axis = row_axis(len(shape))
     if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
@@ -376,10 +378,10 @@ def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
-    """Return `command` with new bodies of calls, including calls inside loops.
+    """Return `command` with the bodies of its calls replaced, also inside loops.
 
-    bodies: new bodies by step.  The step of a call (`as_step`) represents all calls that differ
-        from it only in their rows.  Calls whose step has no new body do not change."""
+    bodies: maps steps to new bodies.  A step (`as_step`) represents all calls that differ only in
+        their rows; all of them get its new body.  Calls of other steps do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

@@ -69,14 +69,17 @@ class BeginSums(Generic[Number, Memory]):
 class AddRow(Generic[Number, Memory]):
     """The arguments of `dot4_add_row`, which adds the products of one window row to sums.
 
-    sums: one int32 for each output column in [`first`, `end`) and, innermost, each output channel.
-    x: row `at` of the image, int8.
-    at: the row's index; outside [0, `in_h`), the row is padding, and `x` is not read.
+    sums: one int32 for each computed output column and, innermost, each output channel.
+    x: the input row that the window row covers, int8.
     weights: the weights of the window row for output channel 0, int8.
     step: the distance in bytes between the weights of consecutive output channels.
-    in_zero: the value of padding.
-
-    The other fields describe the shapes and the window of the layer."""
+    at: the index of the input row; outside [0, `in_h`), the row is padding, and `x` is not read.
+    first, end: the computed output columns are [first, end).
+    in_h, in_w, in_c: the rows, columns and channels of the input.
+    out_c: the number of output channels.
+    kernel_w, stride_w, dilation_w: the size, stride and dilation of the window along the columns.
+    pad_left: the number of columns of padding on the left.
+    in_zero: the value of padding."""
 
     sums: Memory
     x: Memory
@@ -158,6 +161,8 @@ def no_groups(offloaded: Offloaded) -> bool | str:
 
 def rounds_twice(offloaded: Offloaded) -> bool | str:
     """Results must be rounded twice, as in TensorFlow Lite Micro.
+
+    Requantisation multiplies and then shifts right; both steps round.
 
     A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     return (
@@ -345,7 +350,7 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
 
 
 def words(runs: Array) -> Array:
-    """Return int8 elements as uint32 words, each of four consecutive elements of the last axis.
+    """Return the int8 elements `runs` as uint32 words, each of four elements along the last axis.
 
     The last axis is first padded with zeros to a multiple of four elements."""
     short = -runs.shape[-1] % LANES

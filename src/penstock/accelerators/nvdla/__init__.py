@@ -146,7 +146,7 @@ def extended(offloaded: Offloaded) -> bool | str:
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors must have shape (1, H, W, C); those of fully connected layers, shape (1, C).
+    """Tensors must have shape (1, H, W, C), or (1, C) in fully connected layers.
 
     Return True, or the reason why `offloaded` violates this rule."""
     rank = 2 if offloaded.main.kind == "FullyConnected" else 4
@@ -175,6 +175,8 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
     """Results must be rounded twice, as in TensorFlow Lite Micro.
+
+    Requantisation multiplies and then shifts right; both steps round.
 
     Return True, or the reason why `offloaded` violates this rule."""
     return (
@@ -206,8 +208,8 @@ def whole_packs(offloaded: Offloaded) -> bool | str:
     """Concatenations must be along channels, and all inputs but the last must consist of whole
     packs.
 
-    A pack has as many channels as a memory atom has bytes.  Return True, or the reason why
-    `offloaded` violates this rule."""
+    A pack is a group of channels that memory stores together: 8, or 32 in the configuration large.
+    Return True, or the reason why `offloaded` violates this rule."""
     if offloaded.main.kind != "Concatenation":
         return True
     channels = [value.type.shape[3] for value in offloaded.main.inputs]
@@ -235,7 +237,7 @@ def same_types(offloaded: Offloaded) -> bool | str:
 
 
 def fits_the_core(offloaded: Offloaded) -> bool | str:
-    """The input rows of an output row and the weights of a kernel group must fit into the
+    """The input rows of one window and the weights of one kernel group must fit into the
     convolution buffer, and every parameter must fit its register.
 
     Return True, or the reason why `offloaded` violates this rule."""

@@ -1,6 +1,6 @@
 """address_map: registers by name and address, and the encoding of their fields.
 
-`nvdla_map.toml` lists NVDLA's own registers and `extension_map.toml` those of the units that
+`nvdla_map.toml` lists NVDLA's own registers, `extension_map.toml` the registers of the units that
 penstock adds to NVDLA.  In both, a table per unit gives the offset and the fields of each register.
 A register is named UNIT.REGISTER and has 32 bits.
 """

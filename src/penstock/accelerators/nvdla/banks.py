@@ -1,9 +1,9 @@
 """banks: the allocation of the convolution buffer's banks to data (input features) and weights.
 
 Data and weights each occupy a circular buffer of whole banks.  Data consist of slices, one per
-input row.  Weights consist of groups of kernels; the core computes one group at a time.  The
-allocation is the first that fits in the order of preference of NVDLA's open-source compiler
-(`PREFERENCE`).
+input row.  Weights consist of groups of kernels; the core computes one group at a time.  NVDLA's
+open-source compiler tries allocations in an order of preference (`PREFERENCE`); the first one that
+fits is chosen.
 
 Sources: nvdla/sw, the open-source compiler; for the free space that must follow the weights, NVDLA
 hardware manual, programming guide.
@@ -42,6 +42,7 @@ class Demand:
     """The parameters of a direct convolution that determine its use of the convolution buffer.
 
     width, height, channels: the size of the input.
+    kernels: the number of output channels.
     taps: the number of elements of a kernel in each channel, rows times columns.
     reach_rows: the number of rows that a kernel spans, dilation included.
     stride_rows: the vertical stride."""
@@ -109,7 +110,7 @@ class BankSplit:
 
 def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -> int:
     """Return the number of buffer entries that one row (slice) of int8 features occupies; `width`
-    is in points.
+    is the number of columns.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL_256
     >>> entries_per_slice(35, 54, SMALL_256)

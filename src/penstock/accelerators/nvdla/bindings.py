@@ -1,9 +1,9 @@
 """bindings: bidirectional encoding of records as register words.
 
-A `Bindings` defines, for encoding and decoding, the register field that holds each attribute of a
-record (`chosen`), and the fields whose values are derived from the record (`implied`).  Decoding
-reads the chosen fields and requires every other field to equal its encoding, so both directions
-always agree.  Fields without a binding are 0.
+A `Bindings` lists register fields, for encoding and decoding.  `chosen` fields hold attributes of
+a record, `implied` fields values that are derived from the record.  Decoding reads the chosen
+fields and requires every other field to equal its encoding, so both directions always agree.
+Fields that are not listed are 0.
 
 Attributes of nested records are named by dotted paths, such as `padding.top`.
 """
@@ -35,15 +35,15 @@ class Bindings(Generic[Record]):
 
     units: the names of the units whose registers are encoded.
     chosen: (field, attribute, offset) of each attribute that decoding reads from its field.  The
-        field holds attribute - offset.
+        field holds attribute - offset; registers often hold a size minus 1, which is offset 1.
     implied: (field, attribute, offset) of each attribute that the record derives from the chosen
-        ones.  Decoding only checks the field, which holds attribute - offset.
+        ones.  The field holds attribute - offset; decoding only checks it.
     addresses: (UNIT.REGISTER, field name, attribute) of each 64-bit address, which two registers
-        hold.  {} stands for HIGH and LOW in the name of the register, and for high and low in the
-        name of the field.
+        hold.  In both names, {} stands for the half: HIGH or LOW in the name of the register, high
+        or low in the name of the field.
     constant: the values of fields that are the same for all records, by field.
-    absent: by attribute, the value that decoding assumes for a chosen field whose register is
-        missing; 0 for attributes without an entry."""
+    absent: by attribute, the value that decoding returns if the words lack the register of a chosen
+        field; 0 for attributes without an entry."""
 
     kind: type[Record]
     units: tuple[str, ...]
@@ -77,7 +77,7 @@ class Bindings(Generic[Record]):
     def decode(self, words: Words, **more: object) -> Record:
         """Return the record that register words encode.
 
-        words: the words by register name; those of other units are ignored.
+        words: the words by register name; registers of other units are ignored.
         more: the attributes of the record that no register stores, by name.
 
         Raises UnsupportedError if the words contradict each other, and any error of the record's

@@ -26,7 +26,7 @@ FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
 @dataclass(frozen=True, slots=True)
 class NvdlaPort:
     """A memory port: bandwidth in bytes per cycle, latency of the first byte in cycles, and burst
-    length in memory atoms."""
+    length in memory atoms (`NvdlaConfiguration.memory_atom_bytes` bytes each)."""
 
     bytes_per_cycle: int
     latency_cycles: int
@@ -67,7 +67,7 @@ class Extension:
 class NvdlaConfiguration:
     """A configuration of the hardware.
 
-    atomic_c, atomic_k: in a cycle, the core multiplies `atomic_c` channels of one point with the
+    atomic_c, atomic_k: in a cycle, the core multiplies `atomic_c` channels of one pixel by the
         weights of `atomic_k` kernels.
     banks, bank_entries, entry_bytes: the convolution buffer has `banks` banks, each of
         `bank_entries` entries of `entry_bytes` bytes.
@@ -130,7 +130,7 @@ class NvdlaConfiguration:
 
     @property
     def has_second_memory(self) -> bool:
-        """Whether there is a second memory port: NVDLA's own, or that of penstock's extension."""
+        """Whether there is a second memory port, be it NVDLA's own or added by the extension."""
         return self.sram is not None or self.extension is not None
 
     def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:

@@ -1,4 +1,5 @@
-"""cut: splits a convolution into hardware layers that fit the convolution buffer.
+"""cut: splits a convolution into hardware layers (one start of the hardware each) that fit the
+convolution buffer.
 
 The hardware applies all kernels to the contents of the buffer.  A convolution whose input does not
 fit is therefore split into parts of consecutive output rows, one hardware layer each.  Input rows
@@ -32,6 +33,8 @@ from penstock.accelerators.nvdla.layer import (
 class Convolution(Reach):
     """A convolution of int8 features before it is split into hardware layers.
 
+    width, height, channels: the size of the input.
+    kernels: the number of output channels.
     source, output: the memory layouts of the input and the output.
     pad_value: the value of padding.
     conversion: NVDLA's conversion of sums to output elements.

@@ -1,7 +1,7 @@
-"""dataflow: cycles of hardware layers, from NVDLA's data flow.
+"""dataflow: cycles of hardware layers (one start of the hardware each), from NVDLA's data flow.
 
-An atomic operation takes one cycle and multiplies `atomic_c` channels of one point with the weights
-of `atomic_k` kernels.  The weights remain in use for a stripe of 16 to 32 points while the next
+An atomic operation takes one cycle and multiplies `atomic_c` channels of one pixel by the weights
+of `atomic_k` kernels.  The weights remain in use for a stripe of 16 to 32 pixels while the next
 ones are loaded.  Around the loop over a stripe, the loops run over taps, blocks of channels and
 groups of kernels, from the inside out.  Results pass through the next unit at its rate, and bytes
 through the memory port.  The duration of a layer is the latency of the first byte, plus the time
@@ -31,9 +31,9 @@ LEAST_STRIPE, MOST_STRIPE = 16, 32
 
 
 def stripe_cycles(points: int) -> int:
-    """Return the cycles in which the multipliers apply one set of weights to `points` points.
+    """Return the cycles in which the multipliers apply one set of weights to `points` pixels.
 
-    The points are split into stripes of up to 32; a stripe takes one cycle per point, but at least
+    The pixels are split into stripes of up to 32; a stripe takes one cycle per pixel, but at least
     16 cycles.
 
     >>> stripe_cycles(1), stripe_cycles(33), stripe_cycles(60)
@@ -48,7 +48,7 @@ def mac_cycles(
 ) -> int:
     """Return the cycles that the multipliers take for a convolution.
 
-    points: the number of output points.
+    points: the number of output pixels.
     taps: the number of elements of a kernel in each channel, rows times columns.
     channels: the number of input channels.
     kernels: the number of output channels."""
@@ -62,7 +62,7 @@ def convolution_cycles(
     """Return the busy cycles of two resources in a convolution: "multipliers" and
     "post-processing".
 
-    points: the number of output points.
+    points: the number of output pixels.
     taps: the number of elements of a kernel in each channel, rows times columns.
     channels: the number of input channels.
     kernels: the number of output channels."""
@@ -84,8 +84,8 @@ def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
     """Return the cycles of a whole operator, without memory traffic.
 
     Convolutions and fully connected layers with constant weights run on the multipliers.  Any other
-    operator is treated as a window operation.  The total number of elements in its windows is taken
-    to be the larger one of two numbers: its MACs, and its element-wise operations."""
+    operator is treated as pooling or a depthwise convolution, whose cycles depend on the number of
+    elements in all windows.  This number is taken to be max(MACs, element-wise operations)."""
     work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
     if node.kind not in CONVOLUTIONS or not weights:
         busy = window_cycles(chip, max(work.macs, work.elements))

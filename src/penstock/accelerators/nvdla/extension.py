@@ -30,7 +30,7 @@ TABLE_ROW_BYTES = 12
 
 class ElementwiseMode(IntEnum):
     """The element-wise operation that post-processing applies to its first operand and a second
-    tensor; values are those of the register field."""
+    tensor; each value is its code in the register field."""
 
     NONE = 0
     ADD = 1
@@ -40,7 +40,7 @@ class ElementwiseMode(IntEnum):
 
 class WindowKind(IntEnum):
     """The function that unit WINDOW computes over each window of each channel: maximum, mean or
-    depthwise convolution; values are those of the register field."""
+    depthwise convolution; each value is its code in the register field."""
 
     LARGEST = 0
     MEAN = 1
@@ -75,9 +75,9 @@ class Post:
     limits: the range to which the results are then clamped, whether requantised or not.
     elementwise: the operation that combines the clamped results with a second tensor.
     second: the memory layout of the second tensor, which has the shape of the output.
-    first, other: the zero points and scales of the results and of the second tensor.  A sum or
-        difference shifts both operands left by 20 bits and scales them; a product applies only the
-        zero points.
+    first: the zero point and scale of the results, as operand of `elementwise`.
+    other: the zero point and scale of the second tensor.  A sum or difference shifts both operands
+        left by 20 bits and scales them; a product applies only the zero points.
     result, result_limits: the zero point, scale and range of the combination."""
 
     requantise: bool = False
@@ -101,6 +101,7 @@ class WindowLayer:
     """A hardware layer of pooling or depthwise convolution, computed by the extension's unit
     WINDOW.
 
+    kind: the function that the unit computes over each window.
     width, height, channels: the size of the input.
     source, output: the memory layouts of the input and the output.
     pad_value: the value of padding in depthwise convolutions; pooling ignores padding.
@@ -272,7 +273,7 @@ def decode_post(words: Words) -> Post:
 
 def encode_window(layer: WindowLayer) -> dict[str, int]:
     """Return the register words of a layer of pooling or depthwise convolution, by register name.
-    The registers are those of two units: WINDOW, which computes the layer, and NVDLA's SDP, which
+    The registers belong to two units: WINDOW, which computes the layer, and NVDLA's SDP, which
     writes the output.
 
     Raises UnsupportedError if a value does not fit its field."""

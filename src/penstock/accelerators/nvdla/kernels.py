@@ -1,4 +1,5 @@
-"""kernels: translates operators to tasks of NVDLA's convolution core and of penstock's extension.
+"""kernels: translates operators to tasks (parameters of the hardware) of NVDLA's convolution core
+and of penstock's extension.
 
 Features are stored row by row, each row in packs of channels (`penstock.uma.packed`).  In NVDLA's
 terms, a surface is one pack of a row, and the line stride is the row pitch.
@@ -81,7 +82,7 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
 
 def _single_task(offloaded: Offloaded) -> Task:
     """Return the task that computes an operator other than a concatenation.  A fully connected
-    layer is a convolution of one point."""
+    layer is a convolution of one pixel."""
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, hardware(offloaded)
     if kind == "Relu":
         return _clamp_task(chip, offloaded)
@@ -139,8 +140,8 @@ def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
 def constant_factor(offloaded: Offloaded) -> int | None:
     """Return the index of the constant input of a product.
 
-    The result is None if the operator is not a product, or if it has no constant input that is a
-    scalar or has one value per channel."""
+    The constant must be a scalar or have one value per channel; otherwise, the result is None.  It
+    is also None for other operators."""
     if offloaded.main.kind != "Mul":
         return None
     channels = offloaded.main.output.type.shape[-1]

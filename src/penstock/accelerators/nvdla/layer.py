@@ -1,4 +1,5 @@
-"""layer: a direct convolution on NVDLA's convolution core, as one hardware layer.
+"""layer: a direct convolution as one hardware layer, that is, one start of NVDLA's convolution
+core.
 
 A `ConvolutionLayer` holds the parameters that a program can choose; derived values (output sizes,
 buffer entries) are properties.  Counts are stored as they are; registers hold count - 1.  The
@@ -40,8 +41,8 @@ class NvdlaMemory(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """The memory layout of features in packs of channels; in a pack, each point takes one memory
-    atom.
+    """The memory layout of features in packs of channels; in a pack, each pixel takes one memory
+    atom (8 or 32 bytes, `NvdlaConfiguration.memory_atom_bytes`).
 
     line_stride: the distance in bytes between consecutive rows (lines).
     surface_stride: the distance in bytes between consecutive packs (surfaces).
@@ -60,15 +61,15 @@ class Surface:
         address: int = 0,
         memory: NvdlaMemory = NvdlaMemory.MAIN,
     ) -> Surface:
-        """Return a surface without gaps between rows or packs.  `width` and `height` are in points;
-        a point takes `atom_bytes` bytes in each pack."""
+        """Return a surface without gaps between rows or packs.  `width` and `height` are in pixels;
+        a pixel takes `atom_bytes` bytes in each pack."""
         line = width * atom_bytes
         return Surface(line, line * height, address, memory)
 
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Padding of the input, in points."""
+    """Padding of the input, in rows (`top`, `bottom`) and columns (`left`, `right`)."""
 
     left: int = 0
     right: int = 0
@@ -134,8 +135,8 @@ class Pixels:
 
 
 class Reach:
-    """A base class that derives the rows and columns that a kernel spans from its size and
-    dilation."""
+    """A base class that derives, from the size and dilation of a kernel, how many rows and columns
+    it spans."""
 
     __slots__ = ()
     kernel_width: int
@@ -159,6 +160,7 @@ class ConvolutionLayer(Reach):
     """A direct convolution of int8 features as one hardware layer.
 
     width, height, channels: the size of the input.
+    kernels: the number of output channels.
     source, output: the memory layouts of the input and the output.
     accumulators: the format in which the core delivers sums.
     data_banks, weight_banks: the numbers of banks of the convolution buffer for data and weights.
@@ -238,7 +240,7 @@ class ConvolutionLayer(Reach):
 
     @property
     def atomics(self) -> int:
-        """The number of output points, called atomics in NVDLA's registers."""
+        """The number of output pixels, called atomics in NVDLA's registers."""
         return self.out_width * self.out_height
 
     @property
@@ -278,9 +280,9 @@ class ConvolutionLayer(Reach):
 
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
-    """Return how many columns remain if those after the last window are omitted, as (columns of the
-    input, columns of padding after the input).  The hardware accepts no columns after the last
-    window.  Rows are trimmed in the same way.
+    """Return how many columns the hardware processes, as (columns of the input, columns of padding
+    after the input).  It accepts no columns after the last window, so these are omitted.  Rows are
+    trimmed in the same way.
 
     width: the number of columns of the input.
     reach: the number of columns that a window spans, dilation included.

@@ -1,7 +1,7 @@
 """packing: features and weights in NVDLA's memory layouts.
 
 Features are stored in packs of channels; a pack has as many channels as a memory atom has bytes.
-Within a pack, points are in row-major order; the strides of lines (rows) and of packs (surfaces)
+Within a pack, pixels are in row-major order; the strides of lines (rows) and of packs (surfaces)
 are arbitrary.  Weights are stored by group of `atomic_k` kernels, block of `atomic_c` channels, tap
 in row-major order, and kernel; the channels of a kernel are contiguous.  There are no gaps; zeros
 pad the end.
@@ -34,8 +34,9 @@ def unpack_features(
 
 
 def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: int) -> None:
-    """Write int8 elements of shape (rows, columns, channels) to a surface in a memory, in packs of
-    `atom_bytes` channels, with zeros for the unused channels of the last pack.
+    """Write int8 elements of shape (rows, columns, channels) to a surface in a memory.
+
+    A pack has `atom_bytes` channels; the unused channels of the last pack become 0.
 
     Raises BackendError if the surface exceeds the memory, or if its rows or packs overlap."""
     rows, columns, channels = elements.shape

@@ -216,7 +216,7 @@ def decode(
     """Return the contents of a stream: (configuration, relocations, writes).
 
     Each relocation is (index of the write, index of the base address, memory of the base address).
-    The writes are the bytes before relocation."""
+    The writes are pairs of little-endian uint32: register address, word before relocation."""
     number, count = HEAD.unpack_from(stream)
     end = HEAD.size * (1 + count)
     places = tuple(

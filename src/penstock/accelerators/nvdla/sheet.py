@@ -1,8 +1,9 @@
 """sheet: an exact reproduction of the cycles in NVDLA's performance sheet.
 
-The cycles of a layer are the maximum of its computation and its memory traffic; those of a network
-are the sum over its layers.  All numbers are exact integers or fractions.  The sheet counts sizes
-in KiB of 1024 bytes but treats 1 GB/s as 1 KiB per microsecond, so cycles = KiB / GBps * MHz.
+The cycles of a layer are the maximum of its computation and its memory traffic; the cycles of a
+network are the sum over its layers.  All numbers are exact integers or fractions.  The sheet counts
+sizes in KiB of 1024 bytes but treats 1 GB/s as 1 KiB per microsecond, so
+cycles = KiB / GBps * MHz.
 
 The sheet has one page for each of three networks, and the pages differ (`Page`).
 
@@ -138,14 +139,14 @@ class SheetLayer:
     def depth(self) -> int:
         """The number of input channels after space-to-depth, rounded up to a multiple of 16.
 
-        Space-to-depth converts each block of row_stride x column_stride points to one point, which
-        has the channels of all points of the block."""
+        Space-to-depth converts each block of row_stride x column_stride pixels to one pixel, which
+        has the channels of all pixels of the block."""
         return _up(self.channels * self.window.stride, CHANNELS_AT_ONCE)
 
     @property
     def folded(self) -> tuple[int, int]:
         """The size of the input, (rows, columns), after space-to-depth, which converts each block
-        of row_stride x column_stride points to one point with more channels."""
+        of row_stride x column_stride pixels to one pixel with more channels."""
         window = self.window
         return -(-self.rows // window.row_stride), -(-self.columns // window.column_stride)
 
@@ -183,10 +184,10 @@ class SheetLayer:
 
 
 class ComparedWeights(Enum):
-    """Which weights NVDLA's performance sheet compares with a layer's input, to choose the operand
-    that stays in the convolution buffer while the other one is streamed.
+    """Which weights NVDLA's performance sheet compares with a layer's input.
 
-    The input stays if it is smaller in bytes than these weights; otherwise, the weights stay."""
+    Either the input or the weights stay in the convolution buffer, while the other operand is
+    streamed.  The input stays if it is smaller in bytes than the compared weights."""
 
     GROUP = "weights of a group of kernels"
     ALL = "all weights"
@@ -199,14 +200,15 @@ class Page:
     name: the name of the network.
     kernels_at_once: the number of kernels is rounded up to a multiple of this.
     once: True if the page ignores the size of the convolution buffer: each tensor is transferred
-        once, and the weights of a fully connected layer once per batch.  False if either the input
-        or the weights are split into parts that fit into the buffer, and the other operand is
-        transferred again for each part.
-    compared: the weights with which a layer's input is compared, to choose the operand that stays
-        in the buffer: those of a group of kernels, or all.
-    rows_ahead: the number of input rows that the buffer must hold in addition to those of a kernel.
-    first_layer: True if the first layer of the network has rules of its own: it has `rows_ahead` 1,
-        and its input stays in the buffer if the input rows that the buffer must hold
+        once, and the weights of a fully connected layer once per batch.  False if the page splits
+        either the input or the weights into parts that fit into the buffer; the other operand is
+        then transferred again for each part.
+    compared: which weights a layer's input is compared with, to choose the operand that stays in
+        the buffer: the weights of a group of kernels, or all weights.
+    rows_ahead: the number of input rows that the buffer must hold in addition to the rows that one
+        kernel covers.
+    first_layer: True if the first layer of the network has two rules of its own: `rows_ahead` is 1,
+        and the input stays in the buffer if the rows that the buffer must hold
         (`LayerFigures.least_in_kib`) are smaller than the weights of a group of kernels."""
 
     name: str
@@ -336,6 +338,7 @@ def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
 def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
     """Return whether a layer's input, rather than its weights, stays in the convolution buffer.
 
+    sizes: the figures of the layer, of which only sizes in KiB are used.
     special: whether the page's rule for the first layer of a network applies
         (`Page.first_layer`)."""
     if special:

@@ -113,8 +113,8 @@ def from_text(text: str) -> tuple[Write, ...]:
 def _layer_writes(
     words: Mapping[str, int], units: tuple[str, ...], post: Post | None
 ) -> tuple[Write, ...]:
-    """Return the register writes of a layer: those of its parameters, followed by those that start
-    its units.  The last unit of the data flow is started first.
+    """Return the register writes of a layer: first the writes of its parameters, then the writes
+    that start its units.  The last unit of the data flow is started first.
 
     words: the parameters, as register words by register name.
     units: the units in the order of the data flow.

@@ -1,4 +1,5 @@
-"""task: an operator as parameters of the hardware, and its conversion to hardware layers."""
+"""task: an operator as parameters of the hardware, and its conversion to hardware layers, each of
+which is computed by one start of the hardware."""
 
 from __future__ import annotations
 
@@ -60,18 +61,18 @@ class Task:
     def row_bytes(self, width: int, channels: int) -> int:
         """Return the size in bytes of a row of `width` columns, stored as packs of channels.
 
-        channels: their number; the last pack is padded."""
+        channels: the number of channels; the last pack is padded."""
         atom = self.hardware.memory_atom_bytes
         return -(-channels // atom) * width * atom
 
     @property
     def in_row_bytes(self) -> int:
-        """The size in bytes of an input row in packs."""
+        """The size in bytes of an input row, stored as packs of channels."""
         return self.row_bytes(self.in_w, self.in_c)
 
     @property
     def out_row_bytes(self) -> int:
-        """The size in bytes of an output row in packs."""
+        """The size in bytes of an output row, stored as packs of channels."""
         return self.row_bytes(self.out_w, self.out_c)
 
     def reads(self, first: int, end: int) -> tuple[int, int]:
@@ -90,7 +91,8 @@ class Task:
         in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
         second_lines: the same for the second input; 0 if there is none.
 
-        In the writes, the address of a tensor is relative to its first row that the layers access.
+        The address of a tensor in the writes is relative to the first of its rows that the layers
+        access.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         second = Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes)

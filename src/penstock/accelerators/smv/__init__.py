@@ -2,7 +2,7 @@
 
 A layer is split into tiles that fit the scratchpads (`tiling.py`).  The commands of a call load,
 compute and store tiles (`kernels.py`).  They call driver functions (`operations.py`, `engine.py`,
-smv.h).  The cost of a call is that of its tiles (`cost.py`).
+smv.h).  The cost of a call is the sum over its tiles (`cost.py`).
 
 The accelerator has these attributes:
 
@@ -128,6 +128,8 @@ def one_image(offloaded: Offloaded) -> bool | str:
 
 def double_rounding(offloaded: Offloaded) -> bool:
     """Results must be rounded twice, as in TensorFlow Lite Micro.
+
+    Requantisation multiplies and then shifts right; both steps round.
 
     A constraint: returns False to refuse an operator whose results must be rounded only once.
     Messages quote the first sentence."""

@@ -1,13 +1,13 @@
 """cost: cycles of a call of a kernel, from its tiling.
 
-    engine   one cycle per output position, tap, group of 8 outputs and group of 32 channels, as in
-             SMAUG's loops; plus one cycle per tile, tap, group of 8 outputs and group of 32
-             channels, to load the weight registers
+    engine   output positions * taps * groups of 8 outputs * groups of 32 channels, as in SMAUG's
+             loops; plus tiles * taps * groups of 8 outputs * groups of 32 channels, to load the
+             weight registers
     copies   100 cycles per copy, 2 per run of contiguous bytes, 1 per 8 bytes
 
-Without double buffering, a call takes the sum of both.  With double buffering, copies overlap with
-computation.  A call then takes the larger of the two, plus the smaller divided by the number of
-tiles, because the first tile cannot overlap.
+Without double buffering, a call takes the sum of engine and copies.  With double buffering, copies
+overlap with computation.  A call then takes the larger of the two, plus the smaller divided by the
+number of tiles, because the first tile cannot overlap.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def tile_cycles(tiling: Tiling) -> float:
 def register_loads(tiling: Tiling) -> int:
     """Return how often the engine loads its weight registers.
 
-    It loads them once per tile, tap, group of 8 output channels and group of 32 input channels.
+    In each tile, it loads them for each tap, group of 8 output channels and group of 32 input
+    channels.
     The result is 0 for layers without weights."""
     if not tiling.layer.reduced:
         return 0

@@ -62,11 +62,11 @@ def connection_cycles(op: ConnectTile[int]) -> float:
 
 
 def pool_cycles(op: PoolTile[int]) -> float:
-    """Return the cycles of a tile of a pool: one per tap, output pixel and group of 8 channels."""
+    """Return the cycles of a tile of a pool: output pixels * taps * groups of 8 channels."""
     window = op.kernel_h * op.kernel_w
     return window * op.out_h * op.out_w * -(-op.channels // OUTPUTS_AT_ONCE)
 
 
 def elementwise_cycles(op: AddTiles[int]) -> float:
-    """Return the cycles of an element-wise tile: one per pixel and group of 8 channels."""
+    """Return the cycles of an element-wise tile: pixels * groups of 8 channels."""
     return op.rows * op.columns * -(-op.channels // OUTPUTS_AT_ONCE)

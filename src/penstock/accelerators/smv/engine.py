@@ -310,7 +310,7 @@ class DriverModel:
 
     name: name of the C function without the prefix smv_.
     model: functional model; receives the state of the engine and the record of arguments.
-    cycles: returns the cycles of a call from the record of its arguments; None means no time."""
+    cycles: returns the cycles of a call, given the record of arguments; None if calls take none."""
 
     name: str
     model: Callable[[SmvEngine, Any], None]

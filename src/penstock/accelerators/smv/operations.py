@@ -65,9 +65,10 @@ class TilePitches:
 
     A pitch is the distance in bytes between consecutive rows, columns, output channels or taps.
 
-    x_row, x_column: of the input; for two inputs, of the first one.
-    w_output, w_tap: of the weights; for two inputs, the row and column pitch of the second one.
-    y_row, y_column: of the output.
+    x_row, x_column: the row and column pitch of the input, or of the first of two inputs.
+    w_output, w_tap: the output channel and tap pitch of the weights.  If there are two inputs, they
+        are the row and column pitch of the second one.
+    y_row, y_column: the row and column pitch of the output.
 
     A pitch that the operation does not use is 0."""
 
@@ -90,9 +91,9 @@ class TermScales:
 
     zero0, zero1: zero points of a and b.
     multiplier0, shift0: define M0 = multiplier0 * 2**(shift0 - 31).
-    multiplier1, shift1: define M1 likewise.
+    multiplier1, shift1: define M1 = multiplier1 * 2**(shift1 - 31).
     sign1: 1 for a sum, -1 for a difference.
-    out_multiplier, out_shift: define the factor of the requantisation likewise."""
+    out_multiplier, out_shift: define the factor of the requantisation in the same way."""
 
     zero0: int = 0
     zero1: int = 0
@@ -144,7 +145,7 @@ class LoadTile(Generic[Number, Memory]):
 class StoreTile(Generic[Number, Memory]):
     """The arguments of `smv_store`, which copies runs of bytes from a scratchpad to memory.
 
-    The scratchpad is that of outputs.  The bytes of a run are contiguous.
+    The scratchpad is always the one for outputs.  The bytes of a run are contiguous.
 
     target: the first run in memory.
     at: offset in bytes of the first run in the scratchpad.
@@ -238,11 +239,13 @@ class PoolTile(Generic[Number]):
 
     Elements of padding do not count.
 
+    function: whether the maximum or the mean is computed.
     x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
     in_h, in_w: rows and columns of the input tile, without padding.
     pad_top, pad_left: rows and columns of padding before the input tile.
     kernel_h, kernel_w: rows and columns of the window.
-    out_h, out_w: rows and columns of the output tile."""
+    out_h, out_w: rows and columns of the output tile.
+    channels: number of channels of both tiles."""
 
     function: PoolFunction
     x: Number
@@ -280,4 +283,4 @@ class AddTiles(Generic[Number]):
 class MultiplyTiles(AddTiles[Number]):
     """The arguments of `smv_mul`, which multiplies two tiles element by element.
 
-    The fields are those of `AddTiles`."""
+    It has the fields of `AddTiles`."""

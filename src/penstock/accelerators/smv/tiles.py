@@ -90,18 +90,19 @@ class CallTiles:
     def row_axis(self) -> str:
         """The name of the loop axis that runs over output rows.
 
-        For an output (N, H, W, C) or (H, W, C), it is the axis of H; for (N, C), that of N."""
+        It is the axis of H for an output of shape (N, H, W, C) or (H, W, C), and the axis of N for
+        an output of shape (N, C)."""
         names = [axis.name for axis in self.whole.axes[: len(self.whole.output.dimensions)]]
         return names[-3] if len(names) > 2 else names[0]
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
-        """For each loop axis, by name, the interval of points that the current tile covers."""
+        """For each loop axis, by name, the interval of iterations that the current tile covers."""
         return {axis.name: self._axis_loop(axis.name)[0] for axis in self.whole.axes}
 
     @cached_property
     def operand_tiles(self) -> tuple[ScratchpadTile, ...]:
-        """The tiles of the inputs, in order, and then that of the output.
+        """The tiles of the inputs, in order, followed by the tile of the output.
 
         Tiles in the same scratchpad are placed one after another."""
         ends: dict[str, int] = {}
@@ -192,7 +193,7 @@ class CallTiles:
         """Return the region of a tensor that is read or written: an index interval per dimension.
 
         followed: names of the loop axes along which only the current tile is computed.  Along other
-            axes, all points of the call are computed."""
+            axes, all iterations of the call are computed."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
@@ -204,7 +205,7 @@ class CallTiles:
         return tuple(found)
 
     def _whole_axis(self, axis: str) -> Span:
-        """Return the interval of points along a loop axis that the whole call computes."""
+        """Return the interval of iterations along a loop axis that the whole call computes."""
         if axis == self.row_axis:
             return (self.call.first, self.call.end)
         return (0, self.whole.axis(axis).extent)
@@ -215,17 +216,17 @@ class CallTiles:
 
         The interval may extend into the padding: below 0, or beyond the size of the tensor.
 
-        span: interval of points that is computed along the loop axis of the dimension."""
+        span: interval of iterations along the loop axis of the dimension."""
         factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
         return span[0] * factor + offset, span[1] * factor + offset + extra
 
     def _needs(self, d: Dimension, span: Span) -> Span:
         """Return the interval of a tensor's indices that is read or written along dimension `d`.
 
-        The interval does not include padding.  Its bounds may be expressions, unlike those of
-        `Dimension.needs`.
+        The interval does not include padding.  Its bounds may be expressions, whereas
+        `Dimension.needs` takes and returns numbers.
 
-        span: interval of points that is computed along the loop axis of the dimension."""
+        span: interval of iterations along the loop axis of the dimension."""
         lower, upper = self._reads(d, span)
         first, last = d.reads((0, 1)), d.reads((0, self.whole.axis(d.axis or "").extent))
         if first[0] < 0:
@@ -244,7 +245,7 @@ class CallTiles:
         These are all loops from the outermost to the innermost one that changes the tile.  The
         result is 0 if no loop does.
 
-        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
+        k: index of the operand; the inputs come first, in order, then the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -254,11 +255,12 @@ class CallTiles:
         return max(changing, default=0)
 
     def _tile_number(self, k: int) -> Expr:
-        """Return the number of an operand's current tile, which selects one of its two buffers.
+        """Return the number of an operand's current tile; odd and even tiles alternate between two
+        buffers (double buffering).
 
         Numbers increase in loop order, from 0.  A tile that is loaded again has a new number.
 
-        k: index of the operand: that of an input, or the number of inputs for the output."""
+        k: index of the operand; the inputs come first, in order, then the output."""
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
             loop = self._axis_loop(name)[1]
@@ -273,7 +275,7 @@ class CallTiles:
 
         Along the last dimension, the number is rounded up to a multiple of `ALIGNMENT`.
 
-        k: index of the operand: that of an input, or the number of inputs for the output."""
+        k: index of the operand; the inputs come first, in order, then the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)

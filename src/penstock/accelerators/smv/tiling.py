@@ -104,7 +104,7 @@ def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
 
     - A tile has all output channels, or a multiple of 8.  If the layer sums over input channels, a
       tile has all of these, or a multiple of 32.
-    - The operand of biases also holds multipliers and shifts, so that it has 9 bytes per channel.
+    - The operand of biases also holds multipliers and shifts: 4 + 4 + 1 bytes per channel.
     - The input of a fully connected layer has shape (N, C)."""
     layer = offloaded.layer(rows)
     if offloaded.main.kind == "FullyConnected":

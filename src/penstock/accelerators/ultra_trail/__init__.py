@@ -80,8 +80,9 @@ class ConfigGenerator:
 
 
 class BufferScopeAnnotator:
-    """A graph pass that sets each layer's attribute `scopes`, the indices of the feature memories
-    of input and output; or, if a tensor is too large for its memory, `misfit`, a message."""
+    """A graph pass that chooses each layer's feature memories.  It sets the layer's attribute
+    `scopes` to the indices of the memories of (input, output); or, if a tensor does not fit its
+    memory, the attribute `misfit` to a message."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
@@ -124,15 +125,17 @@ def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) 
 
 
 def cycles(layer: Offloaded, rows: int) -> float:
-    """Return the cycles of a call for `rows` rows.  A block is `dimension` channels.  Each output
-    position and tap takes a cycle per pair of input block and output block; copies: bytes / 4."""
+    """Return the cycles of a call for `rows` rows: output positions * taps * input blocks * output
+    blocks, plus a cycle per 4 bytes copied.  A block is `dimension` channels."""
     n, dimension = engine.fields(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4
 
 
 class CodegenGenerateExternCalls:
-    """A program pass that removes each load of an input that is still in its feature memory."""
+    """A program pass that removes each load of an input that is still in its feature memory.
+
+    The class is named after the program pass in RFC 0060."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
         held: dict[int, str] = {}

@@ -32,7 +32,7 @@ class Words(LittleEndianStructure):
 def fields(layer: Offloaded) -> dict[str, int]:
     """Return the values of the bit fields of a layer's configuration words, by field name.
 
-    The layer convolves along one axis.  Lengths, stride, dilation and padding are those along this
+    The layer convolves along one axis.  Lengths, stride, dilation and padding refer to this
     axis."""
     p = layer.parameters
     axis, before = ("h", "top") if (p["in_w"], p["kernel_w"]) == (1, 1) else ("w", "left")

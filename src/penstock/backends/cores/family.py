@@ -24,14 +24,15 @@ class CoreFamily:
     A target selects a family by `kernels = NAME`.  Operators without a kernel of the family run in
     portable C.  Compiler flags depend on the core, not on the family, and are in the target file.
 
-    name                   the family's name in target files, equal to that of its folder
+    name                   the family's name in target files, which is also its folder's name
     instruction_set        the instruction set that the kernels require, for messages
     cores                  simulated cores that can execute the kernels (`core` of a target file)
     kernel                 returns the kernel for an operator; the kernel may need scratch memory
     fallback_kernel        returns a kernel without scratch, in case the one from `kernel` needs it
-    cycle_model            model of the kernels' cycles; None for the linear model of the target
+    cycle_model            model of the kernels' cycles; None for the constants in the target file:
+                           cycles per multiply-accumulate, output element, inner loop and call
     certifies_portable     whether portable kernels, too, use requantisation proved bit-exact;
-                           otherwise they use the arithmetic of the reference
+                           otherwise they use the arithmetic of the reference runtime
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Registration: the methods by which a backend registers the features of its accelerator.
 
-Source: TVM RFC 0060 (UMA), "UMABackend References".  The names of methods are those of the RFC.
+Source: TVM RFC 0060 (UMA), "UMABackend References".  The methods have the names that the RFC uses.
 penstock adds constraints, memories, rooflines and tilers.
 """
 
@@ -225,7 +225,7 @@ class Registration(ABC):
         includes: C text at the beginning of the model's C file, or a function that returns it.
         replace_call_extern: a function that returns the C text of a driver call.  Its argument is a
             sequence of the C texts of the call's arguments, with the attribute `function`, the name
-            of the driver function.  None stands for NAME(arguments).
+            of the driver function.  If it is None, the text is NAME(arguments).
         encoder: a function that returns the command stream of a kernel call as bytes, for fmt
             "stream".
         sources: the driver's header and a stub in C: file contents by file name, names of files in
@@ -274,6 +274,7 @@ class Registration(ABC):
         size: bytes, a string such as "32KiB", or a function of the attributes; if the function
             returns 0, the accelerator does not have the memory.
         bandwidth_bytes_per_cycle: a number, or a function of the attributes.
+        latency_cycles: the latency of an access by the processor.
         holds: what the memory may contain: "scratch" for data during a call; "arena" for tensors
             between calls, which the scheduler assigns to the memory and the processor can access.
         budget: whether the search for a schedule minimises the use of this memory.
@@ -346,9 +347,9 @@ class Registration(ABC):
 
     @property
     def _bases(self) -> tuple[type, ...]:
-        """The backend's class and its base classes, without those of penstock's UMA interface.
+        """The backend's class, followed by its base classes.
 
-        The backend's own class comes first."""
+        The classes of penstock's UMA interface are omitted."""
         bases = type(self).__mro__
         return tuple(b for b in bases if issubclass(b, Registration) and not _is_own(b))
 

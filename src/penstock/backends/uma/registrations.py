@@ -57,8 +57,8 @@ class RegisteredCodegen:
     fmt: "c" for C calls of driver functions, "stream" for command streams.
     includes: C text at the beginning of the model's C file, or a function that returns it; None for
         no text.
-    replace_call_extern: returns the C text of a call, given the C texts of its arguments; None
-        stands for NAME(arguments).
+    replace_call_extern: returns the C text of a driver call, given the C texts of its arguments.
+        If it is None, the text is NAME(arguments).
     encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
     submit: the driver function that receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs, or the registered function that returns the files."""

@@ -239,9 +239,9 @@ def _candidates(
 ) -> CandidateSource:
     """Return a function that yields the candidate cascades of an execution order.
 
-    Its arguments are (upper, states).  It yields cascades at positions [lower, upper) of the order;
-    states[p] contains the memory assignments of the live tensors that the caller has reached at
-    position p.
+    Its arguments are (upper, states).  It yields the cascades that end at position `upper` of the
+    order, exclusive.  states[p] contains the memory assignments of the live tensors that the caller
+    has reached at position p.
     order: the execution order, as indices of the parts.
     searches: the search for candidates in each order; empty if access times depend on the memory
         assignment.

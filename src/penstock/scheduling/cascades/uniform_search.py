@@ -131,9 +131,9 @@ class UniformSearch:
 def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the candidates that are worth keeping.
 
-    A candidate is kept if no other one of the same interval has a lower peak and no more call
-    overhead, or less call overhead and no higher peak.  All candidates with a single part are kept:
-    with prefetches, which are selected later, another number of calls may be the fastest.
+    Among the candidates of each interval [lower, `upper`), those that are Pareto-optimal in (peak,
+    call overhead) are kept; of several with equal values, only one.  All candidates with a single
+    part are kept, because prefetches, which are selected later, may make any of them the fastest.
 
     found: the candidates at positions [lower, `upper`), one per row.  Columns: lower, stripe
         height, live bytes at the peak, call overhead in cycles.

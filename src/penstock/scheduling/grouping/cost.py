@@ -60,7 +60,7 @@ class GroupCost(Protocol):
         ...
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         group: mask of nodes.  False proves nothing.
         """
@@ -167,7 +167,7 @@ class Costed:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         This is so if their weights exceed `weight_cap`.
         group: mask of nodes.

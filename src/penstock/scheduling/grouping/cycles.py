@@ -96,7 +96,7 @@ class GroupCycles:
         return IntervalCosts(busy + self.latency_cycles, feasible)
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         group: mask of nodes.  False proves nothing.
         """

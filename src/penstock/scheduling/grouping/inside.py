@@ -1,7 +1,7 @@
 """Orders of the nodes within a group, for few live bytes.
 
-    trace_back   rule of Zheng et al.: run a node that frees a live tensor; if there is none, run a
-                 node on which a reader of the oldest live tensor depends
+    trace_back   rules of Zheng et al.: run a node that frees a live tensor; if no node does, run a
+                 node that reads the oldest live tensor, or on which such a reader depends
     dfs, bfs     depth first, breadth first
     circular     the order of the problem; tensors are allocated in a circular buffer (NVDLA)
     best         the order of least peak that a search finds, with a proven lower bound
@@ -48,10 +48,10 @@ class InnerOrder:
 
 
 def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the order of a group's nodes by the rule of Zheng et al.
+    """Return the order of a group's nodes by two rules of Zheng et al.
 
-    A node that frees a live tensor runs next.  If there is none, a node runs that reads the oldest
-    live tensor, or on which a reader of this tensor depends.
+    The next node is one that frees a live tensor.  If no node does, the next node is a reader of
+    the oldest live tensor, or a node on which such a reader depends.
     group: mask of nodes.
     max_states: not used.
     """

@@ -163,7 +163,7 @@ def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
 
 
 def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
-    """Return the grouping of least cost; among equal ones, that with the least secondary cost.
+    """Return the grouping of least cost; the sum of secondary costs (`cost.tie`) breaks ties.
 
     some: candidates, each a tuple of node masks; an empty one is skipped.  If all are empty, every
         node becomes a group.

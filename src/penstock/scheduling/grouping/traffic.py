@@ -133,10 +133,10 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Add an order along which `fitting` tries to run groups.
+        """Add an execution order in which groups are tested for whether they fit the buffer.
 
-        If the order is new, the rejections of groups without proof are forgotten: in the new order,
-        these groups may fit.
+        If the order is new, unproven rejections of groups are discarded, since these groups may fit
+        in the new order.
         order: indices of all nodes.
         """
         if order not in self._ranks:
@@ -169,7 +169,7 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         This is so if their weights exceed the weight limit, or if the inputs and the output of one
         of them exceed the buffer limit.
@@ -191,7 +191,7 @@ class Traffic:
         """Return True if provably no group contains both node `writer` and its reader `reader`.
 
         A group with both contains all nodes on paths between them.  The result is True if these
-        nodes provably exceed the limits.
+        nodes provably exceed the weight limit or the buffer limit.
         writer, reader: indices of nodes.
         """
         found = self._apart.get((writer, reader))

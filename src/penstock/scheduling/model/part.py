@@ -106,8 +106,8 @@ class Part(Brief):
 
         A kernel that accumulates computes each output row by adding to the previous one, and each
         call reads only the weights for its own rows.  The cost counts all bytes in the first call,
-        and only an access in each later call: (1, 0).  If the constant is several inputs of the
-        part, each input that is read for the last output row counts as an access.
+        so the result is usually (1, 0): later calls take only an access.  More precisely, they take
+        one access for each input that is this constant and is read for the last output row.
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes

@@ -61,9 +61,9 @@ class StripeConfig:
         The fields of the result:
         shape, extent: the extents of the input boxes that are read, rounded up.
         strides: those of the output, multiplied by the coefficients of `affine`, not rounded.
-        order, stripes, offset: copied from the output axis on which the input axis depends (the sum
-            over these axes, if there are several); `offset` is increased by the offset of `affine`.
-        An input axis that depends on no striped output axis has one stripe.
+        order, stripes, offset: those of the output axis on which the input axis depends, or the
+            sums over these axes if it depends on several.  `affine.offset` is added to `offset`.
+        An input axis that depends on no output axis has one stripe.
 
         `offset` is inexact if several operators of a cascade have padding, since it is not scaled.
         `Affine.apply` gives the exact position of a stripe.
@@ -210,9 +210,9 @@ def _positive(counts: Counter[int]) -> Counter[int]:
 def _pattern(affine: Affine) -> Affine:
     """Return an affine map with 1 in place of every non-zero coefficient.
 
-    `StripeConfig.propagate` applies the result to fields such as the number of stripes, which move
-    from output axes to input axes without being scaled.  The last column of the matrix, which holds
-    constants, becomes 0; the field `offset` is unchanged.
+    `StripeConfig.propagate` applies the result to fields that input axes take from output axes
+    without scaling, such as the number of stripes.  The constants (last column of the matrix)
+    become 0; `Affine.offset` is unchanged.
     """
     rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
     return Affine(rows, affine.offset)

@@ -1,12 +1,13 @@
 """Search for the execution order of least peak memory, with a proven optimality gap.
 
-    file order -> pieces -> heuristic orders -> best-first search -> beam search, if that gave up
+    file order -> pieces -> heuristic orders -> best-first search -> beam search
 
 The file order is the order in which the problem lists its steps.  A step that has the same position
 in every order ends a piece: a part of the problem that is searched separately.  The peak of an
-order is the maximum over its pieces.  So a piece is searched only if its peak exceeds the proven
-bound and the peaks of the pieces searched before.  The searches are bounded by counted states,
-never by time.
+order is the maximum over its pieces.  So pieces are taken in descending order of the peak of their
+best heuristic order, and a piece is searched only if this peak exceeds the proven lower bound and
+the peaks found for the pieces taken before.  Beam search runs only if best-first search does not
+finish.  The searches are bounded by counted states, never by time.
 """
 
 from __future__ import annotations

@@ -146,11 +146,11 @@ class StepSearch:
         return Finding(None, ceiling_bytes, True, self.states)
 
     def beam(self, limit_bytes: int, width: int) -> tuple[int, ...] | None:
-        """Search for any order with a peak of at most `limit_bytes`, by beam search.
+        """Return an order of the piece's steps with a peak of at most `limit_bytes`.
 
+        The method is beam search.  The result consists of indices of steps.  It is None if the
+        search finds no such order, although one may exist.
         width: number of states kept for each number of completed steps.
-
-        Returns None if the search finds no such order; one may exist nevertheless.
         """
         start = self._start(limit_bytes)
         if start.peak_bytes > limit_bytes:

@@ -94,7 +94,7 @@ class ScheduleReader:
         return name
 
     def _record(self, kind: type[_T]) -> _T:
-        """Parse a record, "Class(field=value, ..)", or a tuple; raise ModelError for others."""
+        """Parse an attribute value, which must be of class `kind`; raise ModelError otherwise."""
         at = self._scanner.peek()
         found = self._attributes.attribute()
         if not isinstance(found, kind):
@@ -161,7 +161,8 @@ class ScheduleReader:
     def _part(self) -> int:
         """Parse the label of a part and return its index in `Parts.parts`.
 
-        A label is a name or a handle, such as "%0", that the graph's text declares for a name.
+        A label is the name of the part or its handle, such as "%0": a short form that the graph's
+        text declares for names that are long or need quotes.
         """
         at = self._scanner.peek()
         name = self.labels.name()

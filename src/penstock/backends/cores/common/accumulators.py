@@ -23,7 +23,7 @@ Requantised = Weighted | SumRequantisation
 def reference_channels(op: Requantised, site: Site) -> Channels:
     """Return the multiplier and shift of each output channel, and the range of its accumulators.
 
-    Multiplier and shift are those of the reference runtime."""
+    Multiplier and shift are the requantisation parameters of the reference runtime."""
     if not isinstance(op, SumRequantisation):
         return reference_channels_with(op, site, weight_matrix(op, site))
     anything = ((INT32_MIN, INT32_MAX + 1),) * site.output.shape[-1]
@@ -32,12 +32,14 @@ def reference_channels(op: Requantised, site: Site) -> Channels:
 
 
 def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
-    """Return each channel's multiplier and shift in the reference, and its range of accumulators.
+    """Return the multiplier and shift of each output channel, and the range of its accumulators.
 
-    weights: used in place of the operator's own; of shape (output channels, taps).
+    Multiplier and shift are the requantisation parameters of the reference runtime.
 
-    The range holds for windows with padding, too: padding reads as zeros, which are inside the
-    range of the inputs."""
+    weights: replace the operator's own weights; of shape (output channels, taps).
+
+    The range holds for windows with padding, too: padding has the input's zero point as its value,
+    which is in the range of the inputs."""
     x = site.inputs[0]
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     lower, above = reachable(weights, site.constant(2).astype(np.int64), least, upper)

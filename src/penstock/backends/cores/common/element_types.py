@@ -13,12 +13,12 @@ Choice = Callable[[Op, Site], Kernel | None]
 
 
 def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:
-    """Return a decorator that restricts a function that chooses kernels to given element types.
+    """Return a decorator for functions that choose kernels, which restricts them to element types.
 
     types: the supported element types of inputs and output, by operator class.
 
-    The decorated function returns None, so that another kernel is tried, if the operator is not in
-    `types`, or if its inputs or output have other element types."""
+    The decorated function returns None for an operator that is not in `types`, or whose inputs or
+    output have other element types.  Its caller then tries another kernel."""
 
     def decorate(choose: Choice) -> Choice:
         @wraps(choose)

@@ -30,7 +30,8 @@ def _steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=256)
 def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
-    """Return how many indices the kernel computes, and how many pairs of pixels it swaps.
+    """Return how many indices the kernel computes, and how many pairs of pixels it swaps, for an
+    image of `rows` x `columns` pixels.
 
     >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
     ((10, 0), (9, 1))
@@ -40,8 +41,10 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 
 
 def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
-    """Return how often each section runs: "step" is an index that is computed, "swap" a pair of
-    pixels, "eight" eight bytes of a pair, "byte" another one.
+    """Return how often each section of the kernel `exchange_axes` runs, by the section's name.
+
+    "step" computes the index of a pixel, and "swap" swaps two pixels.  A swap consists of swaps of
+    eight bytes ("eight"), followed by swaps of the remaining single bytes ("byte").
 
     p: parameters of the kernel, by name."""
     steps, swaps = steps_and_swaps(p["rows"], p["columns"])

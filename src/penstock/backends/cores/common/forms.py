@@ -28,9 +28,10 @@ The first number of other channels is their number of fraction bits."""
 def channel_forms(channels: Channels) -> tuple[str, Int64s]:
     """Return the cheapest requantisation form of each channel, as (classes, numbers).
 
-    A form is integer arithmetic that is proved to yield the outputs of the reference.
+    A form is integer arithmetic that is proved to yield the outputs of the reference runtime.
 
-    classes: a letter per channel, from A (cheapest arithmetic) to D (that of the reference).
+    classes: a letter per channel, from A (the cheapest arithmetic) to D (the arithmetic of the
+        reference runtime).
     numbers: the numbers that encode the forms, with shape (channels, 6)."""
     lone = certify_each(channels)
     rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]
@@ -50,9 +51,9 @@ def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tupl
 def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
     """Return a portable kernel with the cheapest bit-exact requantisation of each channel.
 
-    The kernel's code stays the same.  Its tables of constants describe the cheapest integer
-    arithmetic (form) that is proved to convert accumulators to the reference's outputs.  Kernels of
-    operators that do not requantise per channel are returned unchanged."""
+    The kernel's code stays the same.  Its tables of constants describe, for each channel, the
+    cheapest integer arithmetic (form) that is proved to yield the outputs of the reference runtime.
+    Kernels of operators that do not requantise per channel are returned unchanged."""
     if not isinstance(op, Requantised):
         return kernel
     classes, forms = _forms(op, site)

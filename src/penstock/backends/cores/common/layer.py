@@ -1,8 +1,8 @@
 """CertifiedLayer: a convolution or matrix product whose requantisation is proved bit-exact.
 
-A requantisation form is integer arithmetic that replaces the reference's conversion of accumulators
-to outputs (`requantisation/form.py`).  It is bit-exact for a channel if it yields the reference's
-output for every accumulator that can occur.
+A requantisation form is integer arithmetic that converts accumulators to outputs, faster than the
+reference runtime (`requantisation/form.py`).  It is bit-exact for a channel if it yields the same
+output as the reference runtime for every accumulator that can occur.
 
 Constant channels are output channels that have the same value for every input; their weights are
 replaced by zeros.
@@ -48,7 +48,8 @@ class CertifiedLayer:
                    contains the correction for the input's zero point
     form           the shared requantisation form
     least, most    inclusive bounds of the output values (fused activation)
-    classes        requantisation class of each channel, one letter each, in the operator's order
+    classes        one letter per channel, in the operator's order: its requantisation class, from A
+                   (the cheapest arithmetic) to D (the arithmetic of the reference runtime)
     outside        indices, in the kernel's channel order, of channels with a form of their own
     forms          (channels in `outside`, 6): the numbers that encode each of these forms
     """
@@ -93,9 +94,9 @@ def certified_layer(
 ) -> CertifiedLayer | None:
     """Return an operator's weights and requantisation, in the channel order of a kernel.
 
-    The requantisation is proved bit-exact: it yields the outputs of the reference.  The channels
-    share one form of arithmetic.  A channel for which this form is not proved bit-exact needs a
-    form of its own.
+    The requantisation is proved bit-exact: it yields the outputs of the reference runtime.  The
+    channels share one form of arithmetic.  A channel for which this form is not proved bit-exact
+    needs a form of its own.
 
     fraction_bits: number of bits by which requantisation shifts accumulators to the left.
     order: indices of the output channels to include, in the kernel's order.
@@ -160,7 +161,7 @@ def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
 def variable_channels(op: LayerOp, site: Site) -> Channels:
     """Return the requantisation and the range of accumulators of every output channel.
 
-    Multipliers and shifts are those with which the reference runtime requantises.  Constant
+    Multipliers and shifts are the requantisation parameters of the reference runtime.  Constant
     channels, whose output is the same for every input, are included: their weights count as zero,
     so that their accumulator always equals the bias."""
     return reference_channels_with(op, site, variable_weights(op, site))

@@ -1,4 +1,5 @@
-"""Counts how often each section of a portable kernel runs while it computes a whole output.
+"""Counts how often each section of a portable kernel (a loop body or a copy, for example) runs
+while it computes a whole output.
 
 A kernel is a loop nest.  Its cycles are a linear function of these counts:
 
@@ -8,8 +9,8 @@ A kernel is a loop nest.  Its cycles are a linear function of these counts:
     copy     a run of bytes that is copied        byte     a byte of such a run
     fill     a run of bytes that is filled        filled   a byte of such a run
     wide step     an iteration of an innermost loop over int16 or int32 elements
-    get 4         an input element of 4 bytes that is read; also of other sizes
-    put 4         an output element of 4 bytes that is written; also of other sizes
+    get N         a read of an input element of N bytes, such as "get 4"
+    put N         a write of an output element of N bytes
 
 `cycle_model.py` multiplies the counts by the cycles per run of each section.
 """
@@ -282,14 +283,14 @@ def _clamped(p: Params, site: Site) -> Counts:
 def _converted(p: Params, site: Site) -> Counts:
     """Return how often each section of a conversion between element types runs.
 
-    The names of the sections contain the element sizes in bytes, such as "get 4"."""
+    The sections are "get N", which reads an element of N bytes, and "put N", which writes one."""
     elements = site.output.elements
     sizes = site.inputs[0].dtype.size_bytes, site.output.dtype.size_bytes
     return {f"get {sizes[0]}": elements, f"put {sizes[1]}": elements}
 
 
 def _truncated(p: Params, site: Site) -> Counts:
-    """Return how often each section of `cast_f32_integers` runs."""
+    """Return how often the section "bool" or "put N" (N bytes) of `cast_f32_integers` runs."""
     form = "bool" if p["out_bool"] else f"put {p['out_bytes']}"
     return {form: site.output.elements}
 
@@ -297,10 +298,10 @@ def _truncated(p: Params, site: Site) -> Counts:
 def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
-    A loop adds up one vector of elements.  "loop" counts the loops, each with its first addition,
-    which adds to 0 and is therefore faster in software floating point.  "step" counts the other
-    additions.  Each loop begins with a division.  Software division takes one iteration per bit of
-    the quotient; "bit" counts these iterations."""
+    "loop" counts the vectors that are summed.  Its cycles include the first addition of a vector,
+    which adds to 0 and is therefore faster in software floating point; "step" counts the other
+    additions.  The kernel divides once per vector: "bit" counts the bits of the quotients, since
+    software division takes one iteration per bit."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}
@@ -309,8 +310,8 @@ def _cumulative(p: Params, site: Site) -> Counts:
 def _softmax(p: Params, site: Site) -> Counts:
     """Return how often each section of a floating-point softmax runs.
 
-    "pixel" counts the vectors, each with its greatest element: the exponential of this element is
-    faster than others in software floating point.  "output" counts the other elements."""
+    "pixel" counts the vectors.  Its cycles include the greatest element of each, whose exponential,
+    exp(0), is fast in software floating point.  "output" counts the other elements."""
     outputs = site.output.elements
     pixels = outputs // p["depth"]
     return {"pixel": pixels, "output": outputs - pixels}
@@ -323,7 +324,7 @@ def _gathered(p: Params, site: Site) -> Counts:
 def _svdf_time(p: Params, site: Site) -> Counts:
     """Return how often each section of `svdf_time_s8` or `svdf_time_s16` runs.
 
-    These kernels read each time step once for a block of filters."""
+    These kernels read each time step once per block of `SVDF_BLOCK` filters."""
     blocks = -(-p["filters"] // SVDF_BLOCK)
     return {
         "output": site.output.elements,

@@ -1,4 +1,5 @@
-"""Counts how often each section of a DSP kernel runs while it computes a whole output.
+"""Counts how often each section of a DSP kernel (a loop body or a copy, for example) runs while it
+computes a whole output.
 
 For loops in assembly, the cycles are counted, instruction by instruction, with the timing of
 `simulators/cortex_m_timing.py` (key "cycles").  For the surrounding C code, the runs of its
@@ -78,9 +79,10 @@ def _clamped(p: Params, site: Site) -> int:
 def odd_cycles(kernel: Kernel) -> int:
     """Return the additional cycles of a call that computes an odd number of pixels.
 
-    They are nonzero only for `conv2d_s8_dsp`, which computes pixels in pairs.  Its counts include
-    half the cycles of a pair for each pixel.  The last pixel of an odd number, however, takes as
-    long as a pair, unless the kernel can read its window in place and compute it alone."""
+    The kernel `conv2d_s8_dsp` computes pixels in pairs; its counts include half the cycles of a
+    pair for each pixel.  If the number of pixels is odd, the last pixel takes as long as a pair,
+    unless the kernel can read its window in place and compute it alone.  For other kernels, the
+    result is 0."""
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)
@@ -339,7 +341,9 @@ def _pairs(p: Params, site: Site) -> Counts:
 def _partial(p: Params, site: Site) -> Counts:
     """Return how often each section of `partial_product_s8_dsp` runs.
 
-    A "quad" is four outputs of a vector, a "step" sixteen products of four inputs with them."""
+    "pixel" counts the output vectors, "quad" their groups of four outputs, and "rest" the groups
+    with fewer than four.  "step" counts the iterations of the inner loop, each of which multiplies
+    four inputs by the weights of four outputs."""
     vectors = site.output.elements // p["out_c"]
     quads = vectors * -(-p["out_c"] // QUAD)
     return {

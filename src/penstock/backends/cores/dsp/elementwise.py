@@ -79,8 +79,9 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the inputs;
     left, right, offset and shift are constants.
 
-    Returns None if no such constants yield the operator's outputs for all inputs, or if rows are
-    too short, or too fragmented by broadcasting, to compute four consecutive elements at a time."""
+    Returns None if no such constants yield the operator's outputs for all inputs.  Also returns
+    None if the kernel cannot compute four consecutive elements at a time, because rows are too
+    short, or are fragmented by broadcasting."""
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
@@ -90,8 +91,9 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 def _product(op: Mul, site: Site) -> Kernel | None:
     """Return a kernel that multiplies two tensors and requantises the products, with broadcasting.
 
-    Returns None if the requantisation is not proved bit-exact, or if rows are too short, or too
-    fragmented by broadcasting, to compute four consecutive elements at a time."""
+    Returns None if the requantisation is not proved bit-exact.  Also returns None if the kernel
+    cannot compute four consecutive elements at a time, because rows are too short, or are
+    fragmented by broadcasting."""
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None
@@ -116,7 +118,8 @@ def _product(op: Mul, site: Site) -> Kernel | None:
 def _channel(op: Mul, site: Site) -> Channels:
     """Return the requantisation of products, as `Channels` with a single channel.
 
-    The result holds the reference's multiplier and shift, and the range of the products."""
+    The result holds the multiplier and shift of the reference runtime, and the range of the
+    products."""
     ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
     reached = np.multiply.outer(*ends)
     multiplier, shift = op.multiplier(site)

@@ -56,7 +56,7 @@ class ChannelGroups:
     def starts(self) -> list[int]:
         """The index of the first group of each merged group.
 
-        >>> ChannelGroups(6, 1, 2, merged=4).starts
+        >>> ChannelGroups(count=6, depth=1, outputs=2, merged=4).starts
         [0, 2]
         """
         last = self.count - self.merged
@@ -66,8 +66,8 @@ class ChannelGroups:
     def order(self) -> Int64s:
         """The indices of the output channels, one merged group after the other.
 
-        The last channel of each merged group is repeated until 4 divides the group's number of
-        channels.
+        A merged group consists of `merged` consecutive groups.  Its last channel is repeated until
+        its number of channels is a multiple of 4.
 
         >>> ChannelGroups(count=2, depth=4, outputs=3).order.tolist()
         [0, 1, 2, 2, 3, 4, 5, 5]
@@ -100,8 +100,8 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     pixels of four output channels at a time.
 
     Returns None if there are too few groups to merge, if the window has more than `MOST_TAPS` taps,
-    if the kernel's requantisation is not proved bit-exact, or if two weights cannot be packed into
-    16 bits."""
+    if the kernel's requantisation is not proved bit-exact, or if a packed pair of weights exceeds
+    16 bits (`tiles.packed_weights`)."""
     taps = op.rows.size * op.columns.size
     possible = list(_merged(ChannelGroups.of(op, site)))
     if not possible or taps > MOST_TAPS:

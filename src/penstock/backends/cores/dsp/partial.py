@@ -30,6 +30,9 @@ def partial_kernel(op: PartialProduct, site: Site) -> Kernel | None:
 
 
 def _packed(weights: Array) -> Array:
-    """Weights of four outputs for four inputs side by side; outputs are padded with zeros."""
+    """Return weights of shape (outputs, inputs) in the order in which the kernel reads them.
+
+    Axes of the result: group of four outputs, group of four inputs, output in group, input in
+    group.  The outputs are padded with zeros to a multiple of four."""
     padded = np.pad(weights, ((0, -weights.shape[0] % QUAD), (0, 0)))
     return padded.reshape(len(padded) // QUAD, QUAD, -1, QUAD).swapaxes(1, 2).ravel()

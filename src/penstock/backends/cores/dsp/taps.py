@@ -1,4 +1,5 @@
-"""Packing of depthwise weights and scales in groups of four channels, for `runtime/taps.h`.
+"""Packing of depthwise weights and scales (requantisation constants) in groups of four channels,
+for `runtime/taps.h`.
 
 The scales of a channel are the constants of its requantisation form, including the bias.
 """
@@ -41,9 +42,13 @@ def packed_weights(weights: Int64s) -> Table:
 def packed_scales(layer: CertifiedLayer) -> Table:
     """Return the requantisation constants of each group of four channels as int32 words.
 
-    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  The words of a
-    group are, in this order: one base, four offsets (with the bias), four corrections, four
-    factors.  Offsets, corrections and factors are each in the channel order 0, 2, 1, 3."""
+    The kernel requantises a sum of products with these constants (`requantisation/form.py`):
+
+        t = (sum << fraction_bits) + offset; if negative, t = t - correction
+        output = (base + (t * factor >> 32)) >> shift
+
+    The words of a group are, in this order: one base, four offsets (with the bias), four
+    corrections, four factors.  Each four are in the channel order 0, 2, 1, 3."""
     form = layer.form
     columns = np.stack([layer.offset, form.correction, form.factor])
     quads = columns.reshape(3, -1, QUAD)[:, :, _EVEN_THEN_ODD].swapaxes(0, 1)

@@ -1,4 +1,5 @@
-"""Packing of weights and scales in groups of four output channels, for `runtime/tile.h`.
+"""Packing of weights and scales (requantisation constants) in groups of four output channels, for
+`runtime/tile.h`.
 
 The scales of a channel are the constants of its requantisation form, including the bias.
 """
@@ -22,9 +23,9 @@ _EVEN_THEN_ODD = (0, 2, 1, 3)
 def window_order(rows: int, row_elements: int) -> Int64s:
     """Return the indices of a window's elements in the order in which kernels multiply them.
 
-    The order results from widening int8 elements to 16 bits, four at a time.  The complete groups
-    of four elements of all rows come first, each with even elements before odd ones.  The remaining
-    elements of all rows follow.
+    The window has `rows` rows of `row_elements` elements.  The groups of four elements of all rows
+    come first, each in the order 0, 2, 1, 3, in which instructions widen int8 to 16 bits.  The
+    remaining elements of all rows follow.
 
     >>> window_order(2, 5).tolist()
     [0, 2, 1, 3, 5, 7, 6, 8, 4, 9]
@@ -38,9 +39,10 @@ def window_order(rows: int, row_elements: int) -> Int64s:
 def packed_weights(weights: Int64s) -> Table | None:
     """Return weights of shape (channels, taps), packed for SMLAD as in `runtime/tile.h`.
 
-    A 16-bit number holds the weights of two channels for one tap, as w0 + 256 * w1; channels and
-    taps are padded with zeros to multiples of four.  Returns None if such a number does not fit 16
-    bits."""
+    A 16-bit number holds the weights of two channels for one tap, as w0 + 256 * w1.  The axes of
+    the result are: group of four channels, pair of taps, pair of channels, tap in the pair.
+    Channels and taps are padded with zeros to multiples of four.  Returns None if a number does not
+    fit 16 bits."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // QUAD) * QUAD, -(-taps // QUAD) * QUAD), np.int64)
     padded[:channels, :taps] = weights
@@ -54,16 +56,20 @@ def packed_weights(weights: Int64s) -> Table | None:
 def packed_scales(layer: CertifiedLayer) -> Table:
     """Return the requantisation constants of each group of four channels as int32 words.
 
-    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  Offsets include
-    the bias.  The words of a group are, in this order:
+    The kernel requantises a sum of products with these constants (`requantisation/form.py`):
+
+        t = (sum << fraction_bits) + offset; if negative, t = t - correction
+        output = (base + (t * factor >> 32)) >> shift
+
+    Offsets include the bias.  The words of a group are, in this order:
 
         offsets        of channels 1, 3, 0 and 2
         factors        of channels 0, 1, 2 and 3
         corrections    of channels 0, 1, 2 and 3
         base           of all four channels
 
-    Offsets are in the order in which the kernel uses them.  Those of channels 1 and 3 are initial
-    values of its sums.  Those of channels 0 and 2 are added when the sums are complete."""
+    Offsets are in the order in which the kernel uses them: its sums begin with the offsets of
+    channels 1 and 3, and it adds the offsets of channels 0 and 2 to the complete sums."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

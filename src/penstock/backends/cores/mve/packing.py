@@ -1,4 +1,5 @@
-"""Packing of weights and scales in the order in which the MVE kernels read them.
+"""Packing of weights and scales (requantisation constants) in the order in which the MVE kernels
+read them.
 
 A vector has 16 int8 lanes.  The scales of a channel are the constants of its requantisation form,
 including the bias (`requantisation/form.py`).
@@ -31,9 +32,14 @@ def packed_weights(weights: Int64s, together: int) -> Table:
 def packed_scales(layer: CertifiedLayer, together: int) -> Table:
     """Return the requantisation constants of each group of `together` channels as int32 words.
 
-    The constants are fields of `Form`; `requantisation/form.py` gives the formula.  The words of a
-    group are, in this order: one base per four channels, the offsets of all channels (with the
-    bias), their corrections (only if `Form.corrects`), and their factors."""
+    The kernel requantises a sum of products with these constants (`requantisation/form.py`):
+
+        t = (sum << fraction_bits) + offset; if negative, t = t - correction
+        output = (base + (t * factor >> 32)) >> shift
+
+    The words of a group are, in this order: one base per four channels, the offset of each channel
+    (with the bias), the correction of each channel (omitted if the layer needs none), and the
+    factor of each channel."""
     columns = _form_rows(layer)
     padded = np.zeros((len(columns), -(-columns.shape[1] // together) * together), np.int64)
     padded[:, : columns.shape[1]] = columns
@@ -46,9 +52,10 @@ def packed_scales(layer: CertifiedLayer, together: int) -> Table:
 def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
     """Return weights and requantisation constants of each block of sixteen channels.
 
-    The result has shape (blocks, bytes).  A block has sixteen weights per tap, then int32 words:
-    the offsets of all channels (with the bias), their corrections (only if `Form.corrects`), their
-    factors, and one base per four channels."""
+    The result has shape (blocks, bytes).  A block has sixteen weights per tap, the weight of
+    channel c at byte `LANES[c]`.  The constants of `packed_scales` follow in another order: the
+    offset of each channel (with the bias), the correction of each channel (omitted if the layer
+    needs none), the factor of each channel, and one base per four channels."""
     weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
     lanes = layer.weights.reshape(-1, VECTOR, NINE)
     weights[:, :, LANES] = lanes.swapaxes(1, 2)
@@ -60,7 +67,8 @@ def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
 def _form_rows(layer: CertifiedLayer) -> Int64s:
     """Return the constants of the requantisation form, with one column per channel.
 
-    Rows: base, offset (including the bias), correction (if any is nonzero), factor."""
+    The rows are base, offset (with the bias), correction (omitted if the layer needs none) and
+    factor."""
     form = layer.form
     corrections = (form.correction,) if form.corrects else ()
     return np.stack([form.base, layer.offset, *corrections, form.factor])

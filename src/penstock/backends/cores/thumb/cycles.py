@@ -43,9 +43,9 @@ def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
 
     The kernel computes the output channels in pairs.
 
-    words: number of 32-bit words of weights of all pairs; a word has two taps of two channels.
-    blocks: number of blocks of all pairs; a block consists of words whose products the kernel sums
-        in 16 bits.
+    words: number of 32-bit weight words, summed over the pairs; each has two taps of two channels.
+    blocks: number of blocks, summed over the pairs; a block consists of words whose products the
+        kernel sums in 16 bits.
     groups: number of pairs.
     signed: whether the requantisation form corrects accumulators below a threshold, by adding a
         constant to each; this takes extra cycles for every output."""

@@ -66,13 +66,13 @@ def thumb_kernel(op: Op, site: Site) -> Kernel | None:
 def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
     """Return constants with which a layer is requantised without 64-bit products.
 
-    The constants are proved to yield the outputs of the reference for every accumulator that can
-    occur.  The `form` of the certificate is None if some channel has no such constants."""
+    The constants are proved to yield the outputs of the reference runtime for every accumulator
+    that can occur.  The `form` of the certificate is None if some channel has no such constants."""
     return certify_clamped(variable_channels(op, site))
 
 
 def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
-    """Return the weights and requantisation of an operator's layer.
+    """Return the weights and requantisation of an operator.
 
     Returns None if the requantisation is not proved bit-exact for all channels, or if the sum of a
     channel's absolute weights reaches `MOST_WEIGHT_SUM`."""
@@ -143,8 +143,9 @@ def _odd_cycles(site: Site, pair: float) -> int:
     """Return the additional cycles of a call that computes an odd number of rows.
 
     The kernel computes pixels in pairs, and `Kernel.work_cycles` includes half the cycles of a pair
-    for each pixel.  The last pixel of an odd number, however, takes as long as a pair.  The result
-    is therefore half the cycles of a pair, or 0 if rows have an even number of pixels.
+    for each pixel.  If each row has an odd number of pixels, so has the call.  Its last pixel then
+    takes as long as a pair, and the result is half the cycles of a pair.  If each row has an even
+    number of pixels, the result is 0.
 
     pair: cycles of two pixels."""
     return round(site.output.shape[2] % 2 * pair / 2)

@@ -1,4 +1,5 @@
-"""Packing of weights and scales in the order in which the kernels in `runtime/thumb*.h` read them.
+"""Packing of weights and scales (requantisation constants) in the order in which the kernels in
+`runtime/thumb*.h` read them.
 
 The scale of a channel consists of the constants of its requantisation form, including the bias
 (`requantisation/clamped.py`).
@@ -24,14 +25,15 @@ _NO_WORD_BYTES, _WORD_BYTES = -24, -32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThumbLayer:
-    """A layer whose requantisation is proved bit-exact: it yields the outputs of the reference.
+    """A layer whose requantisation is proved to yield the outputs of the reference runtime.
 
     weights      (channels, taps); taps are the elements of a window, row by row
     bias         (channels,), corrected for the zero point of the input
     form         requantisation constants of all channels
     is_constant  whether each channel's output is the same for every input; if so, its weights are 0
     outputs      (channels,): the outputs of constant channels; placeholders for other channels
-    classes      one letter per channel: its requantisation class (`requantisation.form.Class`)
+    classes      one letter per channel: its requantisation class, from A (the cheapest arithmetic)
+                 to D (the arithmetic of the reference runtime)
     """
 
     weights: Int64s
@@ -43,10 +45,9 @@ class ThumbLayer:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the requantisation form corrects accumulators below a threshold.
+        """Whether requantisation adds a correction for accumulators below a threshold.
 
-        It does so by adding a constant to each.  Only then do the packed constants of channels
-        contain thresholds and corrections."""
+        If so, the packed constants of each channel contain its threshold and its correction."""
         return self.form.corrects
 
     def scale(self, channel: int) -> bytes:
@@ -71,9 +72,10 @@ class PackedPairs:
 
     content: the bytes that the kernel reads.
     groups: number of pairs.
-    blocks: number of blocks of all pairs; a block consists of words whose products the kernel sums
-        in 16 bits.
-    words: number of 32-bit words of weights of all pairs; a word has two taps of two channels."""
+    blocks: number of blocks, summed over the pairs; a block consists of words whose products the
+        kernel sums in 16 bits.
+    words: number of 32-bit words of weights, summed over the pairs; each has two taps of two
+        channels."""
 
     content: bytes
     groups: int
@@ -84,8 +86,9 @@ class PackedPairs:
 def by_taps(layer: ThumbLayer) -> bytes:
     """Return the packed weights and requantisation constants of a depthwise layer.
 
-    Each channel in turn has one weight byte per tap, in row-major order of the window and padded
-    with zeros to a multiple of four bytes, and then its bias and requantisation constants."""
+    The channels follow one another.  Each begins with one weight byte per tap, in row-major order
+    of the window, padded with zeros to a multiple of four bytes.  The bias and the requantisation
+    constants of the channel follow."""
     taps = layer.weights.shape[1]
     weights = np.pad(layer.weights, ((0, 0), (0, -taps % _WORD))).astype(np.int8)
     return b"".join(w.tobytes() + layer.scale(channel) for channel, w in enumerate(weights))
@@ -113,7 +116,7 @@ def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
     for every input are omitted.  The kernel adds products in 16 bits within a block of taps, and in
     32 bits across blocks.
 
-    Returns None if even the sum of the products of two taps may exceed 16 bits."""
+    Returns None if the sum of the products of two taps may exceed 16 bits."""
     content, blocks, words = bytearray(), 0, 0
     pairs = list(_pairs(layer))
     for pair in pairs:

@@ -10,7 +10,8 @@ import typer
 from penstock.backends.operator_facts import operator_facts
 from penstock.cli import parameters as p
 from penstock.cli.terminal import out, print_json
-from penstock.hardware.load import load_target, target_names, target_text
+from penstock.hardware.load import board_names, generic_target_names, load_target, target_text
+from penstock.hardware.target import Target
 from penstock.ops.registry import operator_files
 from penstock.reports.formats import ABSENT
 from penstock.scheduling.options import Options
@@ -29,12 +30,24 @@ def targets(
         else:
             print(target_text(show), end="")
         return
-    found = [load_target(name) for name in target_names()]
+    groups = {"generic": generic_target_names(), "boards": board_names()}
+    found = [(group, load_target(name)) for group, names in groups.items() for name in names]
     if as_json:
-        print_json({"targets": [dataclasses.asdict(target) for target in found]})
-    else:
-        for target in found:
-            out.print(f"{target.name:20} {target.description}", highlight=False)
+        rows = [{"group": group, **dataclasses.asdict(target)} for group, target in found]
+        print_json({"targets": rows})
+        return
+    for group in groups:
+        out.print(group, style="bold", highlight=False)
+        for target in (target for of, target in found if of == group):
+            out.print(f"  {target.name:20} {_figures(target)}{target.description}", highlight=False)
+
+
+def _figures(target: Target) -> str:
+    """The clock, RAM and flash of a board, in columns; empty for a generic target."""
+    if target.clock_hz is None:
+        return ""
+    ram, flash = (target.memory_for(kind).size_bytes >> 10 for kind in ("arena", "constant"))
+    return f"{target.clock_hz // 10**6:>3} MHz {ram:>5} KiB RAM {flash:>5} KiB flash  "
 
 
 def ops(

@@ -70,5 +70,6 @@ def program_delivery(name: str, prefix: str = "by_hand") -> Delivered:
         "cortex-m4",
         ("-mcpu=cortex-m4", "-mthumb"),
         "speed",
+        stack_bytes=1024,
     )
     return Delivered(made, [outputs[v.name].ravel().tolist() for v in example.graph.outputs])

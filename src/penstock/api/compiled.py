@@ -45,7 +45,7 @@ class Compiled(Brief):
     def _repr_html_(self) -> str:
         return framed(self.page(self.report))
 
-    def bundle(self, packages: Sequence[str] = DEFAULT_PACKAGES) -> Bundle:
+    def bundle(self, packages: str | Sequence[str] = DEFAULT_PACKAGES) -> Bundle:
         """The C files in the layouts of build systems, with report.json and report.html.
 
         packages: package formats, or "all"; several are in folders named after them.
@@ -78,8 +78,8 @@ class Compiled(Brief):
         """The contents of each memory over one inference, the arena first."""
         return timelines(self.compilation.schedule, self.compilation.program)
 
-    def write(self, folder: str | Path, packages: Sequence[str] = DEFAULT_PACKAGES) -> None:
-        """Write the bundle into a new folder.  Raises OutputError, UsageError."""
+    def write(self, folder: str | Path, packages: str | Sequence[str] = DEFAULT_PACKAGES) -> None:
+        """Write the bundle into a new folder, see `bundle`.  Raises OutputError, UsageError."""
         write_bundle(self.bundle(packages), Path(folder))
 
 

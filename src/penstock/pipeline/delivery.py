@@ -19,4 +19,5 @@ def delivery(done: Compilation) -> Delivery:
         target.name,
         target.compiler.gcc,
         target.compiler.optimise,
+        done.request.stack_bytes,
     )

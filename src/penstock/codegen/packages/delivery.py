@@ -31,6 +31,7 @@ class Delivery(Brief):
     bundle: the files that the stage `write` generates.
     provenance: model and target, as text.
     cpu_flags: flags of arm-none-eabi-gcc that select the core of the target; empty if it has none.
+    stack_bytes: the stack reserve of the model.
     """
 
     bundle: Bundle
@@ -39,6 +40,7 @@ class Delivery(Brief):
     target: str
     cpu_flags: tuple[str, ...]
     optimise: Optimise
+    stack_bytes: int
 
     @property
     def prefix(self) -> str:
@@ -107,6 +109,7 @@ class Delivery(Brief):
             "code_flags": CODE_FLAGS,
             "optimise": OPTIMISE_FLAGS[self.optimise][0],
             "warnings": WARNINGS,
+            "stack_bytes": self.stack_bytes,
             "prints": _printed_types(self.interface),
             "quoted": quoted,
             "xml": escape,

@@ -21,7 +21,7 @@ def pack(delivery: Delivery) -> Bundle:
                     "idf_component.yml": "idf_component.yml",
                     "example/CMakeLists.txt": f"{example}/CMakeLists.txt",
                     "example/main/CMakeLists.txt": f"{example}/main/CMakeLists.txt",
-                    "example/main/idf_component.yml": f"{example}/main/idf_component.yml",
+                    "example/sdkconfig.defaults": f"{example}/sdkconfig.defaults",
                     "example/main/main.c": f"{example}/main/main.c",
                 },
             ),

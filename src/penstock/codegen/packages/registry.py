@@ -31,12 +31,13 @@ def package_formats() -> Mapping[str, PackageFormat]:
     return {format.name: format for format in sorted(found, key=lambda format: format.name)}
 
 
-def chosen_formats(texts: Sequence[str]) -> tuple[PackageFormat, ...]:
+def chosen_formats(texts: str | Sequence[str]) -> tuple[PackageFormat, ...]:
     """The formats that texts such as "zephyr,arduino" and "all" name, each once.
 
     Raises UsageError for an unknown name."""
     known = package_formats()
-    names = [name.strip() for text in texts for name in text.split(",")]
+    every = (texts,) if isinstance(texts, str) else texts
+    names = [name.strip() for text in every for name in text.split(",")]
     for name in names:
         if name not in known and name != ALL:
             raise _unknown(name)

@@ -1,11 +1,12 @@
-# As ESP-IDF: project() adds the component `main` and those of COMPONENTS; a component registers
-# itself, and `main` uses all others.
+# As ESP-IDF: project() adds the component `main` and those of EXTRA_COMPONENT_DIRS; a component
+# registers itself, and `main` uses all others.
 macro(project name)
     _project(${name} C)
     set(CMAKE_C_STANDARD 11)
     set(CMAKE_C_FLAGS "-Wall -Wextra -Wpedantic -Werror")
     add_executable(${name} $ENV{IDF_PATH}/start.c)
-    foreach(component ${COMPONENTS} ${CMAKE_CURRENT_SOURCE_DIR}/main)
+    foreach(component ${EXTRA_COMPONENT_DIRS} ${CMAKE_CURRENT_SOURCE_DIR}/main)
+        get_filename_component(component ${component} ABSOLUTE)
         get_filename_component(COMPONENT_NAME ${component} NAME)
         set(COMPONENT_LIB __idf_${COMPONENT_NAME})
         add_subdirectory(${component} ${CMAKE_BINARY_DIR}/${COMPONENT_NAME})

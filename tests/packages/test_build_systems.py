@@ -10,8 +10,10 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from build_tools import need, need_module
@@ -169,6 +171,35 @@ def test_platformio_builds_the_example_project(two_heads: Delivered, tmp_path: P
     run(sys.executable, "-m", "platformio", "run", folder=example, environment=environment)
     program = example / ".pio" / "build" / "native" / "program"
     assert two_heads.agrees(run(program, folder=tmp_path))
+
+
+def test_the_files_of_a_cmsis_pack_s_archive_are_a_library(
+    two_heads: Delivered, tmp_path: Path
+) -> None:
+    """The sources that the pack description lists, the template `main.c` included."""
+    need("gcc")
+    folder = two_heads.unpack("cmsis-pack", tmp_path / "package")
+    archive = zipfile.ZipFile(folder / "penstock.two_heads.1.0.0.pack")
+    archive.extractall(tmp_path / "pack")
+    root = ElementTree.fromstring(archive.read("penstock.two_heads.pdsc"))
+    files = {file.attrib["name"]: file.attrib["category"] for file in root.iter("file")}
+    sources = [name for name, category in files.items() if category == "source"]
+    headers = [Path(name).parent for name, category in files.items() if category == "header"]
+    words = ("-std=c11", "-Wall", "-Wextra", "-Werror", *(f"-I{header}" for header in headers))
+    run("gcc", *words, *sources, "-o", "program", folder=tmp_path / "pack")
+    assert two_heads.agrees(run(tmp_path / "pack" / "program", folder=tmp_path))
+
+
+@pytest.mark.parametrize("format", ["arduino", "cmsis-pack", "esp-idf", "platformio", "zephyr"])
+def test_libraries_compile_for_the_core_of_the_target(
+    two_heads: Delivered, format: str, tmp_path: Path
+) -> None:
+    need(GCC)
+    folder = two_heads.unpack(format, tmp_path / "package")
+    flags = (*two_heads.delivery.cpu_flags, "-std=c11", "-Wall", "-Wextra", "-Werror", "-Iinclude")
+    sources = sorted((folder / "src").glob("*.c"))
+    assert len(sources) == 3
+    run(GCC, *flags, "-fsyntax-only", *sources, folder=folder)
 
 
 @pytest.mark.parametrize("name", ["two_heads", "streaming", STREAMED])

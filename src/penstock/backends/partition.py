@@ -60,11 +60,11 @@ def partition(
 ) -> tuple[Graph, Refusals]:
     """Return the graph with each match of a pattern as a composite, and the refusals.
 
-    The refusals state why a node is in no composite, by the node's name.  Patterns apply in order,
-    each from the outputs of the graph upwards, the largest match first.  A match is refused if
-    another composite contains one of its nodes, if an intermediate value is used outside the
-    match, if an operator does not support its element types, or if a predicate or constraint does
-    not hold.
+    For each node that is in no composite, the refusals state why, by the node's name.  Patterns are
+    tried in order, each at every node from the last to the first.  Of the matches that end with the
+    node, the largest is tried first.  A match is refused if another composite contains one of its
+    nodes, if an intermediate value is used outside the match, if an operator does not support its
+    element types, or if a predicate or constraint does not hold.
 
     engine: the name of the accelerator.
     merge: whether adjacent composites that can run as one unit share a region number.
@@ -204,9 +204,9 @@ class _Search:
         return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
 
     def refusals(self) -> Refusals:
-        """Return the reason why a node is in no composite, by the node's name.
+        """For each node that is in no composite, return the reason why, by the node's name.
 
-        Composites that earlier accelerators have made get no reason."""
+        Composites of earlier accelerators, which are nodes of the graph, have no entry."""
         unmatched = 0, f"no pattern of {self.engine} matches this node"
         return {
             node.name: self.refused.get(node.name, unmatched)[1]

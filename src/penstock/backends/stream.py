@@ -123,10 +123,9 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the base buffers of a step's submissions, in order of first use.
+        """Return the bases of all calls that differ only in rows, in order of first use.
 
-        step: a call that represents all calls that differ only in rows.  Its body determines
-            which buffers are used."""
+        step: a call that represents these calls; its body uses the same buffers."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -307,7 +306,7 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
 def _unrolled(
     commands: Sequence[Command], variables: Variables
 ) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
-    """Unroll the loops of a body; yield each command with the values of the variables there.
+    """Yield commands in execution order, once per loop iteration, with the values of all variables.
 
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:
@@ -366,7 +365,7 @@ def _rows(call: Call, variables: Variables) -> tuple[int, int]:
 
 
 def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Call, Variables]]:
-    """Unroll all loops; yield each call, in execution order, with the variables' values there.
+    """Yield calls in execution order, once per loop iteration, with the values of all variables.
 
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:

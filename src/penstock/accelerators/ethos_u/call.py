@@ -212,11 +212,10 @@ class NpuCall:
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the lengths of the intervals into which output rows [first, end) are split (see
-        `row_intervals`). A row whose input rows must first be copied to scratch counts as an
-        interval of length 0.
+        """Return the number of rows of each interval into which `row_intervals` splits output rows
+        [first, end). The number is 0 for a row whose input rows must first be copied to scratch.
 
-        The result contains one tuple of lengths for each input of a concatenation, and a single
+        The result contains one tuple of numbers for each input of a concatenation, and a single
         tuple for any other operation."""
         pieces = self.encoded.pieces
         calls = [one for one, _ in self._copies_of_pieces()] if pieces else [self]
@@ -374,7 +373,7 @@ def _feature_map(
 def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, int]:
     """Return the rows [lower, upper) of an input that output rows [first, end) depend on.
 
-    tensor: index of the input: 0 or 1, or any index for a concatenation."""
+    tensor: index of the input, which exceeds 1 only for a concatenation."""
     if tensor == 0 or op.function is NpuFunction.COPY:
         return op.reads(first, end)
     return op.second_rows(first, end)

@@ -180,7 +180,8 @@ def configuration(family: str, macs: int, memory_mode: str) -> EthosUConfigurati
 
         memory_mode   shared_sram: constants are in flash or DRAM, tensors in SRAM
                       sram_only: constants and tensors are in SRAM
-                      dedicated_sram (U65): as shared_sram, in an SRAM that only the NPU accesses
+                      dedicated_sram (U65): constants are in DRAM, tensors in an SRAM that only the
+                      NPU accesses
 
     Raises UsageError if there is no such configuration or memory mode.
 

@@ -189,8 +189,8 @@ def _add_second(
 
 
 def _scales(op: Operation) -> tuple[float, float, float]:
-    """Return scales (first input, second input, output) of a sum or difference from which Vela
-    derives TFLite's multipliers. They are normalised so that the larger input scale is 1."""
+    """Return the scales (first input, second input, output) of a sum or difference, normalised so
+    that the larger input scale is 1. Vela derives TFLite's multipliers from them."""
     first, second = (
         2.0 * m * 2.0 ** (s - HIGH_BITS)
         for m, s in ((op.multiplier0, op.shift0), (op.multiplier1, op.shift1))

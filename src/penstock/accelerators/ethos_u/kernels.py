@@ -41,9 +41,8 @@ class Variant:
 
     buffered: whether a call may copy segments into buffers before use, if this is faster.
         Otherwise, it reads them where they are stored.
-    prefetch_choice: selects the number of segments that an earlier call has copied: 0 stands for
-        none, k for element k - 1 of `prefetch_choices(op)`, or for none if there is no such
-        element.
+    prefetch_choice: the number of segments that an earlier call has copied, as an index into
+        (0, *prefetch_choices(op)). An index beyond the end stands for 0 segments.
     biases: whether an earlier call has copied all biases (but no weights)."""
 
     buffered: bool

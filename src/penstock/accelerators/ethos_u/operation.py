@@ -236,8 +236,9 @@ class Operation:
         return max(-(-lower // self.upscale), 0), min(-(-upper // self.upscale), self.in_h)
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
-        """Return the padding (top, left, bottom, right) that the windows of output rows [first,
-        end) cover, in rows or columns."""
+        """Return the number of padding rows and columns (top, left, bottom, right) that the windows
+        of output rows [first, end) contain. Upscaling inserts rows of zeros; those before the first
+        input row count as padding at the top."""
         lower, upper = self._upscaled_rows(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h
@@ -256,9 +257,9 @@ class Operation:
         padding.
 
         Two intervals with equal keys and equal lengths read the same number of input rows and have
-        equal padding. If the windows cover padding, the key is (first, end). Otherwise, it is (k %
-        upscale,), where k is the first row that the windows cover in the upscaled input, which
-        includes the inserted rows of zeros. Without upscaling, this is (0,)."""
+        equal padding. If the windows contain padding, the key is (first, end). Otherwise, it is (k
+        % upscale,), where k is the first row of the windows in the upscaled input, which includes
+        the inserted rows of zeros. Without upscaling, this is (0,)."""
         lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
@@ -284,8 +285,8 @@ class Operation:
         segment.
 
         segment: index of the segment.
-        read: number of input rows that are read; by default, for output rows whose windows cover no
-            padding.
+        read: number of input rows that are read. The default assumes that the windows of the
+            output rows are entirely inside the input.
         constant_bytes: bytes of constants that are read; by default, the segment's share of all
             constants."""
         rows = min(rows, self.out_h)
@@ -329,12 +330,11 @@ class Operation:
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Return how many elements of the second input are read, from the memory that holds
-        tensors, to compute `rows` output rows.
+        """Return how many elements of a broadcast second input are read to compute `rows` output
+        rows.
 
-        The result is 0 if the second input is a constant tensor, which is stored elsewhere. It is
-        None if the second input has the shape of the output, if it is a scalar, or if there is
-        none."""
+        0: the second input is a constant tensor, which is not in the memory that holds tensors.
+        None: the second input has the shape of the output, is a scalar, or does not exist."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0

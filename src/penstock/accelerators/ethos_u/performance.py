@@ -235,14 +235,16 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
-    """Return, for each block size, how many cycles the multipliers wait for accumulators while they
-    process one part of the windows of a block. They wait if consecutive products are added to the
-    same accumulators.
+    """Return, for each block size, how many cycles the multipliers wait for accumulators. They wait
+    if consecutive products are added to the same accumulators.
+
+    The NPU divides a window into parts (`_window_part_taps`). The result is for one of these parts,
+    in all windows of a block.
 
     area: for each block size, the number of micro blocks in the rows and columns of a block. A
         micro block is the output that the multipliers compute at a time.
     depth: for each block size, the number of micro blocks in the channels of a block.
-    steps: number of steps in which the multipliers process the part of the windows."""
+    steps: number of steps in which the multipliers process the part."""
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)
@@ -294,11 +296,10 @@ def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
-    """Return, for each block size, the number of bytes of a transfer of feature maps, including an
-    allowance for short bursts.
+    """Return, for each block size, the number of bytes of a transfer of feature maps, where a short
+    burst counts as `EthosUPort.burst_bytes` bytes.
 
-    A short burst takes as long as the longest burst of the memory, so it is counted as that many
-    bytes.
+    This is the length of the memory's longest burst. A shorter burst takes as long.
 
     elements: number of int8 elements, i.e. of bytes, that are transferred.
     read: True if the transfer reads input, False if it writes output."""

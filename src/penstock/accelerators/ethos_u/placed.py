@@ -81,9 +81,9 @@ class PlacedCosts:
         """Yield the components of the cache key that describe the copies of constants that a call
         makes.
 
-        The first component contains the size of each copy, and whether this call reads it. If a
-        copy may overlap rows that the call accesses, further components contain the addresses of
-        all copies and rows.
+        The first component contains the size of each copy, and whether this call reads it. If the
+        call accesses rows whose addresses a copy may overlap, further components contain the
+        addresses of all copies and rows.
 
         accesses: the rows of each input, followed by the rows of the output."""
         yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)

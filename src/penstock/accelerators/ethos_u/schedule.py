@@ -37,8 +37,9 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding.
     buffered: permits copying segments into buffers in scratch before use. Buffers are used only if
-        they are faster by more than a factor of `TOLERANCE` (1.01). Among the choices with buffers
-        within this factor of the fewest cycles, the one with the least scratch is selected."""
+        the fastest choice with buffers is faster by more than a factor of `TOLERANCE` (1.01). Of
+        all choices with buffers that are slower than the fastest one by at most this factor, the
+        one with the least scratch is selected."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
@@ -56,12 +57,11 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
 @lru_cache(maxsize=4096)
 def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
-    """Return the operation with choices that suit any number of prefetched segments, i.e. segments
-    that an earlier call copies.
+    """Return the operation with an order of weights, a block depth (output channels computed at a
+    time) and segments that suit any number of prefetched segments.
 
-    The choices are the order of weights, the block depth (output channels computed at a time), and
-    the segments. They minimise the average cycles of two cases: no segment is prefetched, and all
-    segments are prefetched.
+    A segment is prefetched if an earlier call copies it. The choices minimise the average cycles of
+    two cases: no segment is prefetched, and all segments are prefetched.
 
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding."""

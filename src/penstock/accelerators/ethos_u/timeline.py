@@ -4,7 +4,7 @@ operations and another runs copies.
 The NPU issues commands in order, and each engine executes its commands in the order of issue. A
 command is in the queue of its engine until it completes. Issue stalls while a queue is full, and at
 wait commands. An operation and a copy that run at the same time share the memory ports: if their
-combined demand exceeds the bandwidth of a port, both slow down by the factor by which it does.
+combined demand exceeds the bandwidth of a port, both slow down by the factor demand / bandwidth.
 
 The function `timing` computes all durations. The costs of calls, and therefore the search and its
 reports, derive from its results. `benchmarks.ethos_u` applies it to the streams of both penstock

@@ -16,8 +16,9 @@ from penstock.compiled import UNBOUNDED
 from penstock.ir.graph import Value
 from penstock.ir.op import Croppable
 from penstock.ir.region import Interval, Region
-from penstock.scheduling.bands.conditions import COLUMNS, RANK, computes_columns
+from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
+from penstock.scheduling.model.bands import COLUMNS, RANK
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part

@@ -85,6 +85,8 @@ class ValuedCandidate:
 class Proposal:
     """A division of an execution order into cascades, whose parts run interleaved.
 
+    The `Proposal` of TVM RFC 0037: disjoint plans that cover the graph.
+
     order: the execution order, as indices of the parts.
     peak_bytes: live bytes at the peak, including scratch memory and prefetched constants.
     tensors_bytes: live bytes at the peak, without scratch memory and prefetched constants.

@@ -104,20 +104,20 @@ def _chosen_proposals(
 ) -> list[Proposal]:
     """Return the proposals from which schedules are built.
 
-    A proposal divides an execution order into cascades.  `options.partition` selects how tensors
-    are assigned to the second memory:
+    A proposal divides an execution order into cascades, and selects the tensors in the second
+    memory.  `options.partition` determines both:
 
-        CASCADES               together with the division into cascades
-        RESIDENT               every tensor that fits; every part runs alone in a single call
-        a grouping strategy    tensors that only one group uses; every part runs alone, too
+        CASCADES               cascades and tensors are selected together, by the search
+        RESIDENT               every part runs alone in a single call; all tensors that fit
+        a grouping strategy    every part runs alone, too; all tensors that only one group uses
 
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
     as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
     among those that do not use it, and those of `RESIDENT`.  If only the memory of the constants is
     slow, those are added that would be kept if it were fast: the search for them considers more
-    ways to save memory.  The first proposal may be followed by a copy of it that uses the least
-    possible scratch memory.
+    ways to save memory.  If the first proposal does not use the least possible scratch memory, a
+    copy that does follows it.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
@@ -160,9 +160,9 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
     """Return the order whose optimality gap is reported, and the orders to split into cascades.
 
-    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, there are two:
-    the order of least peak memory that the search finds, and the order of the model file.
-    Otherwise, the option names the only one.
+    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, these are the
+    order of least peak memory that the search finds and, if different, the order of the model file.
+    Otherwise, there is a single order, the one that the option names.
     """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))
@@ -262,9 +262,9 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return a copy of each proposal, with the least possible scratch memory in every cascade.
+    """Return copies of proposals, with the least possible scratch memory in every cascade.
 
-    A proposal that already has the least scratch memory is not copied.  A copy may fit a smaller
+    Proposals that already have the least scratch memory are not copied.  A copy may fit a smaller
     arena: scratch memory that does not raise the peak of the live bytes may still cause
     fragmentation.
     """

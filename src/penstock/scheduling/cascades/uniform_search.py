@@ -94,7 +94,7 @@ class UniformSearch:
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> tuple[ValuedCandidate, ...]:
-        """Return the candidate cascades at positions [lower, `upper`) of the order, for any lower.
+        """Return the candidate cascades that end at position `upper` (exclusive) of the order.
 
         If the option `prune_by_shorter` is set, a cascade is dropped if shorter ones cover the same
         positions with no higher peak and no more call overhead.  This method must be called with
@@ -106,7 +106,7 @@ class UniformSearch:
         return self._found[upper]
 
     def _enumerated(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Yield the candidate cascades at positions [lower, `upper`), for any lower."""
+        """Yield the candidate cascades that end at position `upper` (exclusive) of the order."""
         memory = self._memory
         alone = Candidate(upper - 1, upper, WHOLE, False, memory)
         peak, cycles = run_whole(self._tables[0], upper - 1)

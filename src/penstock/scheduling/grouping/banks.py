@@ -5,7 +5,7 @@ groups, and the banks are divided among the bank groups.
 
 Each step runs one node.  A tensor is live from the step that writes it to the last step that reads
 it; a tensor from outside the group of nodes is live from the first step that reads it.  A tensor
-that is used outside is *drained*: written to external memory in the step after the one that writes
+that is used outside is *drained*: copied to external memory in the step after the one that computes
 it.
 
 Source of `paper_groups` and `proportional`: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3.

@@ -139,7 +139,7 @@ class PieceCost:
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether node `i` has a reader outside of `region` with which it can share no group.
+    """Return whether a reader of node `i` outside of `region` is provably in no group with `i`.
 
     If so, every grouping writes the tensor of node `i` to external memory.
     region: mask of nodes.

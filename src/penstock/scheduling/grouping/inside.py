@@ -81,9 +81,10 @@ def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder
 
 
 def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return a group's nodes in the problem's order, with the size of a circular buffer as peak.
+    """Return a group's nodes in the problem's order, for tensors in a circular buffer.
 
-    The buffer is the smallest one in which no live tensor is overwritten.
+    The peak of the result is the size of the buffer, which is the smallest one in which no live
+    tensor is overwritten (`circular_bytes`).
     group: mask of nodes.
     max_states: not used.
     """
@@ -161,8 +162,8 @@ class _TraceBack:
     """Selects, one after the other, the nodes of a group to run, by two rules of Zheng et al.
 
     Rule 1: run a ready node that is the last reader of a live tensor.
-    Rule 2, if there is none: take the live tensor that has existed longest, and run a ready node
-        that reads it, or on which one of its remaining readers depends.
+    Rule 2, if no node satisfies rule 1: take the tensor that has been live longest, and run a
+        ready node that reads it, or a ready node on which a reader of it depends.
 
     Zheng et al. do not define how ties are broken; here, the first node in the problem's order is
     selected.
@@ -211,8 +212,9 @@ class _TraceBack:
     def _traced_back(self, ready: list[int]) -> int:
         """Return a node of `ready` that leads to a reader of the oldest live tensor (rule 2).
 
-        The node is such a reader, or one depends on it.  Tensors that the group writes for use
-        outside are disregarded.  If no other tensor is live, the first node of `ready` is returned.
+        The node is such a reader, or such a reader depends on it.  Tensors that the group writes
+        for use outside are disregarded.  If no other tensor is live, the first node of `ready` is
+        returned.
         ready: indices of the nodes that can run.
         """
         for tensor in self._live:

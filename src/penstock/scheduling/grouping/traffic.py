@@ -47,7 +47,7 @@ class Traffic:
     additive: True, because the cost is a sum over tensors.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     _unsure: node masks rejected without proof.
-    _apart: results of `apart`, by (writer, reader).
+    _apart: by (writer, reader), whether provably no group contains both nodes.
     _ranks: for each known order of all nodes, the position of each node.
     _graph: the problem as arrays (compressed adjacency lists).
     _weights, _own_bytes: for each node, the bytes of its weights, and of its inputs and output.
@@ -169,10 +169,10 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no feasible group of two or more nodes includes `group`.
+        """Return True if every group of two or more nodes that contains `group` is infeasible.
 
-        This is so if their weights exceed the weight limit, or if the inputs and the output of one
-        of them exceed the buffer limit.
+        The result is True if the weights of the nodes in `group` exceed the weight limit, or if the
+        inputs and the output of one of these nodes exceed the buffer limit.  False proves nothing.
         group: mask of nodes.
         """
         members = self._members(group)

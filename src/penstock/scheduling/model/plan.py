@@ -18,6 +18,8 @@ from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
 class Plan(Brief):
     """How to run a cascade (parts interleaved stripe by stripe), and its cost.
 
+    The `Plan` of TVM RFC 0037.
+
     parts: indices into `Parts.parts`, in execution order.
     stripe: maximum number of output rows that a part computes per call; None: all rows.
     nearest_first: order in which missing rows of a part's inputs are computed: by descending

@@ -105,8 +105,9 @@ def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
 def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
     """Return the names of the parts on which each part depends, also indirectly, by part name.
 
-    Only parts with a single output row are considered.  A part that reads the last row of a queue's
-    window depends on the part that computes the new rows.
+    Parts with several output rows are ignored: they have no entry, they are in no entry, and
+    dependences through them do not count.  A part that reads the last row of a queue's window
+    depends on the part that computes the new rows.
     """
     producers = graph.producers()
     new = {
@@ -127,7 +128,7 @@ def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]
 def _views(queue: Queue) -> Iterator[tuple[Value, int]]:
     """Yield (value, end row) for the window of a queue and for each slice that is read in place.
 
-    The end row is the first row of the window after the value.
+    The end row is the index, within the window, of the value's last row plus 1.
     """
     yield queue.window, queue.rows
     for section in queue.sections:

@@ -73,7 +73,8 @@ class Order:
 def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Order:
     """Return the order of least peak memory that the search finds.
 
-    The result is the order in which the problem lists the steps if none with a lower peak is found.
+    If it finds no order with a lower peak than the order in which the problem lists the steps, the
+    latter is returned.
     options: None stands for the default options.
     """
     options = options or OrderOptions()
@@ -167,11 +168,11 @@ class _PieceOrder:
 
 @dataclass(slots=True)
 class _Run:
-    """The state of the search for better orders of the pieces, which are searched in turn.
+    """The state of a search that improves the order of one piece after the other.
 
     A piece is a part of the problem that can be ordered separately.
     bound: proven lower bound, in bytes, of the peak over all pieces.
-    reached: largest peak, in bytes, of the pieces passed to `improve` so far.
+    reached: largest peak, in bytes, of the pieces that `improve` has processed.
     states: number of states searched so far.
     """
 
@@ -184,9 +185,9 @@ class _Run:
     def improve(self, part: _PieceOrder) -> None:
         """Search for a better order of the piece `part` if that may lower the overall peak.
 
-        A piece is a part of the problem that is searched separately.  It is not searched if its
-        peak is at most `bound`, a lower bound for all orders, or at most `reached`, the largest
-        peak of the pieces passed before.
+        A piece is a part of the problem that is searched separately.  It is skipped unless its peak
+        exceeds both `bound`, a lower bound of the overall peak, and `reached`, the largest peak of
+        the pieces processed so far.
         """
         if part.peak > max(self.bound, self.reached):
             search = StepSearch(self.table, part.piece, self.options.tricks)

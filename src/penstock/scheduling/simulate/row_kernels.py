@@ -50,7 +50,7 @@ class Alternatives(NamedTuple):
 def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
     """Return how many rows of each storage are computed before the cascade [lower, upper) begins.
 
-    All rows of a storage that the cascade reads but does not write; 0 for any other storage.
+    The number is that of all rows if the cascade reads but does not write the storage, else 0.
     """
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):
@@ -61,10 +61,10 @@ def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
 
 @compiled
 def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
-    """Return the first read of a part that requires rows not yet computed; -1 if there is none.
+    """Return the index of the first read that requires rows not yet computed; -1 if there is none.
 
-    The result is the index of a read, an edge from a storage to the part, in `RowTables`.
-    The part at position `a` is to compute its output rows up to `end`.
+    A read is an edge in `RowTables` from an input storage to the part at position `a`, which is to
+    compute its output rows below `end`.
     produced[s]: number of rows of storage s that have been computed.
     """
     for e in range(t.reads[a], t.reads[a + 1]):
@@ -105,8 +105,8 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 def slots_released(shared: int, dead: int, gone: int) -> int:
     """Return how many slots (each for one row) become free when rows [dead, gone) die.
 
-    shared: number of rows minus number of slots, which is 0 if each row has a slot of its own.  If
-        all rows share one slot, that slot becomes free when the last row dies.
+    shared: number of rows minus number of slots.  It is 0 if each row has a slot of its own.
+        Otherwise, all rows share one slot, which becomes free when the last row dies.
     """
     return max(gone, shared) - max(dead, shared)
 
@@ -347,7 +347,7 @@ def run_with_traffic(
 ) -> tuple[Numbers, int, bool]:
     """Simulate the calls of the cascade [lower, upper) to find its live bytes and its added time.
 
-    calls[i]: (position of the part, first row, end row, ..) of call i.
+    calls[i, :3]: (position of the part, first row, end row) of call i.
     region[s]: index of the memory region of storage s.
     extra[m], capacities[m]: bytes live during the whole cascade, and bytes available, in region m.
     constants[0], constants[1]: times to add to the first and to each later call, by part.

@@ -184,11 +184,12 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
 
 
 def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
-    """Return, for each storage, how early its rows require rows of the network's inputs.
+    """Return the advance of each storage: a number that is high if few of its rows already require
+    many rows of the network's inputs.
 
-    The result is 0 for a network input.  For another storage, it is the maximum, over all paths
+    The advance is 0 for a network input.  For another storage, it is the maximum, over all paths
     from a network input to the storage, of the sum of `RowRead.advance` along the path.
-    `row_tables` sorts the reads of each part by these numbers.
+    `row_tables` sorts the reads of each part by advance.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

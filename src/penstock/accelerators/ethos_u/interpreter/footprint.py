@@ -55,24 +55,24 @@ def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprin
 
 
 def job_input(operation: BlockOperation, index: int) -> Bytes:
-    """Return the addresses of the bytes that a job reads from the input feature maps, as one set
-    for each memory region (see `Bytes`).
+    """Return the addresses of the bytes that a job reads from the input feature maps, as
+    {region number: set of addresses}.
 
     index: index of the job within the operation."""
     return _joined((map.region, map.ranges(box)) for map, box in job_reads(operation, index))
 
 
 def block_input(operation: BlockOperation, number: int) -> Bytes:
-    """Return the addresses of the bytes that a block reads from the input feature maps, as one set
-    for each memory region (see `Bytes`).
+    """Return the addresses of the bytes that a block reads from the input feature maps, as
+    {region number: set of addresses}.
 
     number: index of the block within the operation."""
     return _joined((map.region, map.ranges(box)) for map, box in block_reads(operation, number))
 
 
 def block_output(operation: BlockOperation, number: int) -> Bytes:
-    """Return the addresses of the bytes that are written when a block is computed, as one set for
-    the memory region of the output (see `Bytes`).
+    """Return the addresses of the bytes that are written when a block is computed, as
+    {region number: set of addresses}. The only key is the memory region of the output.
 
     number: index of the block within the operation."""
     return {operation.ofm.region: operation.ofm.ranges(block(operation, number))}

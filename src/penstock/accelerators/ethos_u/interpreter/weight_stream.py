@@ -6,9 +6,10 @@ below n stands for the entry with this index; a larger index stands for a value 
 from the index.
 
 Indices and run lengths are encoded in a Golomb-Rice code: a number is quotient << divider, plus a
-remainder of `divider` bits. A chunk contains the quotients of several numbers in unary, as 8 or 12
-symbols. The remainders of a chunk follow the next chunk of quotients. Indices may also be encoded
-in binary, i.e. as remainders without quotients.
+remainder of `divider` bits. A chunk encodes the quotients of several numbers as 8 or 12 symbols
+with values 0 to 2; a quotient is the sum of consecutive symbols. The remainders of a chunk follow
+the next chunk of quotients. Indices may also be encoded in binary, i.e. as remainders without
+quotients.
 
 If zeros are frequent, chunks of run lengths alternate with chunks of indices. There is one run
 after every weight and, if the palette is new, one before the first weight.
@@ -145,17 +146,18 @@ class _Coded:
     """The state of decoding the values of one kind in a slice: weight indices, or lengths of zero
     runs. A value is quotient << divider, plus a remainder of `divider` bits.
 
-    Quotients come in chunks. The remainders of a chunk follow the next chunk of quotients.
+    A quotient is the sum of consecutive symbols; the first symbol below the maximum value ends it.
+    The symbols come in chunks. The remainders of the quotients of a chunk follow the next chunk.
 
     count: number of values in the slice.
     divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
     read: number of values whose remainders have been located.
     waiting: number of values in the latest chunk, whose remainders have not been located yet.
-    unary: (first mask, second mask) for each chunk of quotients, which consists of symbols with
-        values 0 to 2. Bit i of the first mask is 1 if symbol i is above 0. The second mask has one
-        bit for each such symbol: 1 if it is 2. For example, symbols 2, 0, 1 are stored as 0b101,
-        0b01. For runs, whose symbols are 0 or 1, the second mask is 0.
+    unary: for each chunk, its symbols as (first mask, second mask). Symbols have values 0 to 2. Bit
+        i of the first mask is 1 if symbol i is above 0. The second mask has one bit for each such
+        symbol: 1 if it is 2. For example, symbols 2, 0, 1 are stored as 0b101, 0b01. For lengths of
+        runs, whose symbols are 0 or 1, the second mask is 0.
     places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int
@@ -239,12 +241,11 @@ class _Slice:
         return self._with_runs(weights, runs)
 
     def _read_chunks(self) -> bool:
-        """Read the next chunk of weights and the next chunk of runs, and then the remainders of the
-        previous chunks. Return False if all chunks have been read.
+        """Read the next chunk of weights and the next chunk of run lengths; skip the remainders of
+        the previous chunks. Return False if all chunks had been read before.
 
-        The stream contains only one of the two chunks if weights and runs have got out of step. The
-        chunk of weights is missing if at least 8 (`MOST_AHEAD`) more weights than runs have been
-        read. The chunk of runs is missing if more runs than weights have been read."""
+        The stream omits the chunk of weights if the weights read so far exceed the run lengths by
+        at least 8 (`MOST_AHEAD`).  It omits the chunk of run lengths if they exceed the weights."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count

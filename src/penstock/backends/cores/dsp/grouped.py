@@ -79,11 +79,11 @@ class ChannelGroups:
     def spread(self, weights: Int64s) -> Int64s:
         """Return weights that connect each output channel to all inputs of its merged group.
 
-        A merged group consists of several channel groups.  An output channel has zero weights for
-        the inputs of all channel groups but its own.
+        A merged group consists of `merged` channel groups of `depth` inputs each.  The weights for
+        inputs outside an output channel's own channel group are 0.
 
-        weights: of shape (channels, taps * depth), with the channels in the order of `order`.  The
-            result has shape (channels, taps, merged * depth)."""
+        weights: of shape (output channels, taps * depth), in the channel order of `order`.  The
+            result has shape (output channels, taps, merged * depth)."""
         order = self.order
         each = len(order) // len(self.starts)
         member = order // self.outputs - np.repeat(self.starts, each)

@@ -20,8 +20,6 @@ from penstock.hardware.faults import EXAMPLE, closest, location, shown, target_e
 from penstock.hardware.schema import TargetFile
 from penstock.hardware.target import CALLER, CompilerFlags, Copier, Engine, MemoryRegion, Target
 
-DEFAULT_TARGET = "cortex-m4"
-"""Default of `--target` and of the `target` parameter of the Python API."""
 _GENERIC = files("penstock.hardware") / "targets"
 _BOARDS = files("penstock.hardware") / "boards"
 

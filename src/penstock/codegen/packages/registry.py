@@ -5,7 +5,6 @@ A module of this folder that defines `FORMAT` is a format's file.
 
 from __future__ import annotations
 
-import difflib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -15,7 +14,7 @@ from penstock.codegen import packages as folder
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.packages.delivery import Delivery
 from penstock.codegen.packages.package_format import PackageFormat
-from penstock.errors import UsageError
+from penstock.errors import UsageError, did_you_mean
 
 DEFAULT_PACKAGES = ("cmake",)
 ALL = "all"
@@ -61,13 +60,11 @@ def packaged(delivery: Delivery, formats: Sequence[PackageFormat]) -> Bundle:
 
 def _unknown(name: str) -> UsageError:
     known = (*package_formats(), ALL)
-    near = difflib.get_close_matches(name.lower().replace("_", "-"), known, 1)
+    page = "docs/how-to/add-to-a-firmware-project.md describes the formats"
     return UsageError(
         "usage-060",
         f"there is no package format {name!r}" if name else "no package format is named",
         where="--package",
         why=f"the formats are {', '.join(known)}",
-        help=f"did you mean {near[0]}?"
-        if near
-        else "docs/how-to/add-to-a-firmware-project.md describes the formats",
+        help=did_you_mean(name.lower().replace("_", "-"), known) + page,
     )

@@ -33,4 +33,4 @@ def library_name(delivery: Delivery) -> str:
     return delivery.unique_name if is_reserved else delivery.prefix
 
 
-FORMAT = PackageFormat("arduino", "Arduino library with an example sketch", pack)
+FORMAT = PackageFormat("arduino", pack)

@@ -16,4 +16,4 @@ def pack(delivery: Delivery) -> Bundle:
     return delivery.bundle.with_files(*delivery.rendered("cmake", paths))
 
 
-FORMAT = PackageFormat("cmake", "CMake project with a toolchain file", pack)
+FORMAT = PackageFormat("cmake", pack)

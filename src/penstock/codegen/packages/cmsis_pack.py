@@ -60,4 +60,4 @@ def _archive(files: tuple[tuple[str, bytes], ...]) -> bytes:
     return content.getvalue()
 
 
-FORMAT = PackageFormat("cmsis-pack", "CMSIS-Pack description and archive", pack)
+FORMAT = PackageFormat("cmsis-pack", pack)

@@ -30,4 +30,4 @@ def pack(delivery: Delivery) -> Bundle:
     )
 
 
-FORMAT = PackageFormat("esp-idf", "ESP-IDF component with an example project", pack)
+FORMAT = PackageFormat("esp-idf", pack)

@@ -20,4 +20,4 @@ def pack(delivery: Delivery) -> Bundle:
     )
 
 
-FORMAT = PackageFormat("make", "Makefile of a static library", pack)
+FORMAT = PackageFormat("make", pack)

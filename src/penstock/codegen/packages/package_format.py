@@ -14,10 +14,8 @@ class PackageFormat:
     """A format of `--package`.
 
     name: its name on the command line.
-    summary: what it contains, in one line.
     pack: returns the files of the package.
     """
 
     name: str
-    summary: str
     pack: Callable[[Delivery], Bundle]

@@ -24,4 +24,4 @@ def pack(delivery: Delivery) -> Bundle:
     )
 
 
-FORMAT = PackageFormat("platformio", "PlatformIO library with an example project", pack)
+FORMAT = PackageFormat("platformio", pack)

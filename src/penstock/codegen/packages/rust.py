@@ -37,4 +37,4 @@ def pack(delivery: Delivery) -> Bundle:
     )
 
 
-FORMAT = PackageFormat("rust", "Rust crate without the standard library", pack)
+FORMAT = PackageFormat("rust", pack)

@@ -31,4 +31,4 @@ def pack(delivery: Delivery) -> Bundle:
     )
 
 
-FORMAT = PackageFormat("zephyr", "Zephyr module with a sample", pack)
+FORMAT = PackageFormat("zephyr", pack)

@@ -12,10 +12,10 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from penstock.hardware.load import target_names, target_text
+from penstock.hardware.load import generic_target_names, target_text
 from penstock.hardware.schema import TargetFile
 
-TARGETS = {name: tomllib.loads(target_text(name)) for name in target_names()}
+TARGETS = {name: tomllib.loads(target_text(name)) for name in generic_target_names()}
 MISSING = object()
 """Marks a removed field."""
 

@@ -119,6 +119,7 @@ COMMANDS: dict[str, str] = {
     "usage-011": "compile good.tflite --memory attic=1k",
     "usage-012": "compile good.tflite --memory ram",
     "usage-013": "compile good.tflite --rounding triple",
+    "usage-060": "compile good.tflite --package zephir",
     "usage-050": "compile zoo:lenet5 --accelerator ethos_u55:macs=512",
     "usage-051": "compile zoo:lenet5 --accelerator ethos_u55:memory_mode=dedicated_sram",
     "usage-023": "compile good.tflite --accelerator vanilla:macs=4",

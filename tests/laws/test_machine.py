@@ -15,7 +15,7 @@ from lowered import (
     inputs_of_graph,
     lower,
 )
-from penstock.hardware.load import target_names
+from penstock.hardware.load import generic_target_names
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Sample
 from penstock.simulators.graph import run_graph
@@ -58,7 +58,7 @@ def test_the_machine_computes_every_operator(sample: Sample) -> None:
     assert_counts_are_the_schedules(lowered, machine)
 
 
-@pytest.mark.parametrize("target", target_names())
+@pytest.mark.parametrize("target", generic_target_names())
 @few
 @given(graph=graphs(most_nodes=3), seed=seeds)
 def test_the_machine_computes_the_graph_for_every_target(

@@ -18,10 +18,12 @@ from penstock.api.settings import Settings, request
 from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats, packaged
 from penstock.errors import CapacityError
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.command_line import command_line
 from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.pipeline.delivery import delivery
 from penstock.pipeline.graphs import read
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
@@ -51,10 +53,14 @@ class Compiled(Brief):
     def _repr_html_(self) -> str:
         return framed(self.page(self.report))
 
-    def bundle(self) -> Bundle:
-        """The C files with report.json and report.html."""
+    def bundle(self, packages: str | Sequence[str] = DEFAULT_PACKAGES) -> Bundle:
+        """The C files in the layouts of build systems, with report.json and report.html.
+
+        packages: package formats, or "all"; several are in folders named after them.
+
+        Raises UsageError for an unknown format."""
         text = json.dumps(self.report.as_json(), indent=2) + "\n"
-        return self.compilation.bundle.with_files(
+        return packaged(delivery(self.compilation), chosen_formats(packages)).with_files(
             ("report.json", text.encode()), ("report.html", self.page(self.report))
         )
 
@@ -87,10 +93,18 @@ class Compiled(Brief):
         """The contents of each memory over one inference, the arena first."""
         return timelines(self.compilation.schedule, self.compilation.program)
 
-    def write(self, folder: str | Path, *, force: bool = False) -> None:
+    def write(
+        self,
+        folder: str | Path,
+        packages: str | Sequence[str] = DEFAULT_PACKAGES,
+        *,
+        force: bool = False,
+    ) -> None:
         """Write the bundle into a new folder, completely or not at all; with `force`, replace files
-        of the same names in an existing one.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder), force=force)
+        of the same names in an existing one.  `packages`: see `bundle`.
+
+        Raises OutputError, UsageError."""
+        write_bundle(self.bundle(packages), Path(folder), force=force)
 
 
 @with_settings

@@ -32,6 +32,7 @@ def compile(
             "files.",
         ),
     ] = None,
+    package: p.Package = None,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
@@ -39,6 +40,7 @@ def compile(
 ) -> None:
     """Compile a model to C and a report.  The output directory is named after the model by
     default."""
+    packages = values.packages(package)
     wanted = values.request(model, target, limits, options)
     if stop_after is not None:
         show_stage(wanted, stop_after, workers, as_json)
@@ -46,13 +48,14 @@ def compile(
     folder = destination.folder(api.default_folder(model))
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
-        done.write(folder, force=destination.force)
+        done.write(folder, packages, force=destination.force)
     if as_json:
         print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
     else:
         from penstock.reports import summary
 
-        named = CompileCommand(model, target)
+        chosen = ("--package", ",".join(packages)) if package else ()
+        named = CompileCommand(model, target, chosen)
         out().print(summary.summary(done.report, named), crop=False)
         out().print(f"written to {folder}/", highlight=False)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.cli import parameters as p
 from penstock.cli.terminal import out, print_json
 from penstock.scheduling.options import Options
+
+if TYPE_CHECKING:
+    from penstock.hardware.target import Target
 
 
 def targets(
@@ -19,7 +22,12 @@ def targets(
     as_json: p.Json = False,
 ) -> None:
     """List the built-in targets."""
-    from penstock.hardware.load import load_target, target_names, target_text
+    from penstock.hardware.load import (
+        board_names,
+        generic_target_names,
+        load_target,
+        target_text,
+    )
 
     if show is not None:
         if as_json:
@@ -27,12 +35,26 @@ def targets(
         else:
             print(target_text(show), end="")
         return
-    found = [load_target(name) for name in target_names()]
+    groups = {"generic": generic_target_names(), "boards": board_names()}
+    found = [(group, load_target(name)) for group, names in groups.items() for name in names]
     if as_json:
-        print_json({"targets": [dataclasses.asdict(target) for target in found]})
-    else:
-        for target in found:
-            out().print(f"{target.name:20} {target.description}", highlight=False)
+        rows = [{"group": group, **dataclasses.asdict(target)} for group, target in found]
+        print_json({"targets": rows})
+        return
+    for group in groups:
+        out().print(group, style="bold", highlight=False)
+        for target in (target for of, target in found if of == group):
+            out().print(
+                f"  {target.name:20} {_figures(target)}{target.description}", highlight=False
+            )
+
+
+def _figures(target: Target) -> str:
+    """The clock, RAM and flash of a board, in columns; empty for a generic target."""
+    if target.clock_hz is None:
+        return ""
+    ram, flash = (target.memory_for(kind).size_bytes >> 10 for kind in ("arena", "constant"))
+    return f"{target.clock_hz // 10**6:>3} MHz {ram:>5} KiB RAM {flash:>5} KiB flash  "
 
 
 def ops(

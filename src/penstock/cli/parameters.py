@@ -182,6 +182,15 @@ PlanStreaming = Annotated[
         rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
+Package = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FORMAT",
+        help="Build system for which to lay out the files: cmake (default), arduino, cmsis-pack, "
+        "esp-idf, make, platformio, rust, zephyr, or all; repeatable, or separated by commas. "
+        "Several packages are written to folders named after them.",
+    ),
+]
 CompilerName = Annotated[
     str,
     typer.Option(

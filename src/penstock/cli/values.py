@@ -60,6 +60,15 @@ def one_of(value: str, allowed: tuple[str, ...], option: str) -> str:
     return value
 
 
+def packages(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of package formats, by default that of CMake.  Raises UsageError."""
+    from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats
+
+    if texts is None:
+        return DEFAULT_PACKAGES
+    return tuple(format.name for format in chosen_formats(texts))
+
+
 def compiler(name: str) -> str:
     """The name of a C compiler.  Raises UsageError."""
     return one_of(name, ("zig", "gcc"), "--compiler")

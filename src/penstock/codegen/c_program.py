@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -149,7 +150,12 @@ def c_sources(prefix: str) -> tuple[str, ...]:
 
 def render(template: str, holes: Mapping[str, object]) -> bytes:
     """Renders a template with values for its variables."""
-    environment = Environment(
+    return _environment().get_template(f"{template}.j2").render(holes).encode()
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
         loader=PackageLoader("penstock.codegen"),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
@@ -157,7 +163,6 @@ def render(template: str, holes: Mapping[str, object]) -> bytes:
         lstrip_blocks=True,
         autoescape=False,
     )
-    return environment.get_template(f"{template}.j2").render(holes).encode()
 
 
 def _headers(program: Program) -> tuple[str, ...]:

@@ -53,12 +53,13 @@ assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal
 stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar
 wctype
 main example harness kernels all clean help install package test aux con nul prn c m dl rt pthread
+arduino sdkconfig
 """
 KEYWORDS = frozenset(_KEYWORDS.split())
 RESERVED = KEYWORDS.union(_FILES.split())
 """Names that a model's files and library must not have: keywords of C and C++; headers of the
 standard library, which NAME.h would hide; files and targets of the bundle, its tests, CMake and
-Windows; system libraries linked with -lNAME."""
+Windows; system libraries linked with -lNAME; headers that Arduino and ESP-IDF include."""
 
 
 def prefix(text: str) -> str:

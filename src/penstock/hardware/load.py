@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,35 @@ from penstock.hardware.faults import EXAMPLE, closest, location, shown, target_e
 from penstock.hardware.schema import TargetFile
 from penstock.hardware.target import CALLER, CompilerFlags, Copier, Engine, MemoryRegion, Target
 
-_FOLDER = files("penstock.hardware") / "targets"
+_GENERIC = files("penstock.hardware") / "targets"
+_BOARDS = files("penstock.hardware") / "boards"
+
+
+def generic_target_names() -> tuple[str, ...]:
+    """Names of the shipped targets that stand for a core, sorted."""
+    return _names(_GENERIC)
+
+
+def board_names() -> tuple[str, ...]:
+    """Names of the shipped targets that are boards, sorted."""
+    return _names(_BOARDS)
 
 
 def target_names() -> tuple[str, ...]:
-    """Names of the targets shipped with penstock, sorted."""
-    return tuple(sorted(f.name[:-5] for f in _FOLDER.iterdir() if f.name.endswith(".toml")))
+    """Names of the targets shipped with penstock, the generic ones first."""
+    return (*generic_target_names(), *board_names())
+
+
+def _names(folder: Traversable) -> tuple[str, ...]:
+    return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
 
 
 def target_text(name: str) -> str:
     """The TOML text of a target shipped with penstock.  Raises UsageError for an unknown name."""
     if name not in target_names():
         raise _unknown(name, "--show")
-    return (_FOLDER / f"{name}.toml").read_text("utf-8")
+    folder = _BOARDS if name in board_names() else _GENERIC
+    return (folder / f"{name}.toml").read_text("utf-8")
 
 
 def _unknown(name: str, option: str) -> UsageError:
@@ -40,7 +57,8 @@ def _unknown(name: str, option: str) -> UsageError:
         "usage-002",
         f"there is no target {name!r}",
         where=option,
-        why=f"targets are {', '.join(target_names())}, and files whose names end in .toml",
+        why=f"targets are {', '.join(generic_target_names())}; the boards "
+        f"{', '.join(board_names())}; and files whose names end in .toml",
         help=hint or "`penstock targets` describes them; docs/how-to/add-a-target.md adds one",
     )
 

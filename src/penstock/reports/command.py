@@ -29,8 +29,9 @@ class CompileCommand:
         return shlex.join(words)
 
     def with_rest(self, other: CompileCommand) -> CompileCommand:
-        """Return this command with the options, the budget and the goal of another."""
-        return replace(other, model=self.model, target=self.target)
+        """Return this command with the further options, the budget and the goal of another."""
+        options = (*self.options, *other.options)
+        return replace(other, model=self.model, target=self.target, options=options)
 
     def selecting(self, ram_bytes: int, *, streamed: bool = False) -> CompileCommand:
         """Return the command that selects the point of the frontier that needs `ram_bytes`.

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
+_Static_assert(sizeof(int) >= 4, "kernels compute in int, which must have 32 bits");
+
 /* Step functions are never inlined: debuggers, profilers and simulators see one function per
  * step, and the stack use that penstock measures is that of these files.  A kernel is either never
  * inlined and compiled for any caller, or inlined into every caller, so that its cycles do not

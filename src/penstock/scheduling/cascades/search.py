@@ -91,7 +91,7 @@ def find_schedules(
     found, orders = _orders(parts, options)
     row_copies = row_copy_estimates(parts, memories, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options, row_copies)
-    searches = _uniform_searches(parts, orders, model, memories, options, limit_bytes)
+    searches = _uniform_searches(parts, orders, model, memories.nominal, options, limit_bytes)
     chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
     useful = options.max_recompute > 1 and chosen[0].peak_bytes < bound
@@ -128,25 +128,35 @@ def _chosen_proposals(
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
     as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
     among those that do not use it, and those of `RESIDENT`.  If there is a copy engine, too, so are
-    those that are Pareto-optimal with copies of rows.  If the first proposal does not use the least
-    possible scratch memory, a copy that does follows it.
+    those that are Pareto-optimal with copies of rows.  If only the memory of the constants is slow,
+    those are added that would be kept if it were fast: the search for them considers more ways to
+    save memory.  If the first proposal does not use the least possible scratch memory, a copy that
+    does follows it.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
         return _whole_proposals(parts, orders, model, memories, options)
     every: list[Proposal] = []
+    nominal: list[Proposal] = []
     inputs_bytes = _inputs_bytes(parts)
     start = memories.default_assignment
     without = replace(options, row_copies=False)
     for order in orders:
-        source = _candidates(parts, order, searches, model, memories, without)
+        uniform = searches if memories.uniform else {}
+        source = _candidates(parts, order, uniform, model, memories, without)
         every += proposals(order, source, start, inputs_bytes, limit_bytes)
+        if searches and not memories.uniform:
+            source = searches[order].candidates
+            nominal += proposals(order, source, start, inputs_bytes, limit_bytes)
         if len(memories.tensors) > 1:  # for networks that do not fit the secondary memories
             first = replace(memories, tensors=memories.tensors[:1])
             alone = _uniform_searches(parts, (order,), model, first, options, limit_bytes)
             source = _candidates(parts, order, alone, model, first, without)
             every += proposals(order, source, start, inputs_bytes, limit_bytes)
     chosen = near_frontier(every, _peak_and_time, options.slack)
+    if nominal:  # their times leave out the reading of constants
+        fast = near_frontier(nominal, _peak_and_time, options.slack)
+        chosen = sorted((*chosen, *(p for p in fast if p not in chosen)), key=_peak_and_time)
     if len(memories.tensors) > 1:
         in_default = (p for p in every if not any(c.memory.exceptions for c in p.cascades))
         first = near_frontier(in_default, _peak_and_time, 0.0)

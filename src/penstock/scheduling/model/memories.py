@@ -7,7 +7,7 @@ Access times are integers in units of 1/1024 cycle (`FINE`), so that sums in the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.hardware.target import Copier, Engine, MemoryRegion
 from penstock.ir.graph import Value
@@ -50,6 +50,14 @@ class MemorySystem:
         return len(self.tensors) == 1 and not any(
             time for memory in self.every for time in self.access_times(memory)
         )
+
+    @property
+    def nominal(self) -> MemorySystem:
+        """The same regions, with a region for constants as fast as the engine's cycle estimates
+        assume."""
+        bandwidth = self.engine.bandwidth_bytes_per_cycle
+        fast = replace(self.constants, bandwidth_bytes_per_cycle=bandwidth, latency_cycles=0)
+        return replace(self, constants=fast)
 
     @property
     def default_assignment(self) -> MemoryAssignment:

@@ -1,0 +1,33 @@
+"""ESP-IDF: a component with a manifest for the component manager, and an example project.
+
+Source: ESP-IDF Programming Guide, "Build System", and IDF Component Manager documentation,
+"Manifest file format" (`idf_component.yml`)."""
+
+from __future__ import annotations
+
+from penstock.codegen.bundle import Bundle
+from penstock.codegen.packages.delivery import Delivery
+from penstock.codegen.packages.package_format import PackageFormat
+
+
+def pack(delivery: Delivery) -> Bundle:
+    example = f"examples/{delivery.prefix}"
+    return Bundle(
+        (
+            *delivery.rendered(
+                "esp-idf",
+                {
+                    "CMakeLists.txt": "CMakeLists.txt",
+                    "idf_component.yml": "idf_component.yml",
+                    "example/CMakeLists.txt": f"{example}/CMakeLists.txt",
+                    "example/main/CMakeLists.txt": f"{example}/main/CMakeLists.txt",
+                    "example/sdkconfig.defaults": f"{example}/sdkconfig.defaults",
+                    "example/main/main.c": f"{example}/main/main.c",
+                },
+            ),
+            *delivery.laid_out("include", "src"),
+        )
+    )
+
+
+FORMAT = PackageFormat("esp-idf", pack)

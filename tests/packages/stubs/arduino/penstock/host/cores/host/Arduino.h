@@ -1,0 +1,20 @@
+// What the sketches use of Arduino's core.
+#pragma once
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+struct Console {
+    void begin(long) {}
+    explicit operator bool() const { return true; }
+    void print(const char *text) { fputs(text, stdout); }
+    void print(char letter) { putchar(letter); }
+    void print(long number) { printf("%ld", number); }
+    void print(double number, int digits) { printf("%.*f", digits, number); }
+    void println(int number) { printf("%d\n", number); }
+    void println() { putchar('\n'); }
+};
+
+extern Console Serial;
+void setup();
+void loop();

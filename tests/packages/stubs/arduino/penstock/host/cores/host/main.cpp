@@ -1,0 +1,8 @@
+#include "Arduino.h"
+
+Console Serial;
+
+int main() {
+    setup();
+    return 0;
+}

@@ -8,8 +8,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 ITEM = re.compile(r"([^:\s][^:]{0,60}): ")
-COLUMNS = re.compile(r"\S {3,}\S")
-"""Text in columns, which is shown as it is written."""
+COLUMNS = re.compile(r"(\S+(?: \S+)*) {2,}(\S.*)")
+"""A line of two columns, a term and its meaning."""
 MARKUP = re.compile(r"(`[^`]*`)|([*|]|(?<=\w)_(?!\w))")
 
 
@@ -40,8 +40,10 @@ def _converted(paragraph: list[str], names: Collection[str]) -> Iterator[str]:
         yield from paragraph
     elif all(line.startswith(" ") for line in paragraph):
         yield from ("::", "", *paragraph)
-    elif any(COLUMNS.search(line) for line in paragraph):
-        yield from ("::", "", *(f"   {line}" for line in paragraph))
+    elif " " * 3 in paragraph[0].strip():
+        for line in paragraph:
+            term = COLUMNS.match(line)
+            yield f"- {term[1]}: {_escaped(term[2])}" if term else f"  {_escaped(line.strip())}"
     else:
         in_list, hanging = False, any(line.startswith(" ") for line in paragraph)
         for line in paragraph:

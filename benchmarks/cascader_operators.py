@@ -54,7 +54,7 @@ class Windowed(Record):
     ofm_channels: Positive
 
     def forms(self) -> Forms:
-        op, shapes = self._op()
+        op, shapes = self.op_and_shapes()
         n, height, width, _ = self.ifm_shape_nhwc
         rows, columns = self._windows()
         y = (n, rows.outputs(height), columns.outputs(width), self.ofm_channels)
@@ -68,7 +68,7 @@ class Windowed(Record):
         )
         return {name: between(form, stored, y_layout, y) for name, form, stored in found}
 
-    def _op(self) -> tuple[Op, tuple[tuple[int, ...], ...]]:
+    def op_and_shapes(self) -> tuple[Op, tuple[tuple[int, ...], ...]]:
         """penstock's operator, and the shapes of its inputs."""
         rows, columns = self._windows()
         x, outputs = self.ifm_shape_nhwc, self.ofm_channels

@@ -19,6 +19,7 @@ from penstock.pipeline.search import schedule
 from penstock.reports.costed_steps import CostedStep, costed_steps
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.options import DEFAULTS, Options
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 WHOLE = Options(max_parts=1)
 """Every layer runs whole."""
@@ -83,8 +84,8 @@ def run(done: Compilation) -> execution.CoreRun:
 def layers(done: Compilation, ran: execution.CoreRun) -> Iterator[Measured]:
     """The layers of a run, in the order of its steps."""
     waiting: dict[str, list[CostedStep]] = {}
-    for plan in done.schedule.plans:
-        for one in costed_steps(done.schedule, plan):
+    for cascade in ExpandedSchedule(done.schedule).cascades:
+        for one in costed_steps(done.schedule, cascade):
             waiting.setdefault(one.tensor, []).append(one)
     steps = Names.of(done.program, done.prefix).steps
     for call, counts in zip(steps, ran.steps, strict=True):

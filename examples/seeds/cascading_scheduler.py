@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from examples.seeds.page import Absence, absences, figure, heading
-from penstock import api
+from penstock import api, cascader
+from penstock.cascader import StripeConfig
 from penstock.frontends.builder import GraphBuilder
-from penstock.ir.region import Region
+from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import compile_request
 from penstock.program.steps import calls
 from penstock.reports.frontier import FrontierPoint
+from penstock.simulators.machine import Machine
 
 NETWORK = "zoo:mobilenet_v1"
 RESIDUAL = "zoo:resnet8"
@@ -35,24 +39,23 @@ Here is the Pareto front of {NETWORK} on a Cortex-M4, without wait states. TVM m
 NPU, so the two are compared in bytes, and in cycles only relative to the fastest of each."""
 
 
-def whole_rows() -> bool:
-    """Whether every call at the point of least memory computes whole rows of all channels."""
-    done = compile_request(api.request(RESIDUAL, "cortex-m4"))
-    least = done.points[0].ram_bytes(done.request)
-    program = compile_request(api.request(RESIDUAL, "cortex-m4", sram=least)).program
-    return all(call.out.upper[2:] == call.output.type.shape[2:] for call in calls(program))
+def two_convolutions() -> Graph:
+    """Return the RFC's example: two convolutions, of which the second reads 8 channels."""
+    net = GraphBuilder("two convolutions")
+    first = net.conv2d(net.input((1, 13, 13, 8)), 8, 3, padding="valid", name="first")
+    return net.build(net.conv2d(first, 4, 3, padding="valid", name="second"))
 
 
-def computed_once() -> bool:
-    """Whether no point of the front executes more multiplications than the model has."""
-    front = api.explore(RESIDUAL, "cortex-m4").choices
-    return all(choice.macs_executed <= front.macs for choice in front.choices)
+def all_channels() -> bool:
+    """Whether every call of a cascade in bands computes all channels of its output."""
+    schedule = cascader.single_cascade(cascader.parts(two_convolutions()), rows=3, columns=3)
+    computed = calls(cascader.program(schedule))
+    return all(call.out.upper[3] == call.output.type.shape[3] for call in computed)
 
 
 ABSENT = (
-    Absence("Stripes along columns and channels: a stripe consists of whole rows.", whole_rows),
-    Absence("Recomputation: a row that two stripes read is kept, never computed twice.",
-            computed_once),
+    Absence("Stripes of some channels: a group of channels must be a layer of its own.",
+            all_channels),
 )  # fmt: skip
 
 
@@ -94,14 +97,21 @@ def print_front(front: Sequence[FrontierPoint]) -> None:
 
 
 def print_stripe() -> None:
-    """Print the RFC's example of an affine transform, computed by penstock's propagators."""
-    net = GraphBuilder("one convolution")
-    node = net.build(net.conv2d(net.input((1, 8, 8, 8)), 4, 3, padding="valid")).nodes[0]
-    stripe = Region.whole((1, 3, 3, 4))
-    affine = node.op.affine(node.site)[0].apply(stripe).shape
-    exact = node.op.needs(node.site, stripe)[0].shape
+    """Print the RFC's example, by affine transforms and as an executed cascade."""
+    parts = cascader.parts(two_convolutions())
+    output = StripeConfig(
+        (1, 3, 3, 4), (1, 9, 9, 4), (1, 3, 3, 4), (0, 2, 1, 0), (1, 3, 3, 1), (0, 0, 0, 0)
+    )
+    needed = cascader.needed_stripes(parts, output)["first"]
+    schedule = cascader.single_cascade(parts, rows=3, columns=3)
+    machine = Machine(cascader.program(schedule))
+    machine.run({"input": np.zeros((1, 13, 13, 8), np.int8)})
     print('\n"Affine Transforms": a stripe of (1, 3, 3, 4) reads one of (1, 5, 5, 8).')
-    print(f"  propagated by penstock: affine {affine}, exact {exact}")
+    print(f"  propagated: {needed.stripes} stripes of {needed.shape}")
+    for window, count in machine.counts.windows["first"].items():
+        print(f"  executed: a window of {window.shape} at {window.lower}, {count} time")
+    for config in cascader.tensor_configs(schedule):
+        print(f"  {config.tensor}: {config.count} stripes, {config.mode.value}")
 
 
 def print_executed() -> None:

@@ -15,6 +15,7 @@ from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
+from penstock.pipeline.command_line import command_line
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
@@ -22,10 +23,10 @@ from penstock.pipeline.provenance import c_prefix
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY
+from penstock.reports.command import CompileCommand
 from penstock.reports.formats import number
 from penstock.reports.frontier import FrontierPoint, FrontierReport, choice
-from penstock.reports.frontier_html import render_frontier
-from penstock.reports.html import framed
+from penstock.reports.html import framed, render_frontier
 from penstock.scheduling.model.schedule import Frontier
 from penstock.workers import mapped
 
@@ -38,9 +39,11 @@ class OnProgress(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explored(Brief):
-    """The frontier of a network and its files."""
+    """The frontier of a network and its files. `command` compiles the network with the same
+    options."""
 
     choices: FrontierReport
+    command: CompileCommand
 
     def __repr__(self) -> str:
         found = self.choices
@@ -49,7 +52,7 @@ class Explored(Brief):
         return shortened(f"Explored({words}, RAM {number(least)} to {number(most)} bytes)")
 
     def _repr_html_(self) -> str:
-        return framed(render_frontier(self.choices))
+        return framed(render_frontier(self.choices, self.command))
 
     def bundle(self) -> Bundle:
         """frontier.csv, frontier.json and frontier.html."""
@@ -58,7 +61,7 @@ class Explored(Brief):
             (
                 ("frontier.csv", self.choices.as_csv().encode()),
                 ("frontier.json", text.encode()),
-                ("frontier.html", render_frontier(self.choices)),
+                ("frontier.html", render_frontier(self.choices, self.command)),
             )
         )
 
@@ -103,7 +106,8 @@ def explore_request(
             request.goal,
             chosen_index(points, request),
             streamed,
-        )
+        ),
+        command_line(request),
     )
 
 

@@ -7,6 +7,7 @@ compared with the reference, on every tensor that survives the passes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -29,8 +30,12 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.program import Program
 from penstock.program.steps import calls
 from penstock.reports.report import RealDifference
+from penstock.scanner import quoted
+from penstock.scheduling.bands.tensor_configs import tensor_configs
 from penstock.scheduling.model.cost import Cost
 from penstock.scheduling.model.parts import update_name
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators.compare import Comparison, compare_sets
 from penstock.simulators.goldens import Goldens
 from penstock.simulators.graph import (
@@ -190,11 +195,14 @@ def run_point(
 ) -> Comparison:
     """Run a point of the frontier on the machine and compare it with the reference.
 
-    Raises InternalError if the machine's counts of work or bytes differ from the point's cost."""
+    Raises InternalError if the machine's counts of work or bytes differ from the point's cost, or
+    its stripes from those of the schedule."""
     compilation = replace(compilation, point=point)
     program = lower_point(point, compilation.request.accelerators)
     tensors, counts = in_machine(compilation, program, inputs)
-    if (difference := _counted_otherwise(point.schedule.cost, counts)) is not None:
+    schedule = point.schedule
+    difference = _counted_otherwise(schedule.cost, counts) or _other_stripes(schedule, counts)
+    if difference is not None:
         raise InternalError(
             "ladder-001",
             f"the machine counts {difference}",
@@ -215,6 +223,20 @@ def _counted_otherwise(cost: Cost, counts: Counts) -> str | None:
     for name, estimated, counted in pairs:
         if estimated != counted:
             return f"{counted} {name}, the estimate is {estimated}"
+    return None
+
+
+def _other_stripes(schedule: Schedule, counts: Counts) -> str | None:
+    """The first tensor whose stripes differ from those of the schedule, as a phrase; None if all
+    agree."""
+    configs = tensor_configs(ExpandedSchedule(schedule))
+    expected = {config.tensor: Counter(config.regions()) for config in configs}
+    for tensor in sorted(expected.keys() | counts.stripes.keys()):
+        planned, counted = expected.get(tensor, Counter()), counts.stripes.get(tensor, Counter())
+        for region in (*planned, *counted):
+            if planned[region] != counted[region]:
+                where = f"the stripe {list(region.intervals)} of {quoted(tensor)}"
+                return f"{where} {counted[region]} times, the schedule {planned[region]} times"
     return None
 
 

@@ -25,6 +25,7 @@ from installed import install
 from penstock import api, execution
 from penstock.accelerators.ethos_u.vela import vela
 from penstock.backends.portable import assign
+from penstock.cascader import single_cascade
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.text import graph_from_text
@@ -197,6 +198,7 @@ def _with_a_task_that_cannot_be_sent() -> None:
 CALLS: dict[str, Callable[[], object]] = {
     "affine-001": lambda: Affine.of_augmented(((1, 0), (1, 1)), (0,)),
     "capacity-004": _with_a_group_too_large,
+    "cascader-001": lambda: single_cascade(assign(towers(), load_target("host")), 1, 99),
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
     "grouping-003": lambda: best(
         Traffic(

@@ -3,6 +3,7 @@ schedule that it finds runs exactly as it says."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ from penstock.program.bounds import count_at
 from penstock.program.expr import Var, evaluate
 from penstock.program.laid import Addresses
 from penstock.program.lower import lower
+from penstock.scheduling.bands.tensor_configs import tensor_configs
 from penstock.scheduling.cascades.search import find_frontier
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
@@ -181,6 +183,13 @@ def runs_as_it_says(
     for name, elements in outputs.items():
         np.testing.assert_array_equal(elements, expected[name], name)
     assert called == list(calls_of(expanded))
+    for config in tensor_configs(expanded):
+        regions = list(config.regions())
+        assert len(regions) == config.count
+        assert machine.counts.stripes.pop(config.tensor) == Counter(regions)
+        rows = [rows_of(region, row_count(config.stripes[0].extent)) for region in regions]
+        assert rows == sorted(rows)
+    assert not machine.counts.stripes
     counts, cost = machine.counts, schedule.cost
     assert counts.macs == cost.macs == schedule.parts.graph.macs()
     assert {m: n for m, n in counts.read_bytes.items() if n} == dict(cost.read_bytes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from penstock.fixedpoint import multiply, quantise_multiplier
 from tools.drawings.svg import Drawing, dot, path, text
 
@@ -13,7 +15,7 @@ LEFT_PX, RIGHT_PX, TOP_PX, BOTTOM_PX = 44, 484, 48, 240
 def drawing() -> Drawing:
     """Return the drawing."""
     multiplier, exponent = quantise_multiplier(SCALE)
-    levels = [int(multiply(a, multiplier, exponent)) for a in ACCUMULATORS]
+    levels = multiply(np.array(ACCUMULATORS), multiplier, exponent).tolist()
     highest = levels[-1] + 1
     x_scale = (RIGHT_PX - LEFT_PX) / len(ACCUMULATORS)
     y_scale = (BOTTOM_PX - TOP_PX) / highest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -73,8 +72,7 @@ def _escaped(line: str) -> str:
 def names_of(thing: object) -> frozenset[str]:
     """Return the names of the parameters of a function, or of the fields of a class."""
     if inspect.isclass(thing):
-        fields = {f.name for f in dataclasses.fields(thing)} if _is_record(thing) else set()
-        names = fields | set(getattr(thing, "__annotations__", {}))
+        names = {name for base in thing.__mro__ for name in getattr(base, "__annotations__", ())}
         return frozenset(names | {n for n in vars(thing) if not n.startswith("_")})
     try:
         signature = inspect.signature(thing)  # pyright: ignore[reportArgumentType]
@@ -83,10 +81,6 @@ def names_of(thing: object) -> frozenset[str]:
     return frozenset(
         (*signature.parameters, *getattr(keyword_record(thing), "__annotations__", ()))
     )
-
-
-def _is_record(thing: type) -> bool:
-    return dataclasses.is_dataclass(thing)
 
 
 def keyword_record(thing: object) -> type | None:

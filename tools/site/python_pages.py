@@ -11,7 +11,11 @@ from types import ModuleType
 
 from tools.site.docstrings import as_rst, keyword_record
 
-PAGES: Mapping[str, str] = {"penstock": "Python API", "penstock.uma": "Interface for accelerators"}
+PAGES: Mapping[str, str] = {
+    "penstock": "Python API",
+    "penstock.uma": "Interface for accelerators",
+    "penstock.cascader": "Cascading scheduler",
+}
 """Title of the page of each public module."""
 
 

@@ -1,10 +1,11 @@
 """registry: finds accelerators and opens them by name.
 
-    registered in this process      Backend().register()
-    this folder                     a module or folder with the name of the accelerator; in a folder
-                                    with several accelerators, one module for each, such as
-                                    ethos_u/ethos_u55.py
-    installed packages              an entry point of the group "penstock.backends"
+An accelerator is found if it is defined in one of these places:
+
+    this process          a backend on which `register()` has been called
+    this folder           a module or folder with the name of the accelerator; in a folder with
+                          several accelerators, one module for each, such as ethos_u/ethos_u55.py
+    installed packages    an entry point of the group "penstock.backends"
 
 The user names an accelerator and its attributes as NAME[:attr=value,...], for example
 ultra_trail:dimension=16.  Only requested accelerators are imported, so a broken package does not

@@ -18,13 +18,16 @@ from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError
 from penstock.hardware.load import DEFAULT_TARGET
+from penstock.pipeline.command_line import command_line
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.graphs import read
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
+from penstock.reports.engine_times import engine_times
 from penstock.reports.goal import totals
 from penstock.reports.html import framed, render_html
-from penstock.reports.report import LayerReport, Point, Report, layers, make_report
+from penstock.reports.layer_report import LayerReport, layers
+from penstock.reports.report import Point, Report, make_report
 from penstock.reports.timeline import Timeline, timelines
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers, executor_of, mapped
@@ -54,7 +57,15 @@ class Compiled(Brief):
         """A report as HTML; `measured` holds the simulated counts of each step."""
         request = self.compilation.request
         budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
-        return render_html(report, self.layers, self.timelines, measured or None, budget)
+        return render_html(
+            report,
+            self.layers,
+            self.timelines,
+            engine_times(self.compilation.schedule, request.target),
+            command_line(request),
+            measured or None,
+            budget,
+        )
 
     @property
     def layers(self) -> tuple[LayerReport, ...]:

@@ -24,7 +24,6 @@ from penstock.reports.engine_work import CycleCounts
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
 from penstock.reports.report import Flash, Instructions, Json, Report
-from penstock.reports.resource_figure import resource_svg
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
 
@@ -77,15 +76,10 @@ class Ran(Brief):
         return found
 
     def bundle(self) -> Bundle:
-        """profile.json and profile.html; and resources.svg, if an accelerator states which
-        resource limits its layers."""
-        compiled, text = self.compiled, json.dumps(self.as_json(), indent=2) + "\n"
-        page = compiled.page(self.report, self.steps)
-        files = [("profile.json", text.encode()), ("profile.html", page)]
-        picture = resource_svg(compiled.layers)
-        if picture is not None:
-            files.append(("resources.svg", picture.encode()))
-        return Bundle(tuple(files))
+        """profile.json and profile.html."""
+        text = json.dumps(self.as_json(), indent=2) + "\n"
+        page = self.compiled.page(self.report, self.steps)
+        return Bundle((("profile.json", text.encode()), ("profile.html", page)))
 
     def write(self, folder: str | Path) -> None:
         """Write the bundle into a new folder.  Raises OutputError."""

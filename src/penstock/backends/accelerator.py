@@ -83,8 +83,8 @@ class NamedPattern:
 
     predicate: a further condition on matches; None for no condition.  It receives a match as a
         composite, which is one node that stands for all matched nodes.  It returns True to
-        accept the match, and False or a string with the reason to refuse it.  Messages quote its
-        docstring."""
+        accept the match, and False or a string with the reason to refuse it.  Messages quote the
+        predicate's docstring."""
 
     name: str
     pattern: Pattern
@@ -167,8 +167,8 @@ class Accelerator(Brief):
     constraints: predicates on every match; they return True, False, or the reason to refuse the
         match.
     codegen: how commands are generated.
-    merge_compiler_regions: True to give the same region number to adjacent composites that can run
-        as one unit; False to give each composite its own.
+    merge_compiler_regions: whether adjacent composites join into regions that can run as one unit;
+        if False, every composite is a region of its own.
     open_choices: alternatives that messages propose if a network does not fit into memory."""
 
     target: AcceleratorTarget

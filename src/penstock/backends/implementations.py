@@ -42,7 +42,9 @@ from penstock.program.program import Command
 def strategy_record(
     op: str, function: StrategyFunction, level: int, roofline: Roofline | None
 ) -> Strategy:
-    """Return the strategy for the operator or pattern `op` that calls `function` of the backend.
+    """Return a strategy for the operator or pattern `op`; the strategy calls the given `function`.
+
+    `function`: function of the backend that returns the implementations of a composite.
 
     `level`: the priority of the strategy; higher levels are tried first.
     `roofline`: cost model of implementations without a cost function; None: the chip's default."""
@@ -203,10 +205,13 @@ class _BoundImplementation:
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
         """Return the cost function, extended by a cache of its results.
 
-        The function takes a number of output rows, and the name of the accelerator's memory that
-        holds each input and, last, the output.  "" stands for a tensor in any other memory, and ()
-        for "" everywhere.  It returns the cycles of a call as the backend states them, without
-        validation.
+        The function takes (rows, memories) and returns the cycles of a call as the backend states
+        them, without validation.
+
+        rows: number of output rows that the call computes.
+        memories: names of the accelerator's memories that hold each input and, last, the output,
+            for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside the
+            accelerator.  An empty tuple means that every name is "".
 
         The cache is a plain dictionary, since kernels are pickled for worker processes."""
 

@@ -173,10 +173,10 @@ class KernelCall(Offloaded):
     ) -> Issue:
         """Return a command that appends an operation to the command stream.
 
-        operation: what the accelerator does, as a frozen dataclass that the backend defines.  It
-            computes output rows [first, end).  The encoder receives it in a `StreamOperation`.
+        operation: what the accelerator does, as a frozen dataclass that the backend defines.  The
+            encoder receives it in a `StreamOperation`.
         inputs: the rows that the operation reads (`Operand.rows`).
-        result: the rows that it writes; None for output rows [first, end).
+        result: the rows that it writes; None for all output rows of the call.
         tables: addresses of constants that it uses.
         scratch: the address of the working memory that it uses; None for none.
         prefetched: the address of prefetched constants that it uses; None for none."""
@@ -220,9 +220,9 @@ def offloading_kernel(
 ) -> Kernel:
     """Return the kernel `name` for a composite, with the commands that `compute` returns.
 
-    cycles: the cycles of a call, given its number of output rows and the accelerator's memories of
-        its tensors: a name for each input and, last, the output.  "" stands for the default memory,
-        and () for "" everywhere.
+    cycles: returns the cycles of a call, given its number of output rows, and the names of the
+        accelerator's memories that hold its inputs and, last, its output.  "" stands for the
+        default memory; () stands for the default memory for all tensors.
     traffic: the bytes that a call for output rows [first, end) moves, by kind of data; None if not
         stated.
     tables: arrays computed at compile time, by name.

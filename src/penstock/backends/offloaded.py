@@ -101,8 +101,8 @@ class Offloaded:
     def input_index(self, k: int) -> int:
         """Return the index of the composite's input that provides input `k` of the main node.
 
-        The composite may unpack, slice or reshape the tensor in between.
-        Raises IndexError if the composite computes the input by other operators."""
+        The composite may unpack, slice or reshape that input before the main node reads it.
+        Raises IndexError if any other operator of the composite computes input `k`."""
         made = {node.name: node for node in self.composite.nodes}
         name = self.main.inputs[k].name
         while name not in self.composite.inputs:

@@ -137,7 +137,7 @@ class _Packing:
         """Return whether the output of `node` is needed in unpacked form.
 
         The unpacked form is needed if it is an output of the graph, or if some reader is not a
-        composite that `take` rewrites to read packed values.
+        composite that is rewritten to read packed values.
         """
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))

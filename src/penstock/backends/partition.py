@@ -60,11 +60,11 @@ def partition(
 ) -> tuple[Graph, Refusals]:
     """Return the graph with each match of a pattern as a composite, and the refusals.
 
-    The refusals state why a node is in no composite, by the node's name.  Patterns apply in order,
-    each from the outputs of the graph upwards, the largest match first.  A match is refused if
-    another composite contains one of its nodes, if an intermediate value is used outside the
-    match, if an operator does not support its element types, or if a predicate or constraint does
-    not hold.
+    For each node that is in no composite, the refusals state why, by the node's name.  Patterns are
+    tried in order, each at every node from the last to the first.  Of the matches that end with the
+    node, the largest is tried first.  A match is refused if another composite contains one of its
+    nodes, if an intermediate value is used outside the match, if an operator does not support its
+    element types, or if a predicate or constraint does not hold.
 
     engine: the name of the accelerator.
     merge: whether adjacent composites that can run as one unit share a region number.
@@ -101,14 +101,14 @@ def choose(
     """Select a kernel for each composite of the accelerator.
 
     Returns (graph, CPU fallbacks).  In the graph, each composite has a kernel; composites that no
-    kernel can run are replaced by the nodes inside them.  The CPU fallbacks are all nodes, except
-    composites, that compute something, each with its cycles and the reason.
+    kernel can run are replaced by the nodes inside them.  The CPU fallbacks are the nodes outside
+    composites, except aliases, which compute nothing; each has its cycles and the reason.
 
-    Strategies for the composite's main operator or pattern are tried by decreasing level, as long
-    as the level exceeds `CORE_LEVEL` (10), the level of the processor's kernels.  The first level
-    with an implementation whose condition holds provides the kernel: the fastest implementation
-    whose condition holds.  If others need less working memory, the composite also gets a fallback
-    kernel for schedules with little memory: the fastest of those that need the least.
+    Strategies for the composite's main operator or pattern are tried by decreasing level, down to
+    the last level above `CORE_LEVEL` (10), the level of the processor's kernels.  At each level,
+    the candidates are the implementations whose condition holds.  The first level with a candidate
+    provides the kernels: the fastest candidate and, for schedules with little memory, a fallback:
+    the fastest of the candidates with the least working memory, if it needs less.
 
     processor_cycles: returns the cycles of a node on the processor.
     refusals: the result of `partition`; None for no refusals.
@@ -204,9 +204,9 @@ class _Search:
         return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
 
     def refusals(self) -> Refusals:
-        """Return the reason why a node is in no composite, by the node's name.
+        """For each node that is in no composite, return the reason why, by the node's name.
 
-        Composites that earlier accelerators have made get no reason."""
+        Composites of earlier accelerators, which are nodes of the graph, have no entry."""
         unmatched = 0, f"no pattern of {self.engine} matches this node"
         return {
             node.name: self.refused.get(node.name, unmatched)[1]

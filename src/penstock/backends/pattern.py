@@ -260,10 +260,11 @@ def _check_biased(pattern: object, where: str) -> None:
 
 
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
-    """Raise BackendError if `has_attr` has attributes that no match of `pattern` can have.
+    """Raise BackendError if `pattern.has_attr(attributes)` has an unknown attribute or value.
 
-    An attribute must belong to an operator with which a match can end.  If it is an enumeration,
-    its value must be a member.  There is no check if a match can end with a wildcard or a constant.
+    `has_attr` tests the operator that computes the result of a match.  If a wildcard or a constant
+    may be in its place, nothing is checked.  Otherwise, one of the possible operators must have the
+    attribute.  The value of an enumeration must be one of its members.
 
     attributes: values by attribute name."""
     last = tuple(last_operators(pattern))

@@ -107,7 +107,8 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
 def single_node_part(node: Node, processor: Engine) -> Part:
     """Return a node as a part, which is the node with its kernels and the engine that runs it.
 
-    processor: the engine that runs the node, unless it is a composite, which names its engine.
+    processor: the engine that runs the node.  It is not used for a composite, which names the
+        engine that runs it.
 
     Raises ModelError if no kernel supports the node's element types."""
     op, site = node.op, node.site

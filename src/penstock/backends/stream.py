@@ -123,10 +123,9 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the base buffers of a step's submissions, in order of first use.
+        """Return the bases of all calls that differ only in rows, in order of first use.
 
-        step: a call that represents all calls that differ only in rows.  Its body determines
-            which buffers are used."""
+        step: a call that represents these calls; its body uses the same buffers."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -307,7 +306,7 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
 def _unrolled(
     commands: Sequence[Command], variables: Variables
 ) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
-    """Unroll the loops of a body; yield each command with the values of the variables there.
+    """Yield commands in execution order, once per loop iteration, with the values of all variables.
 
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:
@@ -340,10 +339,10 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """Return the intervals [first, end) of rows that calls on `engine` compute, by step.
+    """Return, for each step, the intervals [first, end) of rows that its calls on `engine` compute.
 
-    A step consists of the calls that differ only in their rows.  The call for all rows (`as_step`)
-    represents it."""
+    A step consists of the calls that differ only in their rows.  Keys are calls for all rows, as
+    `as_step` returns them."""
     found: dict[Call, set[tuple[int, int]]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:
@@ -366,7 +365,7 @@ def _rows(call: Call, variables: Variables) -> tuple[int, int]:
 
 
 def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Call, Variables]]:
-    """Unroll all loops; yield each call, in execution order, with the variables' values there.
+    """Yield calls in execution order, once per loop iteration, with the values of all variables.
 
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:
@@ -378,10 +377,10 @@ def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
-    """Return `command` with new bodies of calls, including calls inside loops.
+    """Return `command` with the bodies of its calls replaced, also inside loops.
 
-    bodies: new bodies by step.  The step of a call (`as_step`) represents all calls that differ
-        from it only in their rows.  Calls whose step has no new body do not change."""
+    bodies: maps steps to new bodies.  A step (`as_step`) represents all calls that differ only in
+        their rows; all of them get its new body.  Calls of other steps do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

@@ -50,7 +50,7 @@ def verify(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of runs of an incremental network (--incremental), without ground truth.",
+            help="With --incremental and without ground truth: number of runs.",
         ),
     ] = HOPS,
     limits: p.Limits = p.NO_LIMITS,
@@ -61,9 +61,9 @@ def verify(
 ) -> None:
     """Check the results of a compiled model against a reference.  Runs the model operator by
     operator, its program on the reference machine, and its C code on the host and on the simulated
-    core, and compares every element of every tensor.  Ground truth for the operators is given by
-    --goldens or --reference; without it, the inputs are random and the operators' own arithmetic is
-    the reference."""
+    core, and compares every element of every tensor.  --goldens or --reference supplies
+    ground truth for the operators.  Without it, the inputs are random, and program and C code are
+    compared with penstock's own arithmetic of the operators."""
     wanted = values.request(model, target, limits, options)
     if reference is not None:
         values.one_of(reference, ("tflite", "onnx"), "--reference")

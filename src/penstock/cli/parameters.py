@@ -107,17 +107,17 @@ State = Annotated[
     list[str] | None,
     typer.Option(
         metavar="INPUT=OUTPUT",
-        help="The input is a state that keeps the elements of the output for the next run, and "
-        "represents 0 in the first run; repeatable.",
+        help="Make INPUT a state: in each run, it contains the elements of OUTPUT of the previous "
+        "run; in the first run, it represents 0; repeatable.",
     ),
 ]
 Incremental = Annotated[
     int | None,
     typer.Option(
         metavar="HOP",
-        help="Compile a network with a window of frames, which are along the first axis of its "
-        "input after the batch, to one that consumes HOP new frames per run and keeps what later "
-        "runs need.  Before the first run, all frames are 0.",
+        help="For a network whose input is a window of frames, along the first axis after the "
+        "batch: consume only HOP new frames per run, and keep the results of earlier runs that "
+        "later runs need.  Before the first run, all frames are 0.",
     ),
 ]
 StreamInput = Annotated[bool, typer.Option(help="Read the input row by row through a callback.")]
@@ -133,7 +133,7 @@ LastRung = Annotated[
     str,
     typer.Option(
         metavar="RUNG",
-        help=f"The rung at which verification ends ({', '.join(LAST_RUNGS)}).",
+        help=f"The last check (rung) to run ({', '.join(LAST_RUNGS)}).",
     ),
 ]
 Output = Annotated[

@@ -34,7 +34,7 @@ class Checks:
         typer.Option(
             metavar="N",
             min=0,
-            help="Leave out models with fewer operators: tests of single operators.",
+            help="Leave out models with fewer operators, such as tests of single operators.",
         ),
     ] = 0
     stop_after: Annotated[
@@ -46,7 +46,8 @@ class Checks:
         ),
     ] = None
     verify: Annotated[
-        bool, typer.Option("--verify", help="Also run the verification ladder on each model.")
+        bool,
+        typer.Option("--verify", help="Also run the checks of `penstock verify` on each model."),
     ] = False
     reference: Annotated[
         str | None,
@@ -60,7 +61,7 @@ class Checks:
         str | None,
         typer.Option(
             metavar="RUNG",
-            help=f"The rung at which verification ends ({', '.join(LAST_RUNGS)}; default: core); "
+            help=f"The last check (rung) to run ({', '.join(LAST_RUNGS)}; default: core); "
             "implies --verify.",
         ),
     ] = None

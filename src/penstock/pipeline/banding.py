@@ -10,7 +10,7 @@ from penstock.passes.column_bands import BandGraph, column_bands, first_byte
 from penstock.scheduling.bands.band_schedule import planned
 from penstock.scheduling.bands.variant import BandedCascade
 from penstock.scheduling.cascades.candidate import Candidate
-from penstock.scheduling.model.bands import Band, Bands, TensorSection
+from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_stripes
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import ColumnSection, Parts
@@ -42,7 +42,7 @@ def banded_cascade(
     for one in graphs:
         inner = _band_parts(one, target)
         plan, offsets, arena = planned(inner, rows, candidate.scratch_bytes, model, memories)
-        found.append(Band(inner, plan, tuple(_sections(one)), one.count, offsets, arena))
+        found.append(Band(inner, plan, tuple(_sections(one)), offsets, arena))
     bands = Bands(nodes[-1].name, width, candidate.scratch_bytes, tuple(found))
     return BandedCascade(tuple(cascade), bands)
 
@@ -66,4 +66,6 @@ def _band_parts(band: BandGraph, target: Target) -> Parts:
 def _sections(band: BandGraph) -> Iterator[TensorSection]:
     rows = zip(band.graph.variables(), band.tensors, band.first_columns, band.steps, strict=True)
     for value, tensor, first, step in rows:
-        yield TensorSection(value.name, tensor.name, first, step)
+        shapes = value.type.shape, tensor.type.shape
+        stripes = column_stripes(*shapes, first, step, band.count)
+        yield TensorSection(value.name, tensor.name, stripes)

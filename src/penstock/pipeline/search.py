@@ -24,7 +24,7 @@ def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     Where access times do not depend on the memory assignment, these include the schedules of
     `parts.alternatives` that no schedule of `parts` dominates.
     """
-    model, memories = _cost_model_and_memories(target)
+    model, memories = cost_model_and_memories(target)
     found = find_frontier(parts, model, memories, options, band_source(target)).schedules
     if not memories.uniform or options.partition != CASCADES:
         return Frontier(found)
@@ -50,17 +50,18 @@ def least_memory_first(parts: Parts, target: Target, options: Options) -> Iterat
 
     Their costs are computed on demand.
     """
-    model, memories = _cost_model_and_memories(target)
+    model, memories = cost_model_and_memories(target)
     return find_schedules(parts, model, memories, options, bands=band_source(target))
 
 
 def band_source(target: Target) -> BandSource:
     """Return the function that splits a cascade into bands of columns, for a target."""
-    model, memories = _cost_model_and_memories(target)
+    model, memories = cost_model_and_memories(target)
     return partial(banded_cascade, target, model, memories)
 
 
-def _cost_model_and_memories(target: Target) -> tuple[Engines, MemorySystem]:
+def cost_model_and_memories(target: Target) -> tuple[Engines, MemorySystem]:
+    """Return the cost model of a target, and its memories as the search sees them."""
     processor = target.engines[0]
     memories = MemorySystem(
         target.memories_for("arena"), target.memory_for("constant"), processor, target.copier

@@ -89,7 +89,8 @@ def print_point(point: PlacedPoint) -> str:
         head += f" unbudgeted {', '.join(map(name_or_string, sorted(point.unbudgeted)))}"
     placements = ((point.schedule.memory.default, point.placement), *point.others)
     texts = (print_placement(placement, memory, labels) for memory, placement in placements)
-    return f"{head}\n{print_schedules((point.schedule,))}{''.join(texts)}"
+    schedule = print_schedules((point.schedule,), with_stripes=True)
+    return f"{head}\n{schedule}{''.join(texts)}"
 
 
 def read_point(text: str, parts: Parts, bands: BandSource | None = None) -> PlacedPoint:

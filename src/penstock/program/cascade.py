@@ -17,6 +17,7 @@ import numpy as np
 from penstock.program.bounds import count_at
 from penstock.program.expr import Expr, TableEntry, Var, binary
 from penstock.program.program import Command, Loop
+from penstock.scheduling.model.row_stripes import highest_stripe
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
@@ -29,7 +30,7 @@ def commands(tables: RowTables, cascade: ExpandedCascade, call: MakeCall) -> tup
     there: dict[int, int] = {}
     found: list[Command] = []
     for turns in _nests(cascade.calls):
-        nest = _Nest(tables, cascade.plan.stripe, call, _asked(turns), dict(there))
+        nest = _Nest(tables, cascade, call, _asked(turns), dict(there))
         sink, first = int(turns[-1, 0]), int(turns[turns[:, 0] == turns[-1, 0]][0, 1])
         found += nest.produced(sink, first, nest.rows(sink))
         for position in np.unique(turns[:, 0]).tolist():
@@ -77,7 +78,7 @@ class _Nest:
     """The loop nest of one root."""
 
     tables: RowTables
-    stripe: int | None
+    cascade: ExpandedCascade
     call: MakeCall
     asked: Asked
     there: Mapping[int, int]
@@ -87,11 +88,17 @@ class _Nest:
         """Number of rows of a part's output."""
         return int(self.tables.rows[self.tables.written[position]])
 
+    def step(self, position: int) -> int:
+        """Number of rows of a part's stripes; the first and the last ones may have fewer."""
+        if self.tables.whole[position]:
+            return self.rows(position)
+        return highest_stripe(self.cascade.stripes[position - self.cascade.lower])
+
     def produced(self, position: int, lower: Expr, upper: Expr) -> tuple[Command, ...]:
         """Commands that compute rows [lower, upper) of a part, stripe by stripe."""
         rows = self.rows(position)
         whole = bool(self.tables.whole[position])
-        step = rows if whole or self.stripe is None else min(self.stripe, rows)
+        step = self.step(position)
         if isinstance(lower, int) and isinstance(upper, int) and upper - lower <= step:
             return self._turn(position, lower, upper) if lower < upper else ()
         first = Var(f"r{position}")

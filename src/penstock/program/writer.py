@@ -33,6 +33,7 @@ from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
 from penstock.scheduling.model.queue_memory import QueueMemory
+from penstock.scheduling.model.row_stripes import highest_stripe
 from penstock.scheduling.model.rows import rows_coincide
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -106,7 +107,7 @@ class Writer:
         copied = {copy.constant: prefetch_name(schedule, copy) for copy in plan.copies}
         inputs = tuple(self.view(value, copied) for value in node.inputs)
         output = self.view(node.output, {})
-        rows = min(row_count(shape), plan.stripe or row_count(shape))
+        rows = highest_stripe(self.expanded.stripes[position])
         scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
         k = schedule.order[position]
         prefetches = plan.accelerator_prefetches

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from penstock.program.program import Program
 from penstock.program.steps import steps
+from penstock.scheduling.bands.tensor_configs import band_stripes
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name
-from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.row_stripes import Stripes, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +24,16 @@ class CostedStep:
 
     tensor: name of the tensor that it computes, or of which it computes columns.
     inputs: names of the tensors that it reads, constants left out.
-    stripe: maximum number of rows per call; None: all rows.
+    stripes: the stripe of each call.
+    in_cascade: whether its plan runs in stripes; otherwise, each part computes its output at once.
     """
 
     tensor: str
     part: Part
     cost: Cost
     inputs: tuple[str, ...]
-    stripe: int | None
+    stripes: Stripes
+    in_cascade: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +62,49 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[NumberedStep, 
 
     found: list[NumberedStep] = []
     cascades = 0
-    for plan in schedule.plans:
-        costed = costed_steps(schedule, plan)
-        in_stripes = costed[0].stripe is not None
+    expanded = ExpandedSchedule(schedule)
+    for cascade in expanded.cascades:
+        costed = costed_steps(schedule, cascade)
+        in_stripes = costed[0].in_cascade
         some = [numbered(step, cascades if in_stripes else None) for step in costed]
         found += sorted(some, key=lambda one: -1 if one.number is None else one.number)
         cascades += in_stripes
     for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
         name = update_name(schedule.parts, part.output)
         read = tuple(v.name for v in part.variable_inputs)
-        found.append(numbered(CostedStep(name, part, cost, read, None), None))
+        stripes = (whole_tensor(part.output.type.shape),)
+        found.append(numbered(CostedStep(name, part, cost, read, stripes, False), None))
     return tuple(found)
 
 
-def costed_steps(schedule: Schedule, plan: Plan) -> tuple[CostedStep, ...]:
-    """Return the steps of a plan of a schedule, in its order."""
-    parts = schedule.parts.parts
+def costed_steps(schedule: Schedule, cascade: ExpandedCascade) -> tuple[CostedStep, ...]:
+    """Return the steps of a cascade of a schedule, in the order of its plan."""
+    plan, parts = cascade.plan, schedule.parts.parts
     bands = schedule.find_bands(parts[plan.parts[0]])
     if bands is not None:
-        return tuple(_steps_in_bands(bands))
+        return tuple(_steps_in_bands(bands, schedule.memory))
     served = (plan.with_selected_kernel(k, parts[k]) for k in plan.parts)
     return tuple(
-        CostedStep(part.name, part, cost, tuple(v.name for v in part.variable_inputs), plan.stripe)
-        for part, cost in zip(served, plan.costs, strict=True)
+        CostedStep(
+            part.name,
+            part,
+            cost,
+            tuple(v.name for v in part.variable_inputs),
+            stripes,
+            plan.stripe is not None,
+        )
+        for part, cost, stripes in zip(served, plan.costs, cascade.stripes, strict=True)
     )
 
 
-def _steps_in_bands(bands: Bands) -> Iterator[CostedStep]:
-    """Yield the steps of a cascade in bands; the cost is that of all equal bands together."""
+def _steps_in_bands(bands: Bands, memory: MemoryAssignment) -> Iterator[CostedStep]:
+    """Yield the steps of a cascade in bands; the cost is that of all equal bands together.
+
+    memory: the memory assignment of the network.
+    """
     for band in bands.bands:
         tensors = {section.value: section.tensor for section in band.sections}
+        stripes = band_stripes(band, memory)
         for k, cost in zip(band.plan.parts, band.plan.costs, strict=True):
             part = band.plan.with_selected_kernel(k, band.parts.parts[k])
             yield CostedStep(
@@ -94,5 +112,6 @@ def _steps_in_bands(bands: Bands) -> Iterator[CostedStep]:
                 part,
                 sum([cost] * band.count, NOTHING),
                 tuple(tensors[v.name] for v in part.variable_inputs),
-                band.plan.stripe,
+                stripes[part.name],
+                band.plan.stripe is not None,
             )

@@ -36,6 +36,16 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def kib(value: int) -> str:
+    """Return a size in KiB.
+
+    >>> kib(5746), kib(12), kib(300 * 1024)
+    ('5.61 KiB', '0.01 KiB', '300 KiB')
+    """
+    size = value / 1024
+    return f"{size:,.2f} KiB" if size < 100 else f"{size:,.0f} KiB"
+
+
 def change(value: int, than: int) -> str:
     """Return the difference of two sizes, in bytes or KiB.
 

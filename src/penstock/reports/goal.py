@@ -31,7 +31,13 @@ def goal_words(report: Report) -> str:
 
 def alternative_lines(report: Report) -> Iterator[str]:
     """Yield the results of other options, relative to the selected point."""
+    for words, other in zip(alternative_words(report), report.alternatives, strict=True):
+        yield f"{words}: {other.options}"
+
+
+def alternative_words(report: Report) -> Iterator[str]:
+    """Yield the same without the options."""
     for other in report.alternatives:
         saved = change(other.ram_bytes, report.ram_bytes.total)
         cycles = relative(other.cycles, report.cycles.estimated)
-        yield f"{number(other.ram_bytes)} bytes ({saved}), {cycles} cycles: {other.options}"
+        yield f"{number(other.ram_bytes)} bytes ({saved}), {cycles} cycles"

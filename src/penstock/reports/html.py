@@ -1,160 +1,127 @@
-"""HTML reports: self-contained pages with totals, the memory figure and a table of layers.
+"""HTML pages: one self-contained file with data, style and scripts, which loads nothing.
 
-A page loads no resources: style and figures are embedded, and there are no scripts. Equal reports
-yield equal bytes.
+A page contains its data as JSON, and scripts that draw it (`page/assets/`). A content security
+policy allows these scripts only, and no request. Equal data yields equal bytes.
 """
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib.resources import files
 
-from penstock.reports import formats
-from penstock.reports.engine_work import has_simulated, shares
-from penstock.reports.goal import alternative_lines, goal_words
-from penstock.reports.graph_figure import graph_svg, has_engines
-from penstock.reports.memory_picture import memory_svg
-from penstock.reports.paint import PROCESSOR, accelerator_colors
-from penstock.reports.report import LayerReport, RamUsage, Report
-from penstock.reports.resource_figure import resource_svg
-from penstock.reports.row import Measured, has_limits, rows
+from penstock.reports.command import CompileCommand
+from penstock.reports.engine_times import EngineTimes
+from penstock.reports.frontier import FrontierReport
+from penstock.reports.layer_report import LayerReport
+from penstock.reports.page.frontier_data import frontier_data
+from penstock.reports.page.records import PageData
+from penstock.reports.page.report_data import report_data
+from penstock.reports.report import Report
+from penstock.reports.row import Measured
 from penstock.reports.timeline import Timeline
-from penstock.reports.verdict import verdicts
 
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A key figure of the page, with notes on its composition."""
-
-    label: str
-    value: str
-    unit: str
-    notes: tuple[str, ...]
+_ASSETS = files("penstock.reports.page") / "assets"
+D3_MODULES = (
+    *("array", "color", "format", "interpolate", "time", "time-format", "scale", "axis"),
+    *("dispatch", "selection", "timer", "ease", "transition", "drag", "zoom"),
+)
+"""The modules of D3 that pages contain, each after those that it needs."""
+_SCRIPTS = (
+    *("elements", "numbers", "highlight", "table", "time_axis", "block_labels", "memory"),
+    *("graph", "engines", "resources", "frontier", "layers", "page"),
+)
+"""The scripts of a page, in order."""
+_STYLES = ("colors", "page", "figures")
+"""The styles of a page, in order."""
 
 
 def render_html(
     report: Report,
     layers: Sequence[LayerReport],
     timelines: Sequence[Timeline],
-    measured: Sequence[Measured | None] | None,
+    times: EngineTimes | None,
+    command: CompileCommand,
+    measured: Sequence[Measured | None] | None = None,
     budget_bytes: int | None = None,
 ) -> bytes:
-    """Return the page.
+    """Return the page of a compilation; see `report_data` for the parameters."""
+    return page(report_data(report, layers, timelines, times, command, measured, budget_bytes))
 
-    `measured` contains the counts of a simulated core per layer, in the order of `layers`.
-    `budget_bytes` is the maximum size of all memories.
-    """
-    lines = rows(layers, measured)
-    has_cascades = any(layer.cascade is not None for layer in layers)
-    offloads = has_engines(layers)
-    return page(
-        "report.html.j2",
-        model=formats.printable(report.model),
-        target=formats.printable(report.target),
-        assumed=report.numbers_assumed,
-        figures=_figures(report),
-        ram=_ram_parts(report.ram_bytes),
-        streamed=report.ram_bytes_streamed_input,
-        measured_stack=report.stack_bytes_measured,
-        verdicts=verdicts(report.optimality),
-        frontier=report.frontier,
-        goal=goal_words(report),
-        alternatives=tuple(alternative_lines(report)),
-        verified=report.verified,
-        pictures=[memory_svg(timeline, budget_bytes) for timeline in timelines],
-        rows=lines,
-        largest_share=max((row.share for row in lines), default=0.0) or 1.0,
-        extents=formats.extents,
-        per_mac=formats.per_mac,
-        has_measurements=bool(measured),
-        has_limits=has_limits(lines),
-        has_traffic=any(layer.traffic for layer in layers),
-        share_or_none=formats.share_or_none,
-        report_classes=bool(report.requantisation),
-        has_cascades=has_cascades,
-        graph=graph_svg(layers, timelines) if has_cascades or offloads else None,
-        resources=resource_svg(layers),
-        offloads=offloads,
-        engines=tuple(zip(report.engines, shares(report.engines), strict=True)),
-        has_simulated=has_simulated(report.engines),
-        left=report.left_to_cpu,
-        colors=accelerator_colors(layer.engine for layer in layers if layer.offloaded),
-        processor_color=PROCESSOR,
-        printable=formats.printable,
+
+def render_frontier(found: FrontierReport, command: CompileCommand) -> bytes:
+    """Return the page of an exploration; see `frontier_data` for the parameters."""
+    return page(frontier_data(found, command))
+
+
+def page(data: PageData) -> bytes:
+    """Return the page that shows `data`."""
+    style, script = _style(), _script()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'unsafe-inline'; "
+        "base-uri 'none'; form-action 'none'"
     )
-
-
-def page(template: str, **holes: object) -> bytes:
-    """Render a template. Values are escaped as text, never inserted as markup."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("penstock.reports"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=True,
-    )
-    environment.filters |= {"number": formats.number, "percent": formats.percent}
-    return environment.get_template(template).render(**holes).encode()
+    holes = {
+        "title": escape(f"{data.title} – penstock"),
+        "policy": policy,
+        "style": style,
+        "data": embedded(data),
+        "script": script,
+    }
+    pieces = (_ASSETS / "page.html").read_text("utf-8").split("@@")
+    return "".join(
+        holes[piece] if index % 2 else piece for index, piece in enumerate(pieces)
+    ).encode()
 
 
 def framed(page: bytes) -> str:
     """Return a page as an iframe element for notebooks, so that their styles do not interact."""
-    style = "width:100%;height:32rem;border:1px solid #d8dde2;background:#fff"
-    return f'<iframe sandbox style="{style}" srcdoc="{escape(page.decode())}"></iframe>'
-
-
-def _figures(report: Report) -> tuple[Figure, ...]:
-    number = formats.number
-    ram, flash, macs, cycles = report.ram_bytes, report.flash_bytes, report.macs, report.cycles
-    code = "code not compiled" if flash.code is None else f"code {number(flash.code)}"
-    shown = cycles.estimated if cycles.simulated is None else cycles.simulated
-    return (
-        Figure(
-            "RAM",
-            number(ram.total),
-            "bytes",
-            (f"arena {number(ram.arena)}", f"stack reserve {number(ram.stack)}"),
-        ),
-        Figure("Flash", number(flash.total), "bytes", (f"weights {number(flash.weights)}", code)),
-        Figure("MACs", number(macs.executed), "executed", _mac_notes(report)),
-        Figure(
-            "Cycles",
-            number(shown),
-            "estimated" if cycles.simulated is None else "simulated",
-            _cycle_notes(report),
-        ),
+    style = "width:100%;height:40rem;border:1px solid #d8dde2"
+    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(page.decode())}">' + (
+        "</iframe>"
     )
 
 
-def _mac_notes(report: Report) -> tuple[str, ...]:
-    """Return the notes below the multiply-accumulates."""
-    macs = report.macs
-    model = f"model {formats.number(macs.model)}"
-    constant = f"constant {formats.number(macs.constant)}"
-    return (model, constant) if macs.constant else (model,)
+def embedded(data: PageData) -> str:
+    """Return data as JSON that can stand inside of a script element."""
+    text = json.dumps(_without_absent(dataclasses.asdict(data)), separators=(",", ":"))
+    for character in "<>&":  # no text can end the element, or begin a comment
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
-def _cycle_notes(report: Report) -> tuple[str, ...]:
-    """Return the notes below the cycles: if simulated, the estimate and the instructions."""
-    if report.cycles.simulated is None:
-        return ("not simulated",)
-    return (
-        f"estimated {formats.number(report.cycles.estimated)}",
-        f"instructions {formats.number(report.instructions.simulated)}",
-    )
+def _without_absent(value: object) -> object:
+    """Remove fields that are None, False or empty; scripts treat absent ones alike."""
+    if isinstance(value, dict):
+        return {
+            key: _without_absent(item)
+            for key, item in value.items()
+            if item is not None and item is not False and item not in ("", (), [], {})
+        }
+    if isinstance(value, (list, tuple)):
+        return [_without_absent(item) for item in value]
+    return value
 
 
-def _ram_parts(ram: RamUsage) -> tuple[tuple[str, int, str], ...]:
-    """Return the parts of RAM: name, bytes, explanation."""
-    return (
-        ("arena", ram.arena, "the buffer that holds all tensors"),
-        ("– io", ram.io, "inputs and outputs, inside the arena"),
-        ("– scratch", ram.scratch, "temporary memory of kernels, inside the arena"),
-        ("static", ram.static, "other variables of the model"),
-        ("stack", ram.stack, "reserve"),
-        ("total", ram.total, "arena + static + stack"),
-    )
+@cache
+def _style() -> str:
+    return "".join((_ASSETS / f"{name}.css").read_text("utf-8") for name in _STYLES)
+
+
+@cache
+def _script() -> str:
+    """Return the modules of D3, with their licences, and the scripts of a page, as one script."""
+    licences = (_ASSETS / "d3" / "LICENSES.txt").read_text("utf-8")
+    d3 = [(_ASSETS / "d3" / f"d3-{name}.min.js").read_text("utf-8") for name in D3_MODULES]
+    own = [(_ASSETS / f"{name}.js").read_text("utf-8") for name in _SCRIPTS]
+    return "\n".join((f"/*\n{licences}*/", *d3, '(() => {\n"use strict";', *own, "})();\n"))
+
+
+@cache
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.brief import Brief
-from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
-from penstock.ir.op import row_count
 from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
-from penstock.reports.costed_steps import costed_steps, numbered_steps
+from penstock.reports.costed_steps import costed_steps
 from penstock.reports.engine_work import (
     CycleCounts,
     EngineWork,
     FallbackReport,
     engine_work,
-    is_offloaded,
     left_to_cpu,
 )
-from penstock.reports.logical_shape import logical_shape, producers
-from penstock.reports.resource_use import ResourceUse, resource_use
-from penstock.scheduling.model.cost import total
-from penstock.scheduling.model.part import Part
+from penstock.reports.layer_report import requantisation_classes
+from penstock.scheduling.model.row_stripes import count_stripes, highest_stripe
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 SCHEMA = "penstock-report-1"
-_NOTHING = ResourceUse()
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 
@@ -182,105 +176,20 @@ class Report(Brief):
         return {"schema": SCHEMA, **dataclasses.asdict(self)}
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class LayerReport(Brief):
-    """A part of the schedule, with the facts that reports contain.
-
-    `step` is its step number in the program and in the C code, or None if the caller supplies its
-    rows. `requantisation` counts output channels per class, for layers with weights. `macs` are the
-    executed ones; `constant` describes output channels that do not depend on the input. `cascade`
-    is the index of its cascade and `rows` the maximum rows per stripe; both are None if the layer
-    runs whole. `reads` are the indices of the layers that it reads; -1 is the caller. `offloaded`
-    is True if the engine is an accelerator. `breakdown` is the use of the accelerator's resources,
-    and `traffic` the bytes that it moves by category, if the backend reports them.
-    """
-
-    step: int | None
-    name: str
-    kind: str
-    origin: str
-    shape: tuple[int, ...]
-    cascade: int | None
-    rows: int | None
-    reads: tuple[int, ...]
-    calls: int
-    macs: int
-    read_bytes: int
-    written_bytes: int
-    cycles: int
-    engine: str
-    offloaded: bool
-    kernel: str = ""
-    requantisation: Mapping[str, int] = field(default_factory=dict[str, int])
-    breakdown: Breakdown | None = None
-    traffic: Mapping[str, int] = field(default_factory=dict[str, int])
-    constant: ConstantChannels | None = None
-
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes moved: the backend's `traffic`, or else the bytes of the regions that the kernel
-        reads and writes."""
-        return sum(self.traffic.values()) or self.read_bytes + self.written_bytes
-
-    @property
-    def limit(self) -> str | None:
-        """The limiting resource, or None if the backend states no breakdown."""
-        return self.breakdown and self.breakdown.limit
-
-    @property
-    def utilisation(self) -> float | None:
-        """Utilisation of the accelerator's multipliers in [0, 1], or None if the backend does not
-        state their number."""
-        return self.breakdown and self.breakdown.utilisation(self.macs, self.cycles)
-
-
-def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
-    """Return the layers with their costs, in the order of the program's steps; updates last."""
-    found = numbered_steps(schedule, program)
-    owners, needed = schedule.assigned_parts.owners, resource_use(schedule)
-    constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
-    places: dict[str, int] = {}
-    for place, one in enumerate(found):
-        if one.step.tensor in owners:
-            places[owners[one.step.tensor]] = place
-    return tuple(
-        LayerReport(
-            number,
-            one.tensor,
-            *one.part.kind_and_origin,
-            logical_shape(one.part.output, making),
-            cascade_number,
-            None if one.stripe is None else min(one.stripe, row_count(one.part.output.type.shape)),
-            tuple(dict.fromkeys(places.get(owners[name], -1) for name in one.inputs)),
-            one.cost.calls,
-            one.cost.macs,
-            total(one.cost.read_bytes),
-            total(one.cost.written_bytes),
-            one.cost.cycles,
-            one.part.engine,
-            is_offloaded(one.part),
-            one.part.kernel.name,
-            requantisation_classes(one.part),
-            needed.get(one.tensor, _NOTHING).breakdown,
-            dict(needed.get(one.tensor, _NOTHING).traffic),
-            constant.get(one.tensor),
-        )
-        for number, one, cascade_number in ((x.number, x.step, x.cascade) for x in found)
-    )
-
-
-def requantisation_classes(part: Part) -> Mapping[str, int]:
-    """Return the number of output channels per requantisation class."""
-    return dict(sorted(Counter(part.kernel.classes).items()))
-
-
 def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
     """Return the cascades of a schedule that run in stripes, in order."""
-    pairs = ((plan, costed_steps(schedule, plan)) for plan in schedule.plans)
+    if not schedule.bands and all(plan.stripe is None for plan in schedule.plans):
+        return ()
+    cascades = ExpandedSchedule(schedule).cascades
+    found = (costed_steps(schedule, cascade) for cascade in cascades)
     return tuple(
-        CascadeReport(len({one.tensor for one in costed}), costed[0].stripe, plan.cost.calls)
-        for plan, costed in pairs
-        if costed[0].stripe is not None
+        CascadeReport(
+            len({one.tensor for one in costed}),
+            max(highest_stripe(one.stripes) for one in costed),
+            sum(count_stripes(one.stripes) for one in costed),
+        )
+        for costed in found
+        if costed[0].in_cascade
     )
 
 

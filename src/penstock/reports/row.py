@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
 from penstock.ir.operator_facts import LayerKind
 from penstock.ops.registry import operators
-from penstock.reports.formats import ABSENT, first_name, printable
-from penstock.reports.report import LayerReport
+from penstock.reports.formats import ABSENT, extents, first_name, number, printable
+from penstock.reports.layer_report import LayerReport
+from penstock.scheduling.model.row_stripes import count_stripes
 
 FLOOR_CYCLES_PER_MAC = {
     LayerKind.CONVOLUTION: 1.25,
@@ -58,6 +60,15 @@ class LayerRow:
         return f"{self.layer.cascade}: {self.layer.rows} row{'s' * (self.layer.rows != 1)}"
 
     @property
+    def stripes(self) -> str:
+        """Number of stripes and shape of the largest one; absent if the layer runs whole."""
+        configs = self.layer.stripes
+        if self.layer.calls == 1 or not configs:
+            return ABSENT
+        largest = max((config.shape for config in configs), key=prod)
+        return f"{number(count_stripes(configs))} of {extents(largest)}"
+
+    @property
     def classes(self) -> str:
         """Number of output channels in each requantisation class."""
         found = self.layer.requantisation
@@ -89,6 +100,11 @@ class LayerRow:
 def has_limits(lines: Sequence[LayerRow]) -> bool:
     """Whether any layer states the resource that limits it, as accelerators may."""
     return any(row.layer.limit for row in lines)
+
+
+def has_stripes(lines: Sequence[LayerRow]) -> bool:
+    """Whether any layer is computed in several stripes."""
+    return any(row.stripes != ABSENT for row in lines)
 
 
 def rows(

@@ -28,8 +28,9 @@ from penstock.reports.formats import (
 )
 from penstock.reports.frontier import FrontierReport
 from penstock.reports.goal import GOALS, alternative_lines, goal_words
-from penstock.reports.report import LayerReport, Report
-from penstock.reports.row import LayerRow, Measured, has_limits, rows
+from penstock.reports.layer_report import LayerReport
+from penstock.reports.report import Report
+from penstock.reports.row import LayerRow, Measured, has_limits, has_stripes, rows
 from penstock.reports.verdict import verdicts
 
 
@@ -163,7 +164,8 @@ def layer_table(
         step = ABSENT if layer.step is None else str(layer.step)
         engine = (printable(layer.engine),) if several else ()
         words = (printable(layer.kind), *engine, names[layer.name], extents(layer.shape))
-        table.add_row(step, *map(Text, words), *_numbers(row, bool(measured), has_limits(lines)))
+        cells = _numbers(row, bool(measured), has_limits(lines), has_stripes(lines))
+        table.add_row(step, *map(Text, words), *cells)
     return table
 
 
@@ -275,6 +277,7 @@ def _totals(lines: Sequence[LayerRow]) -> tuple[tuple[str, str], ...]:
     instructions = sum(row.instructions or 0 for row in lines) if known else None
     cycles = sum(row.cycles for row in lines) if known else None
     return (
+        *((("stripes", ""),) if has_stripes(lines) else ()),
         ("MACs", number(macs)),
         ("cycles\nestimated", number(sum(row.layer.cycles for row in lines))),
         *((("cycles\nsimulated", number(simulated)),) if measured else ()),
@@ -286,23 +289,21 @@ def _totals(lines: Sequence[LayerRow]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _numbers(row: LayerRow, with_counts: bool, with_limits: bool) -> tuple[str, ...]:
-    """Return the cells of the numeric columns."""
+def _numbers(row: LayerRow, counts: bool, limits: bool, stripes: bool) -> tuple[str, ...]:
+    """Return the cells of the numeric columns; the flags tell which of them there are."""
     layer = row.layer
-    counted = (number(row.simulated_cycles), number(row.instructions)) if with_counts else ()
+    limiting = (printable(layer.limit or ABSENT), share_or_none(layer.utilisation))
+    counted = (number(row.simulated_cycles), number(row.instructions)) if counts else ()
     above = ABSENT if row.above_floor is None else f"{row.above_floor:.2f}"
     return (
+        *((row.stripes,) if stripes else ()),
         number(layer.macs),
         number(layer.cycles),
         *counted,
         per_mac(row.cycles, layer.macs),
-        *((above,) if with_counts else ()),
+        *((above,) if counts else ()),
         number(layer.moved_bytes),
-        *(
-            (printable(layer.limit or ABSENT), share_or_none(layer.utilisation))
-            if with_limits
-            else ()
-        ),
+        *(limiting if limits else ()),
     )
 
 

@@ -13,21 +13,26 @@ reads the outputs. `scheduling/simulate/` uses the same ticks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.brief import Brief
 from penstock.program.program import Kind, Program, Rows
-from penstock.program.steps import accessed_views, steps, walk
-from penstock.reports.engine_work import is_offloaded
+from penstock.program.steps import accessed_views, walk
+from penstock.reports.costed_steps import costed_steps, numbered_steps
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems, prefetch_name
+from penstock.scheduling.simulate.placement_problems import (
+    placement_problems,
+    prefetch_name,
+    scratch_name,
+)
 
 Numbers = npt.NDArray[np.int64]
 
@@ -48,11 +53,15 @@ class LivePiece:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MemorySpan(Brief):
-    """The bytes of a tensor, scratch buffer or copied constant."""
+    """The bytes of a tensor, scratch buffer or copied constant.
+
+    `layers` names the layers that write a tensor; it is empty for other buffers and for inputs.
+    """
 
     name: str
     kind: str
     pieces: tuple[LivePiece, ...]
+    layers: tuple[str, ...] = ()
 
     @property
     def lower_byte(self) -> int:
@@ -98,29 +107,16 @@ class Stretch:
         return f"step {first}" if first == last else f"steps {first}–{last}"
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Ticks [begun, ended) in which a single engine runs. `offloaded` is True for an
-    accelerator."""
-
-    engine: str
-    offloaded: bool
-    begun: int
-    ended: int
-
-
 @dataclass(frozen=True, repr=False)
 class Timeline(Brief):
     """The contents of one memory over one inference. `memory` is None for the arena.
 
-    The stretches are consecutive. `turns` lists the active engine over time; it is empty without
-    accelerators.
+    The stretches are consecutive.
     """
 
     spans: tuple[MemorySpan, ...]
     stretches: tuple[Stretch, ...]
     memory: str | None = None
-    turns: tuple[Turn, ...] = ()
 
     @property
     def ticks(self) -> int:
@@ -168,48 +164,31 @@ def timelines(schedule: Schedule, program: Program) -> tuple[Timeline, ...]:
     """Return the timelines of a lowered schedule: of the arena, then of other memories."""
     expanded = ExpandedSchedule(schedule)
     memories = {buffer.name: buffer.memory for buffer in program.buffers}
+    arena, *_ = program.ram()  # it also holds the arenas of bands, which are not buffers
     spans = (*_tensors(expanded, program), *_others(expanded, program))
     stretches = tuple(_stretches(expanded, program))
-    turns = tuple(_turns(expanded))
     return tuple(
         Timeline(
-            tuple(span for span in spans if memories[span.name] == memory.name),
+            tuple(span for span in spans if memories.get(span.name, arena.name) == memory.name),
             stretches,
             memory.name if k else None,
-            turns,
         )
         for k, memory in enumerate(program.ram())
     )
 
 
 def _stretches(expanded: ExpandedSchedule, program: Program) -> Iterator[Stretch]:
-    numbers = {step.output.tensor: number for step, number in steps(program).items()}
-    parts, cascade = expanded.schedule.steps, 0
+    schedule = expanded.schedule
+    layers = iter(numbered_steps(schedule, program))
     for found in expanded.cascades:
-        names = [part.name for part in parts[found.lower : found.upper]]
-        own = [numbers[name] for name in names if name in numbers]
-        striped = found.plan.stripe is not None
+        own = list(islice(layers, len(costed_steps(schedule, found))))
+        numbers = [layer.number for layer in own if layer.number is not None]
         yield Stretch(
-            len(names),
+            len(own),
             len(found.calls),
-            (min(own), max(own)) if own else None,
-            cascade if striped else None,
+            (min(numbers), max(numbers)) if numbers else None,
+            own[0].cascade,
         )
-        cascade += striped
-
-
-def _turns(expanded: ExpandedSchedule) -> Iterator[Turn]:
-    """Yield the turns of the engines; none if no accelerator runs a part."""
-    parts = expanded.schedule.steps
-    if not any(map(is_offloaded, parts)):
-        return
-    engines = [(part.engine, is_offloaded(part)) for part in parts]
-    calls = (engines[k] for c in expanded.cascades for k in c.calls[:, 0].tolist())
-    tick = 1
-    for (engine, offloaded), turn in groupby(calls):
-        ended = tick + len(list(turn))
-        yield Turn(engine, offloaded, tick, ended)
-        tick = ended
 
 
 def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
@@ -218,7 +197,7 @@ def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpa
     views = {view.tensor: view for view in program.inputs}
     views |= {view.tensor: view for c in program.reset for view in accessed_views(c)[-1:]}
     views |= {view.tensor: view for c in walk(program.run) for view in accessed_views(c)[-1:]}
-    lives, ends = expanded.live_ranges, _ends(expanded)
+    lives, ends, writers = expanded.live_ranges, _ends(expanded), _writers(expanded.schedule)
     for s, storage in enumerate(expanded.schedule.parts.rows.storages):
         if not storage.row_bytes:
             continue
@@ -226,7 +205,15 @@ def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpa
         rows = slice(int(lives.starts[s]), int(lives.starts[s]) + storage.slots)
         places = buffer.address + _offsets(views[storage.name].rows, storage.slots)
         pieces = _pieces(places, lives.born[rows], ends[rows], storage.row_bytes)
-        yield MemorySpan(storage.name, buffer.kind.value, tuple(pieces))
+        yield MemorySpan(storage.name, buffer.kind.value, tuple(pieces), writers[storage.name])
+
+
+def _writers(schedule: Schedule) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of the parts that write each storage, by name of the storage."""
+    found: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for part in schedule.steps:
+        found[schedule.parts.owners[part.output.name]] += (part.name,)
+    return found
 
 
 def _offsets(rows: Rows, count: int) -> Numbers:
@@ -260,10 +247,11 @@ def _pieces(places: Numbers, born: Numbers, dead: Numbers, row_bytes: int) -> It
 
 
 def _others(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
-    """Yield the spans of scratch buffers and of copied constants."""
+    """Yield the spans of scratch buffers, of the arenas of bands, and of copied constants."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     schedule = expanded.schedule
     copies = {prefetch_name(schedule, copy) for plan in schedule.plans for copy in plan.copies}
+    banded = _banded_tensors(schedule)
     for life in (life for _, problem in placement_problems(expanded) for life in problem.buffers):
         buffer = buffers.get(life.name)
         if buffer is not None and (buffer.kind is Kind.SCRATCH or life.name in copies):
@@ -271,6 +259,22 @@ def _others(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan
             end = buffer.address + buffer.size_bytes
             piece = LivePiece(buffer.address, end, life.lower, life.upper)
             yield MemorySpan(life.name, kind.value, (piece,))
+        elif life.name in banded:  # its buffers are those of the bands, one band after the other
+            lower = min(buffers[name].address for name in banded[life.name] if name in buffers)
+            piece = LivePiece(lower, lower + life.size_bytes, life.lower, life.upper)
+            yield MemorySpan(life.name, Kind.SCRATCH.value, (piece,))
+
+
+def _banded_tensors(schedule: Schedule) -> Mapping[str, frozenset[str]]:
+    """Return the tensors of the bands of each cascade in bands, by name of the cascade's scratch
+    memory, which is their arena."""
+    return {
+        scratch_name(schedule, plan): frozenset(
+            section.value for band in bands.bands for section in band.sections
+        )
+        for plan in schedule.plans
+        if (bands := schedule.find_bands(schedule.parts.parts[plan.parts[0]])) is not None
+    }
 
 
 def _live(pieces: Iterable[LivePiece], ticks: int) -> Numbers:

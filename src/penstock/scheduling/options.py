@@ -45,15 +45,19 @@ class Options:
     alternatives: bool = field(
         default=True,
         metadata={
-            "help": "Also consider the network with rows and columns of wide images exchanged, and "
-            "with hidden channels computed in groups, where these may need less memory."
+            "help": "Also consider equivalent networks that may need less memory: with rows and "
+            "columns of wide images exchanged, and with hidden channels computed in groups."
         },
     )
     copies: bool = field(
         default=True, metadata={"help": "Let a copy engine prefetch constants into faster memory."}
     )
     double_buffering: bool = field(
-        default=True, metadata={"help": "Overlap prefetches with the previous cascade."}
+        default=True,
+        metadata={
+            "help": "Prefetch the constants of a cascade while the previous cascade runs. A "
+            "cascade is a sequence of layers that run interleaved, row by row."
+        },
     )
     keep_input: bool = field(
         default=False,
@@ -119,16 +123,16 @@ class Options:
     prune_by_shorter: bool = field(
         default=True,
         metadata={
-            "help": "Discard a cascade if shorter ones in its place need no more memory and no "
-            "more call overhead."
+            "help": "Discard a cascade if dividing it into shorter ones needs no more memory and "
+            "no more call overhead."
         },
     )
     max_recompute: float = field(
         default=2.0,
         metadata={
             "help": "Largest ratio of executed to necessary multiply-accumulates. Above 1, "
-            "schedules below the memory of row-by-row execution may compute columns between "
-            "neighbouring bands of a tensor twice. 1 disables this."
+            "cascades may run in bands (intervals of columns), which needs less memory than whole "
+            "rows; columns that two neighbouring bands need are computed twice. 1 disables this."
         },
     )
     slack: float = field(

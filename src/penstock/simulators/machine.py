@@ -7,6 +7,7 @@ regions moved per memory.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -50,12 +51,15 @@ class Counts:
     """Counts of a run: nominal multiply-accumulates, and bytes of regions read and written.
 
     `constant_macs`: multiply-accumulates of channels that kernels skip because they are
-    constant."""
+    constant.  `stripes` counts how often each region of a tensor is computed or pulled, and
+    `windows` how often a call reads it."""
 
     macs: int = 0
     constant_macs: int = 0
     read_bytes: dict[str, int] = field(default_factory=dict[str, int])
     written_bytes: dict[str, int] = field(default_factory=dict[str, int])
+    stripes: dict[str, Counter[Region]] = field(default_factory=dict[str, Counter[Region]])
+    windows: dict[str, Counter[Region]] = field(default_factory=dict[str, Counter[Region]])
 
 
 class Machine:
@@ -151,6 +155,9 @@ class Machine:
         self.counts.macs += executed
         self.counts.constant_macs += nominal - executed
         self._count_moved(inputs, output)
+        for operand in inputs:
+            _add_region(self.counts.windows, operand)
+        _add_region(self.counts.stripes, output)
         if self._trace:
             self._trace(call.output.tensor, output.region_of_tensor, result)
 
@@ -239,6 +246,7 @@ class Machine:
         elements = self._streams[pull.target.tensor].reshape(pull.target.type.shape)
         self._write(target, elements[region.slices])
         self._count_moved((), target)
+        _add_region(self.counts.stripes, target)
 
     def _fill(self, fill: FillTensor) -> None:
         target = self._whole(fill.target)
@@ -289,6 +297,11 @@ class Machine:
 
 def _add(counts: dict[str, int], memory: str, size: int) -> None:
     counts[memory] = counts.get(memory, 0) + size
+
+
+def _add_region(counts: dict[str, Counter[Region]], operand: ConcreteOperand) -> None:
+    if not operand.region.empty:
+        counts.setdefault(operand.view.tensor, Counter())[operand.region_of_tensor] += 1
 
 
 def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand) -> None:

@@ -20,7 +20,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Value
 from penstock.pipeline.request import Request
-from penstock.reports.report import LayerReport, layers
+from penstock.reports.layer_report import LayerReport, layers
 from penstock.reports.summary import layer_table
 
 Build = Callable[[GraphBuilder, Value], Value]
@@ -168,13 +168,13 @@ def test_a_target_without_a_core_shows_the_model() -> None:
     assert layer.utilisation is not None
     assert first.split()[-3:] == [layer.limit, f"{100 * layer.utilisation:.1f}", "%"]
     assert done.layer_rows()[2]["limited_by"] == layer.limit  # pyright: ignore
-    assert b"<th>limited by</th>" in dict(done.compiled.bundle().files)["report.html"]
+    assert b'"limit":"' in dict(done.compiled.bundle().files)["report.html"]
 
 
 def test_without_breakdowns_there_is_no_such_column() -> None:
     done = profiled("host", offload=False)
     assert "limited" not in shown(done)
-    assert b"limited by" not in dict(done.compiled.bundle().files)["report.html"]
+    assert b'"limit":"' not in dict(done.compiled.bundle().files)["report.html"]
 
 
 @pytest.mark.parametrize("offload", [True, False])

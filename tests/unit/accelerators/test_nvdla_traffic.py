@@ -35,7 +35,7 @@ from penstock.ir.region import Region
 from penstock.ops.concatenation import Concatenation
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.program.steps import steps
-from penstock.reports.report import layers
+from penstock.reports.layer_report import layers
 from penstock.scheduling.options import DEFAULTS, RESIDENT, Options
 from penstock.simulators.machine import Machine
 

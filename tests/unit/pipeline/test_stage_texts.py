@@ -304,6 +304,22 @@ def test_a_damaged_cascade_in_bands_is_refused(old: str, new: str, code: str) ->
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("stripes p1 wide1 recompute", "stripes p1 wide1 rolling", "has other stripes of it"),
+        ("offset=(0, 0, 0, 0)", "offset=(0, 1, 0, 0)", "has other stripes of it"),
+        ("stripes p1 wide1", "stripes p2 wide1", "does not compute it"),
+    ],
+)
+def test_damaged_stripes_are_refused(old: str, new: str, message: str) -> None:
+    request, found = outcomes_within(1200, two_cascades())
+    text = print_stage(Outcomes(found.outcomes[:-2]))
+    assert old in text
+    with pytest.raises(ModelError, match=message):
+        read_point(text.replace(old, new), found.result(stages.ASSIGN), band_source(request.target))
+
+
 def test_bands_are_refused_without_a_source() -> None:
     _, found = in_bands()
     parts, placed = found.result(stages.ASSIGN), found.result(stages.PLACE)

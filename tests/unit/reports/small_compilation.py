@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from penstock.reports.layer_report import LayerReport
 from penstock.reports.report import (
     CycleCounts,
     Flash,
     Instructions,
-    LayerReport,
     Macs,
     Optimality,
     Point,

@@ -1,4 +1,4 @@
-"""The frontier as table, figure and page: all points, the chosen one, reproducible bytes."""
+"""The frontier as table and page: all points, the chosen one, reproducible bytes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import csv
 import dataclasses
 import io
 import json
-from xml.etree import ElementTree
 
 import pytest
+from embedded_data import Page
 from rich.console import Console
-from test_report_html import Page
 
 from penstock.exploration import Explored
+from penstock.reports.command import CompileCommand
 from penstock.reports.frontier import FrontierPoint, FrontierReport, MemoryTraffic
-from penstock.reports.frontier_figure import frontier_figure, frontier_png, frontier_svg
-from penstock.reports.frontier_html import render_frontier
+from penstock.reports.html import render_frontier
 from penstock.reports.report import CascadeReport
 from penstock.reports.summary import choice_table
 from penstock.scheduling.cascades.selection import Optimize
 
-SVG = "{http://www.w3.org/2000/svg}"
+COMMAND = CompileCommand("net.tflite", "cortex-m4")
 
 
 def choice(arena: int, live: int, cycles: int, *cascades: CascadeReport) -> FrontierPoint:
@@ -36,11 +35,6 @@ ARRAY = (
 CHOICES = FrontierReport(
     "net.tflite", "cortex-m4", 1300000, 1024, 20000, False, ARRAY, Optimize.SPEED, 1, (ARRAY[0],)
 )
-
-
-def words(svg: str) -> list[str]:
-    """Every text of the picture."""
-    return ["".join(text.itertext()) for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
 def test_the_csv_has_a_line_a_choice_and_reads_back() -> None:
@@ -82,89 +76,65 @@ def test_the_json_says_all_of_it() -> None:
     assert found["frontier_streamed_input"] == found["frontier"][:1]
 
 
-def test_the_picture_has_a_dot_a_choice_where_it_belongs() -> None:
-    (axes,) = frontier_figure(CHOICES).axes
-    dots = {c.get_gid(): c.get_offsets().tolist() for c in axes.collections if c.get_gid()}
-    assert [x for x, _ in dots["choices"]] == [9024, 11024, 41024]
-    assert [y for _, y in dots["choices"]] == pytest.approx([0.2, 0.1, 0.0])
-    assert [x for x, _ in dots["streamed"]] == [9024]
+def test_the_page_has_every_figure_and_marks_the_chosen_point() -> None:
+    page = Page(render_frontier(CHOICES, COMMAND))
+    array, streamed = page.data["frontier"]["series"]
+    assert (array["label"], streamed["label"]) == ("input an array in RAM", "input streamed")
+    first = array["points"][0]
+    assert first == {
+        "ram_bytes": 9024,
+        "cycles": 1002000,
+        "macs_executed": 1300000,
+        "command": "penstock compile net.tflite --target cortex-m4 --sram 9024",
+        "arena_bytes": 8000,
+        "static_bytes": 0,
+        "live_bytes": 7600,
+        "gap_bytes": 400,
+        "calls": 7,
+        "factor": 1.0,
+        "moved": {"sram": [5000, 3000], "flash": [700, 0]},
+        "cascades": "12×1 3×8",
+    }
+    assert [point.get("chosen", False) for point in array["points"]] == [False, True, False]
+    assert streamed["points"][0]["command"] == (
+        "penstock compile net.tflite --target cortex-m4 --stream-input --sram 9024"
+    )
+    assert page.data["frontier"]["limit_bytes"] == 20000
 
 
-def test_a_pointer_on_a_dot_shows_its_figures() -> None:
-    svg = frontier_svg(CHOICES)
-    titles = [t.text or "" for t in ElementTree.fromstring(svg).iter(f"{SVG}title")]
-    assert len(titles) == 4
-    assert (
-        (
-            "RAM 9,024 bytes, arena 8,000 (live 7,600), 1,002,000 cycles (+0.2000 %), 7 calls, "
-            "cascades 12×1 3×8"
-        )
-        == titles[0]
-        == titles[1]
-    )  # the streamed one is below
-
-
-def test_the_chosen_choice_has_a_ring_and_words() -> None:
-    (axes,) = frontier_figure(CHOICES).axes
-    rings = [line for line in axes.lines if line.get_markerfacecolor() == "none"]
-    assert [(list(r.get_xdata()), list(r.get_ydata())) for r in rings] == [
-        ([11024], [pytest.approx(0.1)])
+def test_the_key_figures_are_the_chosen_the_least_and_the_fastest() -> None:
+    figures = Page(render_frontier(CHOICES, COMMAND)).data["figures"]
+    assert [(one["label"], one["value"]) for one in figures] == [
+        ("Chosen", "11,024"),
+        ("Least RAM", "9,024"),
+        ("Fastest", "41,024"),
+        ("Least RAM, input streamed", "9,024"),
     ]
-    found = words(frontier_svg(CHOICES))
-    for text in ("chosen: 11,024 bytes", "least: 9,024 bytes", "fastest: 41,024 bytes"):
-        assert text in found
-    assert "least, input streamed: 9,024 bytes" in found
+    none = dataclasses.replace(CHOICES, limit_bytes=5000, chosen=None)
+    assert Page(render_frontier(none, COMMAND)).data["figures"][0]["value"] == "none"
 
 
-@pytest.mark.parametrize(
-    ("limit", "chosen", "text"),
-    [
-        (20000, 1, "budget 20,000 bytes"),
-        (900000, 2, "budget 900,000 bytes, to the right of this figure"),
-        (5000, None, "budget 5,000 bytes: nothing fits"),
-    ],
-)
-def test_the_budget_is_a_line_where_it_is_near_and_words_anyway(
-    limit: int, chosen: int | None, text: str
-) -> None:
-    choices = dataclasses.replace(CHOICES, limit_bytes=limit, chosen=chosen)
-    assert text in words(frontier_svg(choices))
-    assert "none" in Page(render_frontier(choices)).words or chosen is not None
-
-
-def test_one_choice_alone_is_a_picture_too() -> None:
+def test_one_choice_alone_is_a_page_too() -> None:
     alone = FrontierReport(
         "net", "host", 0, 1024, 1 << 20, True, ARRAY[-1:], Optimize.SIZE, 0, None
     )
-    found = words(frontier_svg(alone))
-    assert "least: 41,024 bytes" in found
+    (series,) = Page(render_frontier(alone, COMMAND)).data["frontier"]["series"]
+    assert series["label"] == "input streamed"
     assert alone.factor(alone.choices[0]) == 1.0
-
-
-def test_the_page_has_every_figure_and_marks_the_chosen_line() -> None:
-    page = Page(render_frontier(CHOICES))
-    for figure in ("9,024", "11,024", "7,600", "1,002,000", "0.2000 %", "12×1 3×8", "5,000"):
-        assert figure in page.words
-    assert [a.get("class") for tag, a in page.elements if tag == "tr"].count("chosen") == 1
-    assert not {"script", "link", "img"} & {tag for tag, _ in page.elements}
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "{{ 7 * 7 }}", "nul\x00 \x1b[31m"])
 def test_odd_names_are_text(name: str) -> None:
     choices = dataclasses.replace(CHOICES, model=name, target=name)
-    page = Page(render_frontier(choices))
-    assert "script" not in {tag for tag, _ in page.elements}
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
-    assert page.words.startswith(f"{shown} for {shown}")
+    assert Page(render_frontier(choices, CompileCommand(name, name))).data["title"] == shown
 
 
 def test_other_memories_have_a_column_where_they_hold_anything() -> None:
     far = dataclasses.replace(ARRAY[0], ram_bytes=9024 + 32768, static_bytes=32768)
     choices = dataclasses.replace(CHOICES, choices=(far, *ARRAY[1:]))
-    assert "other memories" not in Page(render_frontier(CHOICES)).words
-    assert "other memories" in Page(render_frontier(choices)).words
-    assert "7,600 32,768 1,002,000" in Page(render_frontier(choices)).words
     assert "7,600 32,768 1,002,000" in shown(choices)
+    assert "other" not in shown(CHOICES)
 
 
 def shown(choices: FrontierReport) -> str:
@@ -185,6 +155,4 @@ def test_the_terminal_shows_a_line_a_choice() -> None:
 
 
 def test_equal_frontiers_give_equal_bytes() -> None:
-    assert Explored(CHOICES).bundle() == Explored(CHOICES).bundle()
-    assert frontier_png(CHOICES) == frontier_png(CHOICES)
-    assert frontier_png(CHOICES).startswith(b"\x89PNG")
+    assert Explored(CHOICES, COMMAND).bundle() == Explored(CHOICES, COMMAND).bundle()

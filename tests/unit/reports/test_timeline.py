@@ -14,8 +14,8 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.search import schedule
 from penstock.program.steps import steps
-from penstock.reports.memory_picture import memory_svg
-from penstock.reports.report import layers, striped
+from penstock.reports.layer_report import layers
+from penstock.reports.report import striped
 from penstock.reports.row import rows
 from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
@@ -94,15 +94,7 @@ def test_measurements_stand_beside_the_layers_of_their_steps(points: Points) -> 
         assert row.simulated_cycles == expected
 
 
-def test_the_picture_of_a_cascade_names_it_and_has_an_area_for_each_tensor(points: Points) -> None:
-    found = drawn(points[0])
-    svg = memory_svg(found)
-    assert svg.count("</title></path>") == len(found.spans)
-    assert "cascade 0" in svg
-    assert "row by row: at most" in svg
-
-
-def test_every_memory_has_its_timeline_and_copied_constants_are_drawn() -> None:
+def test_every_memory_has_its_timeline_and_copied_constants_are_blocks() -> None:
     wanted = api.request(MODEL, "two-region", options=Options(max_stripe=2), optimize="speed")
     compiled = api.compile(wanted)
     arena, fast = compiled.timelines
@@ -112,6 +104,3 @@ def test_every_memory_has_its_timeline_and_copied_constants_are_drawn() -> None:
     names = [span.name for t in compiled.timelines for span in t.spans]
     assert len(set(names)) == len(names)
     assert "constant" in {span.kind for span in fast.spans}
-    svg = memory_svg(fast)
-    assert "copied constants" in svg
-    assert "address in tcm, KiB" in svg

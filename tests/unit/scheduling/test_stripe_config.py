@@ -61,6 +61,11 @@ def test_stripes_are_counted_as_a_walk_over_them_counts(
 ) -> None:
     sizes = [walked(config, axis, sliding_window) for axis in range(len(config.shape))]
     assert config.count_stripes(sliding_window) == Counter(product(*sizes))
+    regions = list(config.regions(sliding_window))
+    assert Counter(region.shape for region in regions) == Counter(product(*sizes))
+    nest = sorted(range(len(config.shape)), key=lambda axis: config.order[axis])
+    starts = [tuple(region.lower[axis] for axis in nest) for region in regions]
+    assert starts == sorted(starts)
 
 
 @given(config=configs())

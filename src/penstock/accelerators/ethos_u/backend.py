@@ -3,12 +3,14 @@
 Attributes of the target:
 
     macs          multiply-accumulates per cycle: 32, 64, 128 or 256 on Ethos-U55, 256 on Ethos-U65
-    memory_mode   shared_sram: constants are in flash or DRAM; sram_only: constants are in SRAM;
-                  dedicated_sram (Ethos-U65): as shared_sram, with SRAM for the NPU alone
+    memory_mode   shared_sram: constants are in flash or DRAM, tensors in SRAM;
+                  sram_only: constants and tensors are in SRAM;
+                  dedicated_sram (Ethos-U65): constants are in DRAM, tensors in an SRAM that only
+                  the NPU accesses
     layout        nhcwb16: tensors that only the NPU accesses are stored in blocks of 16 channels;
                   nhwc: all tensors are stored in NHWC
 
-Each kernel call is encoded as a register command stream. The reference machine, which is
+Each kernel call is encoded as a stream of register commands. The reference machine, which is
 penstock's interpreter of compiled programs, executes the stream on a functional model of the NPU
 (`interpreter`).
 """
@@ -73,8 +75,8 @@ FEATURES_STEP = 16
 
 
 class EthosU(UMABackend):
-    """Backend of Ethos-U: convolutions, dense layers, pools, reductions, sums, products,
-    element-wise functions and concatenations.
+    """Backend of Ethos-U. The NPU runs convolutions, dense layers, pools, reductions, sums,
+    products, element-wise functions and concatenations.
 
     name: name of the backend and of its accelerator.
     macs: default value of the target attribute `macs`, in multiply-accumulates per cycle; None if
@@ -120,8 +122,8 @@ class EthosU(UMABackend):
 def submission_text(arguments: Sequence[str]) -> str:
     """Return the C call of `ethosu_submit` that submits a command stream to the NPU.
 
-    arguments: C expressions of the stream, of its size in bytes, and of the base address of each
-        memory region, in this order."""
+    arguments: C expressions, in this order: the address of the stream, its size in bytes, and the
+        base address of each memory region."""
     stream, size, *bases = arguments
     pointers = ", ".join(f"(void *)({base})" for base in bases)
     return f"ethosu_submit({stream}, {size}, (void *[]){{{pointers}}}, {len(bases)})"
@@ -150,8 +152,8 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
     padding.
 
     op: name of the operator.
-    attrs: its attributes by name.
-    inputs: types of its inputs."""
+    attrs: attributes of the operator by name.
+    inputs: types of the operator's inputs."""
     if op in (*REDUCTIONS, DENSE):
         return row_count(inputs[0].shape)
     if op == TRANSPOSED:

@@ -1,10 +1,12 @@
-"""blocks: the candidate block sizes of an operation.
+"""blocks: the candidate block sizes of an operation. A block is the part of the output that the NPU
+computes at a time.
 
-The NPU computes the output block by block. While it computes one block, it loads the input of the
-next one, so its internal memory holds the inputs and the accumulators of two blocks. Block sizes
-for which these do not fit are not candidates.
+While the NPU computes one block, it loads the input of the next one, so its internal memory holds
+the inputs and the accumulators of two blocks. Block sizes for which these do not fit are not
+candidates.
 
-Source: `architecture_allocator.py` of Vela 5.2.0, which determines the block sizes that fit.
+Source: `architecture_allocator.py` of Arm's compiler Vela 5.2.0, which determines the block sizes
+that fit.
 """
 
 from __future__ import annotations
@@ -42,8 +44,7 @@ of this number."""
 def fitting_blocks(work: NpuWork) -> Blocks:
     """Return the block sizes with which the operation fits the NPU's internal memory.
 
-    A block is the part of the output that the NPU computes at a time. The result is an array of
-    shape (n, 3) with the rows, columns and channels of each block size."""
+    The result is an array of shape (n, 3): rows, columns and channels of each block size."""
     micro, out = work.chip.micro_block, work.output
     least = max(micro.height, work.upscale), max(micro.width, work.upscale)
     heights = np.arange(
@@ -58,10 +59,10 @@ def fitting_blocks(work: NpuWork) -> Blocks:
 
 
 def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
-    """Return, for each block size, whether the operation fits the NPU's internal memory.
+    """Return, for each block size, whether the operation fits the NPU's internal memory, as an
+    array of shape (n,).
 
-    blocks: array of shape (n, 3) with the rows, columns and channels that are computed at a time.
-        The result has shape (n,)."""
+    blocks: array of shape (n, 3): rows, columns and channels of each block size."""
     chip, needed = work.chip, input_blocks(work, blocks)
     bytes = needed[:, 0] * needed[:, 1] * _round_up(needed[:, 2], GRANULE)
     input_banks = _round_up(2 * -(-bytes // BANK_BYTES), chip.input_granule)
@@ -76,13 +77,14 @@ def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
 
 
 def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
-    """Return the size of the input that the NPU loads at a time, for each size of an output block.
+    """Return the size of the input that the NPU loads at a time, for each block size.
 
-    blocks: rows, columns and channels of each output block size, shape (n, 3). The result has the
-        same form, for the input.
+    blocks: array of shape (n, 3): rows, columns and channels of the output block. The result has
+        the same shape: rows, columns and channels of the input that is loaded.
 
-    The loaded input covers at most `WINDOW_PART` (8) rows and columns of each window. For a
-    convolution, it has at most 32 channels, or 16 if `work.part_kernel` is True."""
+    Windows of more than `WINDOW_PART` (8) rows or columns are processed in parts; the loaded input
+    covers one part of each window. For a convolution, it has at most 16 channels if the weights are
+    ordered part kernel first (several taps of few channels at a time), otherwise at most 32."""
     micro, axes = work.chip.micro_block, list[Ints]()
     for k in range(2):
         seen = (blocks[:, k] - 1) * work.stride[k] + min(work.reach[k], WINDOW_PART)
@@ -95,8 +97,8 @@ def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
 
 
 def _has_single_row(work: NpuWork) -> bool:
-    """Return whether accumulators are allocated for one row only, although the multipliers compute
-    two rows at a time. This holds if the output and the window have one row each."""
+    """Return whether accumulators are allocated for a single row, although the multipliers compute
+    two rows at a time. This is the case if both the output and the window have only one row."""
     return work.chip.micro_block.height == 2 and (work.output.height, work.window.height) == (1, 1)
 
 

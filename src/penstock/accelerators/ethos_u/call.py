@@ -1,13 +1,16 @@
-"""call: the operations and copies that the NPU executes for one kernel call, in order.
+"""call: the operations and copies that the NPU executes for one kernel call, in order. A kernel
+call computes some rows of an operator's output. Scratch is the working memory of a call; a segment
+holds the weights and biases of consecutive output channels.
 
-A call is split into intervals of output rows. One operation can compute an interval if the rows
-that it accesses form at most two tiles in every tensor. A tile is a sequence of rows at a constant
-pitch; the rows of a ring buffer, for example, form two tiles. If this is impossible even for a
-single output row, its input rows are first copied to scratch, the working memory of the call. If
-weights are encoded in segments, each segment of output channels has its own operations.
+A call is split into intervals of output rows, each of which a single operation computes. An
+operation can access a tensor only if the accessed rows form at most two tiles. A tile is a sequence
+of rows at a constant pitch; the rows of a ring buffer that wraps around, for example, form two
+tiles. If the input rows of a single output row form more than two tiles, they are first copied to
+scratch. If weights are divided into segments, each segment has its own operations.
 
-An `Action` is one such operation or copy, in a form that does not depend on Vela. `emission`
-converts actions to operations of Vela's API; `waits` and `timeline` predict their timing.
+An `Action` is one such operation or copy, in a form that does not depend on Arm's compiler Vela.
+`emission` converts actions to operations of Vela's API; `waits` and `timeline` predict their
+timing.
 """
 
 from __future__ import annotations
@@ -33,14 +36,15 @@ NOWHERE: MapPlace = (0, MapTiles(0, 0, 0, 0))
 
 class ChannelPart(NamedTuple):
     """The output channels that one operation computes, and the encoded constants of these channels.
+    The constants form a segment: the biases, followed by the weights.
 
-    segment: index of the segment, which holds the biases and then the weights of these channels.
+    segment: index of the segment.
     first: index of the first output channel.
     channels: number of output channels.
     place: address of the segment; None if the operation has no weights.
     bias_bytes, weight_bytes: sizes of the encoded biases and weights.
-    biases: address of a copy of the biases that an earlier call has made; None if the biases are
-        read at `place`."""
+    biases: address of a copy of the biases, made by an earlier call; None if the operation reads
+        the biases of the segment itself."""
 
     segment: int
     first: int
@@ -62,11 +66,12 @@ class ConcatPiece(NamedTuple):
 
 
 class ComputeTiming(NamedTuple):
-    """The block size of an operation, and its timing.
+    """The block size of an operation, and its timing with this block size.
 
     block: rows, columns and channels of the output that the NPU computes at a time.
-    cycles: cycles on each unit of the NPU, as arrays of one element.
-    job: the same operation, as input of the simulation in `timeline`."""
+    cycles: cycles of the operation on each unit of the NPU; each field is an array with one
+        element.
+    job: the operation as a job of the simulation in `timeline`."""
 
     block: Block
     cycles: Cycles
@@ -81,9 +86,8 @@ def _compute_timing(
 
     rows: number of output rows that the operation computes.
     read: number of input rows that it reads.
-    segment: index of the segment (the constants of consecutive output channels) that it uses.
-    constants: size of the encoded weights and biases of the segment in bytes; ignored if `op` has
-        no weights."""
+    segment: index of the segment that it uses.
+    constants: size of the encoded segment in bytes; ignored if `op` has no weights."""
     given = constants if op.weighted else None
     work = op.work(rows, segment, read=read, constant_bytes=given)
     found = op.fastest_block_and_cycles(work)
@@ -93,11 +97,12 @@ def _compute_timing(
 
 
 class Maps(NamedTuple):
-    """The places of an operation's feature maps. A place is the number of a memory region, and
-    tiles (sequences of rows at a constant pitch).
+    """The locations of an operation's feature maps. A location consists of the number of a memory
+    region, and of one or two tiles (sequences of rows at a constant pitch) in this region.
 
-    source, second, result: first input, second input and output. `second` is None if there is no
-        second input, or if it is a scalar."""
+    source: location of the first input.
+    second: location of the second input; None if there is none, or if it is a scalar.
+    result: location of the output."""
 
     source: MapPlace
     second: MapPlace | None
@@ -105,10 +110,10 @@ class Maps(NamedTuple):
 
 
 class RowInterval(NamedTuple):
-    """Output rows [first, end), which a single operation computes.
+    """Output rows [first, end) that a single operation computes.
 
-    maps: feature maps of this operation. None if the interval is a single row whose input rows must
-        first be copied to scratch."""
+    maps: locations of the operation's feature maps; None if the interval is a single row whose
+        input rows must first be copied to scratch."""
 
     first: int
     end: int
@@ -118,8 +123,8 @@ class RowInterval(NamedTuple):
 class Compute(NamedTuple):
     """An operation of the NPU that computes rows [first, end) of some output channels.
 
-    op: the operation on whole tensors.
-    maps: addresses of the input and output rows that are accessed.
+    op: the operation that would compute the whole output.
+    maps: locations of the input and output rows that are accessed.
     part: the output channels, and the addresses of their constants."""
 
     op: Operation
@@ -152,8 +157,7 @@ Action = Compute | StreamTransfer | TableCopy
 class EncodedOperation:
     """An operation, and the sizes of its encoded constants.
 
-    segments: sizes of each segment, which holds the constants of consecutive output channels; empty
-        if the operation has no weights or if they are not encoded yet.
+    segments: sizes of each segment; empty if there are no weights or if they are not encoded yet.
     pieces: the inputs of a concatenation; empty for other operations."""
 
     operation: Operation
@@ -165,12 +169,12 @@ class EncodedOperation:
 class NpuCall:
     """A kernel call: an operation, and the addresses of the rows and constants that it accesses.
 
-    inputs: the rows of the first input and, if it is a tensor, of the second input; for a
-        concatenation, the rows of all inputs.
-    result: the rows of the output.
+    encoded: the operation, and the sizes of its encoded constants.
+    inputs: addresses of the rows of each input that is a tensor, not a scalar.
+    result: addresses of the rows of the output.
     constants: address of the encoded weights or of the look-up table.
     scratch: address of the working memory.
-    prefetched: address of the constants that an earlier call has copied for this one.
+    prefetched: address to which an earlier call has copied constants for this one.
     transfers: copies of constants that this call makes before its operation, for itself or for
         later calls.
 
@@ -190,8 +194,8 @@ class NpuCall:
         return self.encoded.operation
 
     def actions(self, first: int, end: int) -> Iterator[Action]:
-        """Yield, in order of issue, the operations and copies of a call that computes output rows
-        [first, end). `transfers` come first. Each copy precedes the operations that read it."""
+        """Yield the operations and copies of a call that computes output rows [first, end), in
+        order of issue. `transfers` come first. Each copy precedes the operations that read it."""
         yield from self.transfers
         if self.encoded.pieces:
             for one, part in self._copies_of_pieces():
@@ -208,10 +212,10 @@ class NpuCall:
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the number of rows of each interval into which output rows [first, end) are split
-        (see `row_intervals`); 0 for a row whose input rows are first copied to scratch.
+        """Return the number of rows of each interval into which `row_intervals` splits output rows
+        [first, end). The number is 0 for a row whose input rows must first be copied to scratch.
 
-        The result contains one tuple of lengths for each input of a concatenation, and a single
+        The result contains one tuple of numbers for each input of a concatenation, and a single
         tuple for any other operation."""
         pieces = self.encoded.pieces
         calls = [one for one, _ in self._copies_of_pieces()] if pieces else [self]
@@ -224,8 +228,8 @@ class NpuCall:
         )
 
     def _copies_of_pieces(self) -> Iterator[tuple[NpuCall, ChannelPart]]:
-        """Yield, for each input of a concatenation, a call that copies this input to the output,
-        and the output channels that it writes."""
+        """Yield (call, channels) for each input of a concatenation: a call that copies this input
+        to the output, and the output channels that it writes."""
         channel = 0
         for (channels, packed), rows in zip(self.encoded.pieces, self.inputs, strict=True):
             op = replace(self.op, in_c=channels, slice_channels=channels, packed_in=packed)
@@ -236,8 +240,8 @@ class NpuCall:
             channel += channels
 
     def _stored_parts(self) -> list[ChannelPart]:
-        """Return one part for each segment of constants: the output channels of the segment, and
-        the address at which it is stored. An operation without segments has a single part with all
+        """Return the output channels of each segment of constants, with the address at which the
+        segment is stored. For an operation without segments, the result is a single part with all
         output channels and no constants."""
         if not self.encoded.segments:
             return [ChannelPart(0, 0, self.op.out_c, None, 0, 0)]
@@ -262,8 +266,8 @@ class NpuCall:
         """Return `part` with the addresses from which the operation reads its constants.
 
         part: output channels, with the address at which their constants are stored. This address is
-            replaced if the operation reads a copy: a prefetched one, or one in a buffer in
-            scratch."""
+            replaced if the operation reads a copy instead: one made by an earlier call, or one that
+            this call makes in a buffer in scratch."""
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)
@@ -283,8 +287,8 @@ class NpuCall:
     def _row_operations(
         self, row_intervals: Sequence[RowInterval], part: ChannelPart
     ) -> Iterator[Compute]:
-        """Yield the operations that compute row intervals for the output channels of `part`. They
-        include copies of input rows to scratch where an interval needs them."""
+        """Yield the operations that compute `row_intervals` for the output channels of `part`,
+        including copies of input rows to scratch where an interval needs them."""
         for interval in row_intervals:
             if interval.maps is None:
                 yield from self._gathering_operations(interval.first, part)
@@ -310,9 +314,9 @@ class NpuCall:
         return tuple(found)
 
     def _feature_maps(self, first: int, end: int) -> Maps | None:
-        """Return the feature maps of the operation that computes output rows [first, end), or None
-        if a single operation cannot compute them. It can if the rows of each tensor form at most
-        two tiles (sequences of rows at a constant pitch)."""
+        """Return the locations of the feature maps of the operation that computes output rows
+        [first, end), or None if a single operation cannot compute them because the rows of a tensor
+        form more than two tiles (sequences of rows at a constant pitch)."""
         op = self.op
         # An interval of several rows can be split instead, so only a single row may be read
         # backwards.
@@ -359,7 +363,7 @@ def _feature_map(
     more than two tiles (sequences of rows at a constant pitch).
 
     rows: addresses of consecutive rows of the tensor.
-    interval: (lower, upper) to select rows [lower, upper).
+    interval: (lower, upper) selects rows [lower, upper).
     row_bytes: size of a row.
     backwards: permits a negative pitch, at which addresses decrease from row to row."""
     found = tiles_of(rows.between(*interval), row_bytes, backwards=backwards)
@@ -369,7 +373,7 @@ def _feature_map(
 def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, int]:
     """Return the rows [lower, upper) of an input that output rows [first, end) depend on.
 
-    tensor: index of the input. Only a concatenation can have more than two inputs."""
+    tensor: index of the input, which exceeds 1 only for a concatenation."""
     if tensor == 0 or op.function is NpuFunction.COPY:
         return op.reads(first, end)
     return op.second_rows(first, end)

@@ -40,12 +40,14 @@ class MapShape(NamedTuple):
 
 
 class OutputRates(NamedTuple):
-    """Cycles per output element in the unit that scales and writes results, by operation.
+    """Cycles per output element in the output unit, which scales and writes results.
 
+    multiply: products.
     add: sums and differences.
     maximum: max pooling and copies.
-    other: operations without a rate of their own, such as convolutions.
-    lookup, clamp: lower limits for operations that apply a look-up table or clamp their output."""
+    other: all other operations, such as convolutions.
+    lookup: minimum for operations that apply a look-up table.
+    clamp: minimum for operations that clamp their output."""
 
     multiply: float
     add: float
@@ -57,12 +59,12 @@ class OutputRates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EthosUPort:
-    """The port of a memory.
+    """The port through which the NPU accesses a memory.
 
     name: name of the memory.
     bytes_per_cycle: bandwidth.
-    read_latency, write_latency: cycles until the first byte is read, and until the last byte is
-        written.
+    read_latency: cycles until the first byte is read.
+    write_latency: cycles until the last byte is written.
     burst_bytes: length of the longest burst in bytes."""
 
     name: str
@@ -76,13 +78,14 @@ class EthosUPort:
 class EthosUConfiguration:
     """A configuration of the hardware.
 
+    name: name of the configuration, such as "ethos-u55-128".
     macs: multiply-accumulates per cycle.
-    micro_block: output elements that the multipliers compute at a time.
-    banks: number of banks of the internal memory, of 1 KiB each. The internal memory holds inputs
-        and accumulators of blocks.
-    input_granule, sum_granule: inputs occupy a multiple of `input_granule` banks, and accumulators
-        a multiple of `sum_granule` banks.
-    rates: cycles per element in the output unit.
+    micro_block: rows, columns and channels of the output that the multipliers compute at a time.
+    banks: number of 1 KiB banks of the internal memory, which holds the inputs and accumulators of
+        blocks.
+    input_granule: inputs occupy a multiple of this number of banks.
+    sum_granule: accumulators occupy a multiple of this number of banks.
+    rates: cycles per output element in the output unit, which scales and writes results.
     features: port of the memory that holds tensors.
     constants: port of the memory that holds weights, biases and look-up tables.
     most_copies: maximum number of copies that are issued but incomplete at a time."""
@@ -103,8 +106,8 @@ class EthosUConfiguration:
 
     @property
     def end_banks(self) -> int:
-        """Number of banks at the end of the internal memory that inputs and accumulators never
-        use: they are reserved for a look-up table, even if an operation has none."""
+        """Number of banks at the end of the internal memory that inputs and accumulators never use,
+        because they are reserved for a look-up table even if the operation has none."""
         return LOOKUP_BANKS if self.banks > 16 else 0
 
     @property
@@ -177,7 +180,8 @@ def configuration(family: str, macs: int, memory_mode: str) -> EthosUConfigurati
 
         memory_mode   shared_sram: constants are in flash or DRAM, tensors in SRAM
                       sram_only: constants and tensors are in SRAM
-                      dedicated_sram: as shared_sram, with SRAM that only the NPU accesses (U65)
+                      dedicated_sram (U65): constants are in DRAM, tensors in an SRAM that only the
+                      NPU accesses
 
     Raises UsageError if there is no such configuration or memory mode.
 

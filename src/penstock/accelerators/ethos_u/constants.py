@@ -1,4 +1,5 @@
-"""constants: weights, biases and look-up tables of an operator, as the NPU reads them."""
+"""constants: weights, biases and look-up tables of an operator, as the NPU reads them. An
+`Offloaded` is an operator of the network that the NPU runs."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> Enco
     """Return the weights and biases of an offloaded operator in the compressed form that the NPU
     reads.
 
-    op: the operation that computes the operator. It selects the order of weights: depth first or
-        part kernel first.
+    op: the NPU operation that computes the operator. It determines the order of the weights: depth
+        first (one tap of many channels at a time) or part kernel first (several taps of few
+        channels at a time).
     weights: array of shape (output channels, rows, columns, input channels)."""
     bias, multipliers, shifts = channel_scaling(offloaded)
     every = weights.astype(np.int16).tobytes()
@@ -28,8 +30,9 @@ def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> Enco
 
 
 def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
-    """Return the biases of an operator, and the multipliers and shifts of TFLite's requantisation:
-    three tuples with one element per output channel. The biases of means and sums are 0."""
+    """Return (biases, multipliers, shifts) of an operator, three tuples with one element per output
+    channel. Multipliers and shifts describe TFLite's requantisation of int32 accumulators to int8.
+    The biases of means and sums are 0."""
     if offloaded.main.kind in REDUCTIONS:
         p, channels = offloaded.parameters, offloaded.parameters["in_c"]
         return (0,) * channels, (p["multiplier"],) * channels, (p["shift"],) * channels
@@ -39,18 +42,19 @@ def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
 
 
 def lookup_table(offloaded: Offloaded, op: Operation) -> bytes:
-    """Return the look-up table of an activation: the int8 output elements for input elements -128
-    to 127, in this order; empty if the operation has none."""
+    """Return the look-up table of an element-wise function: the int8 output elements for input
+    elements -128 to 127, in this order; empty if the operation uses no table."""
     if op.function is not NpuFunction.LOOKUP:
         return b""
     return offloaded.tables["table"].astype(np.int8).tobytes()
 
 
 def ohwi_weights(offloaded: Offloaded) -> Array:
-    """Return the weights as an array of shape (output channels, rows, columns, input channels).
+    """Return the weights of an operator as an array of shape (output channels, rows, columns, input
+    channels).
 
-    For means and sums, all weights are 1. For transposed convolutions, rows and columns are
-    mirrored."""
+    Means and sums are computed as convolutions whose weights are all 1. The weights of a transposed
+    convolution are mirrored along rows and columns."""
     p, kind = offloaded.parameters, offloaded.main.kind
     if kind in REDUCTIONS:
         return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)

@@ -41,8 +41,8 @@ MOST_PADDING = 127
 
 
 def int8_images(offloaded: Offloaded) -> bool | str:
-    """Tensors must be int8, contain a single image of rank 2, 3 or 4, and have no extent above
-    65536; the output of a dense layer must be a single row of channels.
+    """Tensors must be int8, have rank 2, 3 or 4 (with batch size 1 if the rank is 4) and no extent
+    above 65536; the output of a dense layer must be a single row of channels.
 
     Return True, or else the reason why the node violates this rule."""
     dense = offloaded.main.kind == "FullyConnected"
@@ -100,8 +100,8 @@ def transposed_windows(offloaded: Offloaded) -> bool | str:
 
 
 def padding(offloaded: Offloaded) -> bool | str:
-    """Padding must be at most 127 rows or columns; windows of averages with padding must have at
-    most 8 rows and 8 columns.
+    """Padding must be at most 127 rows or columns; the windows of average pools with padding must
+    have at most 8 rows and 8 columns.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
@@ -156,8 +156,8 @@ def one_group(offloaded: Offloaded) -> bool | str:
 
 
 def constant_weights(offloaded: Offloaded) -> bool | str:
-    """Weights and biases must be constant, and the absolute weights of an output channel must sum
-    to at most 127 x 65536.
+    """Weights and biases must be constant, and the absolute values of the weights of an output
+    channel must sum to at most 127 x 65536.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED:
@@ -169,7 +169,7 @@ def constant_weights(offloaded: Offloaded) -> bool | str:
 
 
 def shifts(offloaded: Offloaded) -> bool | str:
-    """The right shift of results must be 0 to 63 bits.
+    """Requantisation must shift results right by 0 to 63 bits.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind in WEIGHTED:
@@ -184,7 +184,8 @@ def shifts(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Results must be rounded twice, as in TensorFlow Lite Micro.
+    """Requantisation must round twice, as in TensorFlow Lite Micro: once to the high half of the
+    product, and once in the right shift that follows.
 
     Return True, or else the reason why the node violates this rule."""
     return (
@@ -194,7 +195,8 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 def shapes(offloaded: Offloaded) -> bool | str:
     """One input of a sum, difference or product must not be constant and must have the shape of the
-    output. The other may be constant; each of its extents must be 1 or that of the output.
+    output. The other input may be constant; it is broadcast along axes where its extent is 1, and
+    must have the extent of the output along all others.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in ELEMENTWISE:
@@ -211,9 +213,9 @@ def shapes(offloaded: Offloaded) -> bool | str:
 
 
 def exact(offloaded: Offloaded) -> bool | str:
-    """Sums and averages must equal TFLite's bit for bit. The NPU does not ensure this in general,
-    because it shifts the terms of a sum by other amounts than TFLite, and multiplies by a
-    reciprocal where TFLite divides.
+    """Sums and averages must equal TFLite's bit for bit. Not all do: the NPU shifts the terms of a
+    sum by a different number of bits than TFLite, and computes an average by multiplying by a
+    reciprocal instead of dividing.
 
     Return True, or else the reason why the node violates this rule."""
     op = plain_operation(offloaded)
@@ -225,8 +227,8 @@ def exact(offloaded: Offloaded) -> bool | str:
 
 
 def fits_the_buffer(offloaded: Offloaded) -> bool | str:
-    """The NPU's internal memory must hold the inputs and accumulators of two blocks of the smallest
-    size.
+    """The NPU's internal memory must hold the inputs and accumulators of two blocks (parts of the
+    output that the NPU computes at a time) of the smallest size.
 
     Return True, or else the reason why the node violates this rule."""
     op = plain_operation(offloaded)
@@ -234,7 +236,8 @@ def fits_the_buffer(offloaded: Offloaded) -> bool | str:
 
 
 def _block(op: Operation) -> tuple[int, int, int] | None:
-    """Return the fastest block size for computing one output row, or None if no block size fits."""
+    """Return the fastest block size (rows, columns, channels) for computing one output row, or None
+    if no block fits the NPU's internal memory."""
     return best_block(op.work(1))
 
 

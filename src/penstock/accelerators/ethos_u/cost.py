@@ -1,4 +1,4 @@
-"""cost: cycles of a call, from the timing of its operations and copies.
+"""cost: cycles of a kernel call, from the timing of its operations and copies.
 
 The addresses of rows determine into how many operations a call is split. Before memory is planned,
 rows are assumed to be contiguous; `placed` computes costs for known addresses.
@@ -63,7 +63,8 @@ def contiguous_cost(
 
     encoded: the operation. If its constants are not encoded yet, their size is divided among
         segments in proportion to the output channels.
-    rows: number of output rows, in the middle of the output, that the call computes.
+    rows: number of output rows that the call computes. If possible, rows are chosen whose windows
+        cover no padding.
     fillings: copies of constants that the call makes for itself or for later calls."""
     op = encoded.operation
     rows = min(rows, op.out_h)
@@ -92,8 +93,8 @@ def contiguous_cost(
 
 
 def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
-    """Return the addresses of the rows of each input, under the assumption that each input is
-    stored contiguously in a region of its own."""
+    """Return the addresses of the rows of each input, assuming that each input is contiguous in a
+    memory region of its own."""
     op, second = encoded.operation, encoded.operation.second_tensor
     sizes = [(op.in_h, row_bytes(op.in_w, *piece)) for piece in encoded.pieces]
     sizes = sizes or [(op.in_h, op.in_row_bytes)]
@@ -103,6 +104,6 @@ def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
 
 
 def _contiguous(base: int, count: int, size_bytes: int) -> StreamRows:
-    """Return the addresses of `count` contiguous rows of `size_bytes` bytes each, from the start of
-    the region with number `base`."""
+    """Return the addresses of `count` contiguous rows of `size_bytes` bytes each, which begin at
+    offset 0 of the memory region with number `base`."""
     return StreamRows(base, 0, range(0, count * size_bytes, size_bytes))

@@ -1,5 +1,5 @@
-"""emission: conversion of the actions of a call (operations and copies) to Vela's API, which
-encodes them as register commands."""
+"""emission: conversion of the actions of a call (operations and copies) to the API of Arm's
+compiler Vela, which encodes them as register commands."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ EXTRA_BITS = 20
 
 
 def vela_operation(action: Action) -> Any:
-    """Return the operation of Vela's API that performs an action: an operation or a copy of a
-    call."""
+    """Return the operation of Vela's API that performs an action (an operation or a copy)."""
     if isinstance(action, Compute):
         return _computation(action)
     if isinstance(action, StreamTransfer):
@@ -65,8 +64,8 @@ def _computation(action: Compute) -> Any:
 
 
 def _copy(source: Place, target: Any, size_bytes: int) -> Any:
-    """Return the operation of Vela's API that copies `size_bytes` bytes from `source` to the
-    address range `target`."""
+    """Return the operation of Vela's API that copies `size_bytes` bytes from `source` to `target`,
+    an address range of Vela's API."""
     return vela().NpuDmaOperation(_range(source, size_bytes), target)
 
 
@@ -111,11 +110,11 @@ def _map(
 
     api: the module of Vela's API.
     shape: rows, columns and channels that the operation accesses.
-    placed: region number and tiles, i.e. the addresses of the rows.
+    placed: number of the memory region, and tiles (addresses of the rows).
     packed: whether the layout is NHCWB16 instead of NHWC.
     zero: zero point.
     inside: (first channel, number of channels of the tensor) if the operation accesses only some
-        channels; None if it accesses all."""
+        channels of the tensor; None if it accesses all."""
     region, tiles = placed
     first, depth = inside or (0, shape.depth)
     pixel, block = (BLOCK_CHANNELS, BLOCK_CHANNELS * shape.width) if packed else (depth, 1)
@@ -141,8 +140,8 @@ def _activation(api: Any, op: Operation) -> Any:
     """Return the activation of `op` for Vela's API: a table look-up, or clamping to `op.least` and
     `op.most`.
 
-    Vela expects the limits as real numbers. Each is passed as the limit minus the zero point, which
-    is its real value if the scale of the output is 1."""
+    Vela expects the limits as real numbers: limit minus zero point, times the scale of the output.
+    The scale is 1 here."""
     kinds = api.NpuActivationOp
     if op.function is NpuFunction.LOOKUP:
         return api.NpuActivation(kinds.TABLE_LOOKUP)
@@ -162,12 +161,12 @@ def _add_second(
     """Set the second input and the scales of `made`, an element-wise operation of Vela's API.
 
     second: the second input of `op`.
-    placed: region and tiles of the second input; None if it is a scalar.
-    rows: (first, end), if output rows [first, end) are computed.
+    placed: memory region and tiles of the second input; None if it is a scalar.
+    rows: the output rows [first, end) that are computed.
 
-    Vela uses the scale of a product unchanged. For a sum or difference, Vela computes multipliers
-    from the scales that it is given for the three tensors; it is given substitutes for which its
-    multipliers equal TFLite's (`_scales`)."""
+    For a product, Vela uses the given scale unchanged. For a sum or difference, Vela derives
+    multipliers from the scales of the three tensors. `_scales` returns scales from which Vela
+    derives TFLite's multipliers."""
     if second.scalar is None:
         assert placed is not None
         first, end = op.second_rows(*rows)
@@ -190,8 +189,8 @@ def _add_second(
 
 
 def _scales(op: Operation) -> tuple[float, float, float]:
-    """Return the scales (first input, second input, output) from which Vela derives the multipliers
-    of a sum or difference. The scales are normalised so that the larger input scale is 1."""
+    """Return the scales (first input, second input, output) of a sum or difference, normalised so
+    that the larger input scale is 1. Vela derives TFLite's multipliers from them."""
     first, second = (
         2.0 * m * 2.0 ** (s - HIGH_BITS)
         for m, s in ((op.multiplier0, op.shift0), (op.multiplier1, op.shift1))

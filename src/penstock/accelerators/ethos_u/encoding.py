@@ -1,4 +1,5 @@
-"""encoding: weights and biases in the compressed form that the NPU reads."""
+"""encoding: weights and biases in the compressed form that the NPU reads. The weights and biases of
+consecutive output channels form a segment."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ shifts right by `HIGH_BITS - shift` where TFLite shifts left by `shift`."""
 
 
 class ConstantSegment(NamedTuple):
-    """Sizes of the encoded constants of consecutive output channels. The biases come first, with
-    the multipliers and shifts of the requantisation; the weights follow.
+    """Sizes of a segment: the encoded biases of consecutive output channels, followed by their
+    encoded weights. Each bias is encoded with the multiplier and shift of its channel's
+    requantisation.
 
     channels: number of output channels.
     bias_bytes: size of the biases, multipliers and shifts.
@@ -41,9 +43,9 @@ class EncodedConstants:
     """The constants of an operation in the format that the NPU reads: weights and biases in
     segments, or a look-up table.
 
-    raw: all segments, concatenated; or the look-up table; empty if there are no constants.
-    segments: sizes of each segment, which holds the constants of consecutive output channels; empty
-        for a look-up table."""
+    raw: the concatenated segments, or the look-up table; empty if there are no constants.
+    segments: sizes of each segment, i.e. of the weights and biases of consecutive output channels;
+        empty for a look-up table."""
 
     raw: bytes
     segments: tuple[ConstantSegment, ...]
@@ -59,8 +61,7 @@ class WeightOrder:
     part_kernel: True if the order is part kernel first (several taps of few channels at a time),
         False if it is depth first (one tap of many channels at a time).
     block_depth: number of output channels that the NPU computes at a time.
-    slice_channels: number of output channels of a segment (channels whose constants are stored
-        together)."""
+    slice_channels: number of output channels of a segment."""
 
     configuration: str
     depthwise: bool
@@ -95,10 +96,10 @@ def encoded(
     output channels.
 
     order: properties of the operation that determine the encoding.
-    weights: int16 elements of an array of shape `shape`.
+    weights: bytes of an int16 array of shape `shape`.
     shape: (output channels, rows, columns, input channels).
-    bias, multipliers, shifts: one element per output channel. Multipliers and shifts are those of
-        TFLite's requantisation."""
+    bias, multipliers, shifts: one element per output channel; multipliers and shifts of TFLite's
+        requantisation."""
     every = np.frombuffer(weights, np.int16).reshape(shape)
     biases = _biases(bias, multipliers, shifts)
     raw, segments = b"", list[ConstantSegment]()
@@ -115,7 +116,7 @@ def encoded(
 def _biases(
     bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]
 ) -> tuple[bytes, ...]:
-    """Return, for each output channel, a code of 10 bytes with its bias, multiplier and shift."""
+    """Return, for each output channel, 10 bytes that encode its bias, multiplier and shift."""
     encode = vela().npu_encode_bias
     return tuple(
         bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
@@ -141,7 +142,8 @@ def _weights(order: WeightOrder, weights: Array) -> bytes:
 
 
 def _padded(raw: bytes) -> bytes:
-    """Return `raw`, padded with zeros to the alignment of encoded constants."""
+    """Return `raw`, padded with zeros to a multiple of 16 bytes, the alignment of encoded
+    constants."""
     return raw + bytes(-len(raw) % STEP)
 
 

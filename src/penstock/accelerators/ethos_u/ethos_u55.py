@@ -3,7 +3,8 @@
 Attributes of the target:
 
     macs          multiply-accumulates per cycle: 32, 64, 128 or 256
-    memory_mode   shared_sram: constants are in flash; sram_only: constants and tensors are in SRAM
+    memory_mode   shared_sram: constants are in flash, tensors in SRAM;
+                  sram_only: constants and tensors are in SRAM
 """
 
 from __future__ import annotations

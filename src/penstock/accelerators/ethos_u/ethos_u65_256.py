@@ -5,8 +5,9 @@ The number of multipliers is part of the name, so the target has no attribute `m
 
 Attributes of the target:
 
-    memory_mode   shared_sram: constants are in DRAM; sram_only: constants and tensors are in SRAM;
-                  dedicated_sram: as shared_sram, with SRAM that only the NPU accesses
+    memory_mode   shared_sram: constants are in DRAM, tensors in SRAM;
+                  sram_only: constants and tensors are in SRAM;
+                  dedicated_sram: as shared_sram, in an SRAM that only the NPU accesses
 """
 
 from __future__ import annotations

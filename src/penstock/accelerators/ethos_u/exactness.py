@@ -1,10 +1,13 @@
 """exactness: whether the NPU's arithmetic equals TFLite's for every possible element.
 
-The NPU's arithmetic is taken from its register interface and from Vela. TFLite first shifts both
-terms of a sum left by 20 bits and then scales them; the larger scale is 1/2. The NPU shifts and
-scales a term in a single step. It shifts the term with the larger scale left by 19 bits, and
-multiplies the other term by a multiplier that includes the shift. The NPU computes an average as
-the product with a reciprocal that is rounded up.
+The NPU's arithmetic is derived from its register interface and from Arm's compiler Vela.
+
+Sums: TFLite shifts both terms left by 20 bits and then multiplies each by its scale, where the
+larger scale is 1/2. The NPU shifts the term with the larger scale left by 19 bits, which is
+equivalent. It multiplies the other term by its scale * 2 ** 20 in a single step, which may round
+differently.
+
+Averages: the NPU multiplies by a reciprocal that is rounded up, where TFLite divides.
 """
 
 from __future__ import annotations
@@ -35,9 +38,8 @@ def sum_is_exact(op: Operation) -> bool | str:
 
 @lru_cache(maxsize=1024)
 def _sum_differences(op: Operation) -> bool | str:
-    """Compare the NPU's arithmetic with TFLite's on the sum or difference of all pairs of elements.
-    Return True if all results are equal, or else the reason why they are not, such as "of 65536
-    sums 12 differ"."""
+    """Compare the NPU's sum or difference with TFLite's for all pairs of elements. Return True if
+    all results are equal, or else a reason such as "of 65536 sums 12 differ"."""
     second = op.second or SecondInput(MapShape(1, 1, 1))
     left = (ELEMENTS - op.in_zero)[:, None]
     others = ELEMENTS if second.scalar is None else np.array([second.scalar])
@@ -63,16 +65,16 @@ def _sum_differences(op: Operation) -> bool | str:
 
 
 def terms_are_shifted_equally(op: Operation) -> bool:
-    """Return whether Vela shifts both terms of a sum left by 15 bits, instead of shifting the term
-    with the larger scale by 19 bits. It does so if both terms have the same scale and the low 12
-    bits of the output's multiplier are zero."""
+    """Return whether Vela shifts both terms of a sum left by 15 bits, instead of shifting only the
+    term with the larger scale, by 19 bits. This is the case if both terms have the same scale and
+    the low 12 bits of the output's multiplier are zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 
 
 def _scaled_term(x: Array, bits: int, multiplier: int, shift: int) -> Array:
-    """Return the term `x` of a sum as the NPU scales it, in a single step: `x` * scale * 2 **
-    `bits`, where scale = `multiplier` * 2 ** (`shift` - 31), as in TFLite."""
+    """Return the term `x` of a sum as the NPU scales it, in a single step: x * scale * 2 ** `bits`,
+    where scale = `multiplier` * 2 ** (`shift` - 31)."""
     if (multiplier, shift) == HALF:
         return x << (bits - 1)
     return multiply(x, multiplier, shift + bits)
@@ -88,8 +90,8 @@ def average_is_exact(op: Operation) -> bool | str:
 
 
 def _window_extents(op: Operation, axis: int) -> set[int]:
-    """Return the distinct numbers of input rows (`axis` 0) or columns (`axis` 1) that a window of
-    an operation may cover. Padding does not count, so windows at a border may cover fewer."""
+    """Return the distinct numbers of input rows (`axis` 0) or columns (`axis` 1) that windows of an
+    operation cover. Padding is not counted, so a window at a border may cover fewer than others."""
     size, out, kernel, stride, before = (
         (op.in_h, op.out_h, op.kernel_h, op.stride_h, op.pad_top),
         (op.in_w, op.out_w, op.kernel_w, op.stride_w, op.pad_left),
@@ -103,9 +105,9 @@ def _reciprocal_is_exact(count: int) -> bool:
     """Return whether the NPU computes every average of `count` int8 elements exactly; False if
     `count` is not positive.
 
-    The NPU multiplies the sum of the elements by the reciprocal of `count`. The product must equal
-    the rounded quotient. Both are monotonic in the sum, so only sums at which the quotient changes
-    are checked."""
+    The NPU multiplies the sum of the elements by the reciprocal of `count` and rounds. The result
+    must equal the rounded quotient. Both are monotonic in the sum, so it suffices to check the sums
+    around which the rounded quotient changes."""
     if count < 1:
         return False
     halves = np.arange(-128, 128, dtype=np.int64) * count + count // 2

@@ -1,4 +1,5 @@
-"""kernels: the variants of the kernel that runs an operator on the NPU, and their costs."""
+"""kernels: the variants of the kernel that runs an operator on the NPU, and their costs. An
+`Offloaded` is an operator of the network that the NPU runs."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ class Variant:
 
     buffered: whether a call may copy segments into buffers before use, if this is faster.
         Otherwise, it reads them where they are stored.
-    prefetch_choice: selects the number of segments that an earlier call has copied. 0: none; k:
-        element k - 1 of `prefetch_choices(op)`, or none if there is no such element.
+    prefetch_choice: the number of segments that an earlier call has copied, as an index into
+        (0, *prefetch_choices(op)). An index beyond the end stands for 0 segments.
     biases: whether an earlier call has copied all biases (but no weights)."""
 
     buffered: bool
@@ -76,10 +77,11 @@ class Variant:
         return with_prefetched_segments(op, counts[0] if counts else 0), constants
 
     def prefetch(self, offloaded: Offloaded) -> ConstantPrefetch | None:
-        """Return the prefetch that this variant requires, or None if the variant prefetches nothing
-        or if constants are stored in the memory that holds tensors anyway.
+        """Return the prefetch that this variant requires: a copy of constants to the memory that
+        holds tensors, where calls of the variant then read them.
 
-        The prefetch copies constants to that memory, where calls of the variant then read them."""
+        The result is None if the variant prefetches nothing, or if constants are stored in the
+        memory that holds tensors anyway."""
         op, constants = self.operation(offloaded)
         if not op.weighted or not op.prefetched or op.constants_in_sram:
             return None
@@ -103,7 +105,8 @@ class Variant:
         return self.operation(offloaded)[0].scratch_bytes
 
     def compute(self, call: KernelCall) -> Sequence[Command]:
-        """Return the commands of a call: a single one, which issues the operation."""
+        """Return the command of a call: it issues the NPU operation that computes the call's
+        rows."""
         op, constants = self.operation(call)
         return [
             call.issue(
@@ -116,13 +119,15 @@ class Variant:
         ]
 
     def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
-        """Return the cost of a call that computes `rows` output rows of contiguous tensors."""
+        """Return the cost of a call that computes `rows` output rows, assuming that the rows of
+        every tensor are contiguous."""
         return self.filled_cost(offloaded, rows, ())
 
     def filled_cost(
         self, offloaded: Offloaded, rows: int, fillings: tuple[Filling, ...]
     ) -> Breakdown:
-        """Return the cost of a call that computes `rows` output rows of contiguous tensors.
+        """Return the cost of a call that computes `rows` output rows, assuming that the rows of
+        every tensor are contiguous.
 
         fillings: copies of constants that the call also makes, for itself or for later calls."""
         op, constants = self.operation(offloaded)
@@ -146,8 +151,8 @@ def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -
 
 
 def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
-    """Return, for each input of the NPU operation, its index among the inputs of the composite (the
-    main operator and those fused with it)."""
+    """Return, for each input of the NPU operation, its index among the inputs of the offloaded
+    sub-graph (the main operator and those fused with it)."""
     if op.function is NpuFunction.COPY:
         return tuple(map(offloaded.input_index, range(len(offloaded.main.inputs))))
     first, second = operands(offloaded)
@@ -158,7 +163,8 @@ def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
 
 def _inputs(call: KernelCall, op: Operation) -> list[TensorRows]:
     """Return, for each input of the operation, the rows that the call reads. The bounds of these
-    rows are expressions of `call.first` and `call.end`, the bounds of the output rows."""
+    rows are symbolic expressions of `call.first` and `call.end`: the call computes output rows
+    [first, end)."""
     sources = [call.operands[k] for k in _sources(call, op)]
     if op.function is NpuFunction.COPY:
         return [source.rows(call.first, call.end) for source in sources]

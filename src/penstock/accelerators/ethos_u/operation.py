@@ -1,7 +1,9 @@
-"""operation: an operator in terms of the NPU's parameters.
+"""operation: an operator in terms of the NPU's parameters. A kernel call computes some rows of its
+output. Scratch is the working memory of a call; a segment holds the weights and biases of
+consecutive output channels.
 
-An `Operation` describes the computation of a whole output tensor. Its methods compute the work, the
-padding and the input rows of any interval of output rows.
+An `Operation` describes the computation of a whole output tensor. Its methods return the work, the
+padding and the input rows for any interval of output rows.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ STEP = 16
 
 class NpuFunction(IntEnum):
     """The function that an operation computes. LOOKUP replaces each element by its entry in a
-    table; COPY copies the input, as a concatenation does."""
+    table. COPY copies the input, for example to a part of the output of a concatenation."""
 
     CONVOLUTION = 0
     DEPTHWISE = 1
@@ -54,12 +56,13 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class SecondInput:
-    """The second input of an element-wise operation: a tensor, or a constant with a single element.
+    """The second input of an element-wise operation: a tensor, or a scalar (a constant with a
+    single element).
 
-    shape: rows, columns and channels, each of which is 1 or that of the output.
+    shape: rows, columns and channels. The input is broadcast along axes where its extent is 1.
     zero: zero point.
     packed: whether the layout is NHCWB16 instead of NHWC.
-    scalar: the element, if the input is a constant with a single element; otherwise None.
+    scalar: the value of a scalar; None for a tensor.
     is_left: whether the input is the left operand, which matters for a difference."""
 
     shape: MapShape
@@ -78,8 +81,13 @@ class SecondInput:
 class Operation:
     """An operation of the NPU on int8 tensors.
 
+    configuration: the hardware configuration.
+    function: the function that is computed, such as a convolution or a sum.
     in_h, in_w, in_c, out_h, out_w, out_c: rows, columns and channels of the input and of the
         output.
+    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w: taps, stride and dilation of the
+        window in rows and columns.
+    pad_top, pad_left: rows and columns of padding before the input.
     in_zero, out_zero: zero points.
     least, most: limits to which output elements are clamped.
     packed_in, packed_out: whether the layout is NHCWB16 instead of NHWC.
@@ -92,8 +100,8 @@ class Operation:
     slice_channels: number of output channels of a segment (channels whose constants are stored
         together); 0 for a single segment with all channels.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
-    buffer_bytes: size of a buffer in scratch. Segments that are not prefetched are copied into
-        buffers before use. If the size is 0, they are read where they are stored.
+    buffer_bytes: size of a buffer in scratch. The call copies segments that are not prefetched into
+        buffers before use; if the size is 0, it reads them where they are stored.
     prefetched_segments: number of segments, counted from the first, that an earlier call has copied
         to the memory that holds tensors.
     prefetched_biases: whether an earlier call has copied all biases to the memory that holds
@@ -141,7 +149,8 @@ class Operation:
 
     @property
     def kind(self) -> ComputeKind:
-        """How the NPU computes the operation."""
+        """The kind of the computation: convolution, depthwise convolution, pooling (also for
+        look-ups and copies) or element-wise."""
         return KINDS[self.function]
 
     @property
@@ -161,18 +170,18 @@ class Operation:
 
     @property
     def slices(self) -> tuple[int, ...]:
-        """The number of output channels of each segment of weights."""
+        """The number of output channels of each segment."""
         return _slices(self.out_c, self.slice_channels or self.out_c)
 
     @property
     def buffers(self) -> int:
-        """The number of buffers into which segments of weights are copied: 0, 1 or 2. With two
-        buffers, one segment is copied while another is used."""
+        """The number of buffers into which a call copies segments: 0, 1 or 2. With two buffers, one
+        segment is copied while another is used."""
         return min(2, len(self.buffered))
 
     @property
     def buffered(self) -> range:
-        """Indices of the segments of weights that the call copies into buffers before use."""
+        """Indices of the segments that a call copies into buffers before use."""
         segments = range(self.prefetched_segments, len(self.slices))
         return segments if self.buffer_bytes else range(0)
 
@@ -182,21 +191,21 @@ class Operation:
         return self.prefetched_segments > 0 or self.prefetched_biases
 
     def reads_copy(self, segment: int) -> bool:
-        """Return whether the segment of weights with index `segment` is read from a copy in the
+        """Return whether the operation reads the segment with index `segment` from a copy in the
         memory that holds tensors: in a buffer, or prefetched by an earlier call."""
         return bool(self.buffer_bytes) or segment < self.prefetched_segments
 
     @property
     def gather_bytes(self) -> int:
-        """Bytes of scratch to which the input rows of one window can be copied; 0 if every window
-        can be read in place."""
+        """Size in bytes of the scratch to which the input rows of one window are copied if they are
+        scattered; 0 if the NPU can read every window in place."""
         rows = -(-self.reach_h // self.upscale)
         return rows * self.in_row_bytes if rows > MOST_SCATTERED_ROWS and self.out_h > 1 else 0
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of working memory of a call: copied input rows, followed by the buffers for
-        segments of weights."""
+        """Size in bytes of the scratch of a call: the copied input rows of a window, followed by
+        the buffers for segments."""
         return -(-self.gather_bytes // STEP) * STEP + self.buffers * self.buffer_bytes
 
     @property
@@ -211,7 +220,7 @@ class Operation:
 
     @property
     def read_w(self) -> int:
-        """Number of input columns that the windows cover, without padding."""
+        """Number of input columns that the windows cover, not counting padding."""
         reach = (self.kernel_w - 1) * self.dilation_w + 1
         columns = (self.out_w - 1) * self.stride_w + reach - self.pad_left
         return min(self.in_w, -(-columns // self.upscale))
@@ -227,8 +236,9 @@ class Operation:
         return max(-(-lower // self.upscale), 0), min(-(-upper // self.upscale), self.in_h)
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
-        """Return the rows or columns of padding (top, left, bottom, right) that the windows of
-        output rows [first, end) cover."""
+        """Return the number of padding rows and columns (top, left, bottom, right) that the windows
+        of output rows [first, end) contain. At the top, rows of zeros that upscaling inserts before
+        the first row read count as padding, too."""
         lower, upper = self._upscaled_rows(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h
@@ -238,17 +248,18 @@ class Operation:
 
     def second_rows(self, first: int, end: int) -> tuple[int, int]:
         """Return the rows [lower, upper) of the second input that output rows [first, end) depend
-        on: (first, end), or (0, 1) if the second input has a single row."""
+        on: (first, end), or (0, 1) if a single row is broadcast."""
         second = self.second_tensor
         return (first, end) if second is None or second.shape.height == self.out_h else (0, 1)
 
     def position(self, first: int, end: int) -> tuple[int, ...]:
-        """Return a key for caching data that depend on the position of output rows [first, end).
+        """Return a cache key that describes the position of output rows [first, end) relative to
+        padding.
 
-        Two intervals of equal length and equal key read the same number of input rows and have
-        equal padding. If the windows of the output rows cover padding, the key is (first, end).
-        Otherwise, it is (k % upscale,), where k is the first row of the upscaled input (the input
-        with inserted rows of zeros) that the windows cover."""
+        Two intervals with equal keys and equal lengths read the same number of input rows and have
+        equal padding. If the windows contain padding, the key is (first, end). Otherwise, it is (k
+        % upscale,), where k is the first row of the windows in the upscaled input, which includes
+        the inserted rows of zeros. Without upscaling, this is (0,)."""
         lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
@@ -256,7 +267,7 @@ class Operation:
 
     def _upscaled_rows(self, first: int, end: int) -> tuple[int, int]:
         """Return the rows [lower, upper) of the upscaled input that the windows of output rows
-        [first, end) cover, including padding; `lower` is negative in the top padding.
+        [first, end) cover, including padding: `lower` is negative if they cover padding at the top.
 
         The upscaled input has `upscale - 1` rows of zeros after each input row."""
         upper = (end - 1) * self.stride_h + self.reach_h
@@ -270,12 +281,12 @@ class Operation:
         read: int | None = None,
         constant_bytes: int | None = None,
     ) -> NpuWork:
-        """Return the work of computing `rows` output rows of one segment of output channels, as the
-        performance model describes it.
+        """Return the input of the performance model for computing `rows` output rows of one
+        segment.
 
-        segment: index of the segment, the output channels whose constants are stored together.
-        read: number of input rows that are read. The default applies to output rows whose windows
-            cover no padding.
+        segment: index of the segment.
+        read: number of input rows that are read; by default, as many as `rows` output rows
+            read if their windows are entirely inside the input.
         constant_bytes: bytes of constants that are read; by default, the segment's share of all
             constants."""
         rows = min(rows, self.out_h)
@@ -312,19 +323,18 @@ class Operation:
 
     def _constant_bytes(self, rows: int, channels: int) -> int:
         """Return the size in bytes of the constants that are needed to compute `rows` rows of
-        `channels` output channels. The constants are the second input if it is a constant tensor,
-        otherwise weights and biases."""
+        `channels` output channels: a constant second input, or weights and biases."""
         if self.second_tensor is not None and self.constant_bytes:
             height, width, depth = self.second_tensor.shape
             return min(rows, height) * width * depth
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Return how many elements of the second input are read to compute `rows` output rows. Only
-        elements in the memory that holds tensors count.
+        """Return how many elements of a broadcast second input are read to compute `rows` output
+        rows.
 
-        The result is 0 if the second input is a constant tensor. It is None if the second input has
-        the shape of the output, if it is a scalar, or if there is none."""
+        0: the second input is a constant tensor, which is not in the memory that holds tensors.
+        None: the second input has the shape of the output, is a scalar, or does not exist."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0
@@ -337,8 +347,8 @@ class Operation:
         """Return the block size (rows, columns, channels) with the fewest cycles, and these cycles,
         or None if no block size fits the NPU's internal memory.
 
-        If `block_depth` is not 0, blocks have this number of channels, or all channels if there are
-        fewer."""
+        If `block_depth` is not 0, only blocks with this number of channels are considered, or with
+        all channels if there are fewer."""
         if not self.block_depth:
             return fastest_block_and_cycles(work)
         step = self.configuration.micro_block.depth
@@ -348,7 +358,7 @@ class Operation:
 
     @property
     def _rate(self) -> float:
-        """Cycles per output element in the output unit."""
+        """Cycles per output element in the output unit, which scales and writes results."""
         rates = self.configuration.rates
         own = {
             NpuFunction.MAXIMUM: rates.maximum,

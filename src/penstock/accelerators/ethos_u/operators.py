@@ -1,8 +1,9 @@
-"""operators: conversion of TFLite operators to operations of the NPU.
+"""operators: conversion of TFLite operators to operations of the NPU. An `Offloaded` is an operator
+of the network that the NPU runs.
 
-Tensors that only the NPU accesses are stored in channel blocks (`penstock.uma.packed`), so that
-each row has layout NHCWB16. Tensors that the processor or the application accesses are in NHWC. The
-NPU supports both.
+Tensors that only the NPU accesses are stored in blocks of 16 channels (`penstock.uma.packed`), so
+that each row has layout NHCWB16. Tensors that the processor or the application accesses are in
+NHWC. The NPU supports both.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def hardware(offloaded: Offloaded) -> EthosUConfiguration:
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:
-    """Return the NPU operation that computes the offloaded operator, with default choices for its
-    weights. All constants form a single segment, and the order of weights is depth first (one tap
+    """Return the NPU operation that computes an offloaded operator, with default choices for its
+    weights: a single segment holds all constants, and the weights are ordered depth first (one tap
     of many channels at a time)."""
     kind = offloaded.main.kind
     if kind in LOOKUPS:
@@ -66,8 +67,8 @@ def plain_operation(offloaded: Offloaded) -> Operation:
 
 
 def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
-    """Return an operation that computes `function` with windows of one element. Its input has the
-    shape of the output."""
+    """Return an operation that computes `function` element by element: its windows have one
+    element, and its input has the shape of the output."""
     height, width, depth = _image(offloaded)
     return Operation(hardware(offloaded), function, height, width, depth, height, width, depth)
 
@@ -117,9 +118,10 @@ def _window(offloaded: Offloaded) -> Operation:
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:
-    """Return parameters, by name, of the ordinary convolution that computes a transposed
-    convolution; all other parameters are the same for both. The ordinary convolution reads an
-    upscaled input: zeros are inserted after each row and column.
+    """Return the parameters, by name, with which an ordinary convolution computes a transposed
+    convolution. Parameters that are the same for both are omitted.
+
+    The ordinary convolution reads an upscaled input: zeros are inserted after each row and column.
 
     p: parameters of the transposed convolution by name, such as "stride_h"."""
     return {
@@ -132,8 +134,8 @@ def _transposed(p: Mapping[str, int]) -> dict[str, int]:
 
 
 def transposed_strides(p: Mapping[str, int]) -> set[int]:
-    """Return the distinct strides of a transposed convolution in rows and columns. An axis along
-    which input, window and output have one element each is ignored.
+    """Return the strides of a transposed convolution in rows and columns, without duplicates. An
+    axis is ignored if input, window and output have one element along it.
 
     p: parameters of the transposed convolution by name, such as "stride_h"."""
     sides = ("in", "kernel", "out")
@@ -180,11 +182,11 @@ def _elementwise(offloaded: Offloaded) -> Operation:
 
 
 def operands(offloaded: Offloaded) -> tuple[int, int]:
-    """Return the indices of the offloaded operator's inputs that become the first and the second
-    input of the NPU operation: (0, 1), or (1, 0) if they are exchanged.
+    """Return (first, second): the indices of the operator's inputs that become the first and the
+    second input of the NPU operation of a sum, difference or product.
 
-    They are exchanged if necessary, because only the second input may be constant or smaller than
-    the output. The result is (0, 0) if the operator is not a sum, difference or product."""
+    The result is (0, 1), or (1, 0) if the inputs must be exchanged, because only the second one may
+    be constant or smaller than the output. For other operators, it is (0, 0)."""
     if offloaded.main.kind not in ELEMENTWISE:
         return 0, 0
     left, right = offloaded.main.inputs
@@ -193,7 +195,7 @@ def operands(offloaded: Offloaded) -> tuple[int, int]:
 
 
 def _image(offloaded: Offloaded) -> MapShape:
-    """Return rows, columns and channels of the offloaded operator's output."""
+    """Return rows, columns and channels of the operator's output."""
     return extents(offloaded.main.output.type.shape)
 
 
@@ -210,7 +212,7 @@ def extents(shape: tuple[int, ...]) -> MapShape:
 
 
 def is_packed(offloaded: Offloaded, k: int) -> bool:
-    """Return whether input `k` of the offloaded operator has layout NHCWB16."""
+    """Return whether the operator's input with index `k` has layout NHCWB16 instead of NHWC."""
     return offloaded.inputs[offloaded.input_index(k)].layout is not None
 
 

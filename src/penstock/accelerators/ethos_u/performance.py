@@ -1,13 +1,15 @@
-"""performance: cycles of an operation, by the formulas of Arm's compiler Vela.
+"""performance: cycles of an operation for several block sizes, by the formulas of Arm's compiler
+Vela. A block is the part of the output that the NPU computes at a time.
 
 The multipliers compute the output block by block. While they compute a block, the output unit
-scales and writes the accumulators of the previous one. Neither can be faster than commands are
-issued. At the same time, bytes are transferred through the memory ports. The slowest of these units
-determines the duration of the operation.
+scales and writes the accumulators of the previous one. Each block also takes a minimum time in
+which its commands are issued. At the same time, bytes are transferred through the memory ports. The
+slowest of these units determines the duration of the operation.
 
-Vela applies these formulas to whole operations only, even if it computes them in stripes. penstock
-applies them to each stripe, which includes the costs of striping: each stripe waits for the input
-of its first block and the output of its last, has partial blocks, and reads weights again.
+Vela applies these formulas to whole operations only, even if it computes them in stripes (intervals
+of rows). penstock applies them to each stripe, so the costs of striping are included: each stripe
+waits until the input of its first block is read and the output of its last block is written, has
+partial blocks, and reads the weights again.
 
 Source: Vela 5.2.0, `regor/architecture/ethosu55/ethos_u55_performance.cpp`.
 """
@@ -50,14 +52,16 @@ in the smallest."""
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles of an operation on each unit. The arrays have one element for each candidate block
-    size.
+    """Cycles of an operation on each unit of the NPU. Each field is an array with one element for
+    each candidate block size.
 
-    multipliers, output, commands: cycles of the multipliers, of the output unit, and of command
-        issue, each by itself.
+    multipliers: cycles of the multipliers.
+    output: cycles of the output unit, which scales and writes results.
+    commands: cycles of issuing commands.
     npu: cycles of these three together if the bandwidth of memories does not limit them.
-    features, constants: cycles of the ports of the memories that hold tensors and constants. If
-        there is a single port for both, each field is the sum."""
+    features: cycles of the port of the memory that holds tensors.
+    constants: cycles of the port of the memory that holds constants. If there is a single port for
+        both, `features` and `constants` each contain the sum."""
 
     multipliers: Floats
     output: Floats
@@ -68,18 +72,19 @@ class Cycles:
 
     @property
     def total(self) -> Floats:
-        """Cycles of the whole operation: those of the slowest unit."""
+        """Cycles of the whole operation: the maximum of `npu`, `features` and `constants`."""
         return np.maximum(self.npu, np.maximum(self.features, self.constants))
 
     def for_block(self, k: int) -> Cycles:
-        """Return the cycles for the block size with index `k`, as arrays of one element."""
+        """Return the cycles for the block size with index `k`; each field of the result is an array
+        with one element."""
         return Cycles(*(getattr(self, field.name)[k : k + 1] for field in fields(self)))
 
 
 def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
-    """Return the cycles of an operation on each unit, for each block size.
+    """Return the cycles of an operation on each unit of the NPU, for each block size.
 
-    blocks: rows, columns and channels of each block size, shape (n, 3)."""
+    blocks: array of shape (n, 3): rows, columns and channels of each block size."""
     if work.kind is ComputeKind.ELEMENTWISE:
         multipliers, output, commands, npu = _elementwise_cycles(work, blocks)
     else:
@@ -122,9 +127,10 @@ def best_block(work: NpuWork, depth: int | None = None) -> Block | None:
 
 @lru_cache(maxsize=64)
 def _ranked(work: NpuWork) -> tuple[Blocks, Cycles, Ints]:
-    """Return the block sizes that fit the NPU's internal memory, their cycles, and their ranking.
+    """Return (block sizes, cycles, ranking) for the block sizes that fit the NPU's internal memory.
+
     The ranking lists the indices of block sizes in the order of increasing cycles. Among equally
-    fast block sizes, larger ones precede smaller ones."""
+    fast block sizes, larger ones come first."""
     blocks = fitting_blocks(work)
     taken = cycles(work, blocks)
     total, size = np.round(taken.total, 3), blocks.prod(axis=1)
@@ -138,11 +144,11 @@ def copying_cycles(chip: EthosUConfiguration, size_bytes: int) -> float:
 
 
 def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return the effective bytes of feature maps that an operation reads and writes, for each block
-    size.
+    """Return, for each block size, the number of bytes of feature maps that an operation reads and
+    writes, including an allowance for short bursts.
 
-    Bursts that are shorter than the longest burst of the memory lose time. The bytes that could
-    have been transferred in this time are included."""
+    A short burst takes as long as the longest burst of the memory, so it is counted as that many
+    bytes."""
     out = _stored_shape(work.output, work.packed_output)
     written = _transfer_bytes(work, blocks, out.elements, read=False)
     if work.kind is ComputeKind.ELEMENTWISE:
@@ -159,10 +165,10 @@ def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return the bytes of constants that an operation reads, for each block size.
+    """Return, for each block size, the number of bytes of constants that an operation reads.
 
-    If blocks divide the output into r ranges of rows and c ranges of columns, weights and biases
-    are read r * c times. A constant second input is read once."""
+    If blocks divide the output into r intervals of rows and c intervals of columns, weights and
+    biases are read r * c times. A constant second input is read once."""
     if work.kind is ComputeKind.ELEMENTWISE:
         return np.full(len(blocks), float(work.constant_bytes))
     count = _divide_up(np.array(work.output), _clipped(blocks, work.output))
@@ -170,10 +176,9 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of an operation that accumulates over windows, for each block size.
-
-    The result is (cycles of the multipliers, of the output unit, of command issue, of all three
-    together)."""
+    """Return the cycles of an operation that accumulates over windows (a convolution or pool), as
+    four arrays with one element for each block size: cycles of the multipliers, of the output unit,
+    of command issue, and of all three together."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)
@@ -193,10 +198,9 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
 
 
 def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of an element-wise operation, for each block size.
-
-    The result is (cycles of the multipliers, which are 0; of the output unit; of command issue; of
-    all three together)."""
+    """Return the cycles of an element-wise operation, as four arrays with one element for each
+    block size: cycles of the multipliers (0, since they are not used), of the output unit, of
+    command issue, and of all three together."""
     elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
@@ -205,7 +209,7 @@ def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, 
 
 
 def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
-    """Return the cycles that the multipliers take for one block, for each block size."""
+    """Return, for each block size, the cycles that the multipliers take to compute one block."""
     block, needed = _clipped(blocks, work.output), _clipped(input_blocks(work, blocks), work.input)
     micro = _micro_block(work)
     pieces = _divide_up(block, micro)
@@ -231,23 +235,24 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
-    """Return, for each block size, how many cycles the multipliers wait while they process one part
-    of the windows of a block. They wait because consecutive products are added to the same
-    accumulators.
+    """Return, for each block size, how many cycles the multipliers wait for accumulators. They wait
+    if consecutive products are added to the same accumulators.
 
-    area: for each block size, the number of micro blocks in the rows and columns of a block. (A
-        micro block is the output that the multipliers compute at a time.)
+    The NPU divides a window into parts (`_window_part_taps`). The result is for one of these parts,
+    in all windows of a block.
+
+    area: for each block size, the number of micro blocks in the rows and columns of a block. A
+        micro block is the output that the multipliers compute at a time.
     depth: for each block size, the number of micro blocks in the channels of a block.
-    steps: number of steps in which the multipliers process one part of a window (at most
-        `WINDOW_PART` rows and columns)."""
+    steps: number of steps in which the multipliers process the part."""
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)
 
 
 def _window_part_taps(work: NpuWork) -> list[int]:
-    """Return the number of elements in each part of the window. The NPU processes a window in parts
-    of at most `WINDOW_PART` (8) rows and columns."""
+    """Return the number of elements in each part of the window. The NPU divides a window into parts
+    of at most `WINDOW_PART` (8) rows and columns and processes them one after the other."""
     rows, columns = (
         [min(WINDOW_PART, size - k) for k in range(0, size, WINDOW_PART)] for size in work.window
     )
@@ -255,16 +260,17 @@ def _window_part_taps(work: NpuWork) -> list[int]:
 
 
 def _window_parts(work: NpuWork) -> int:
-    """Return the number of parts, of at most `WINDOW_PART` (8) rows and columns, in which the NPU
-    processes a window."""
+    """Return the number of parts into which the NPU divides a window. A part has at most
+    `WINDOW_PART` (8) rows and columns."""
     return len(_window_part_taps(work))
 
 
 def _micro_block(work: NpuWork) -> MapShape:
     """Return the rows, columns and channels of the output that the multipliers compute at a time.
 
-    If the hardware computes 2 x 2 elements at a time, these become 1 x 4 for a convolution with a
-    single output row, a window of one row and an even number of output columns."""
+    Configurations that compute 2 rows and 2 columns at a time compute 1 row and 4 columns instead
+    if a convolution has a single output row, a window of one row, and an even number of output
+    columns."""
     micro, out = work.chip.micro_block, work.output
     flat = work.kind is ComputeKind.CONVOLUTION and (out.height, work.window.height) == (1, 1)
     return (
@@ -273,8 +279,8 @@ def _micro_block(work: NpuWork) -> MapShape:
 
 
 def _first_input(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return the cycles of reading the input of the first block, including the latency of the
-    memory, for each block size. The multipliers wait for this input."""
+    """Return, for each block size, the cycles of reading the input of the first block, including
+    the latency of the memory."""
     port, shape = work.chip.features, work.input
     elements = _clipped(input_blocks(work, blocks), shape).prod(axis=1)
     bytes = _transfer_bytes(work, blocks, elements, read=True)
@@ -282,21 +288,21 @@ def _first_input(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return the cycles of writing the output of the last block, including the latency of the
-    memory, for each block size."""
+    """Return, for each block size, the cycles of writing the output of the last block, including
+    the latency of the memory."""
     port, elements = work.chip.features, _clipped(blocks, work.output).prod(axis=1)
     bytes = _transfer_bytes(work, blocks, elements, read=False)
     return port.write_latency + np.floor(bytes / port.bytes_per_cycle)
 
 
 def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
-    """Return the effective bytes of a transfer of feature maps, for each block size.
+    """Return, for each block size, the number of bytes of a transfer of feature maps, where a short
+    burst counts as `EthosUPort.burst_bytes` bytes.
 
-    Bursts that are shorter than the longest burst of the memory lose time. The bytes that could
-    have been transferred in this time are included.
+    This is the length of the memory's longest burst. A shorter burst takes as long.
 
-    elements: number of int8 elements, and thus of bytes, that are transferred.
-    read: whether the transfer reads input; otherwise, it writes output."""
+    elements: number of int8 elements, i.e. of bytes, that are transferred.
+    read: True if the transfer reads input, False if it writes output."""
     port: EthosUPort = work.chip.features
     if read:
         burst = _read_burst(work.packed_input, input_blocks(work, blocks), work.input)
@@ -306,11 +312,12 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
 
 
 def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Return how many bytes of an input block are contiguous in memory, for each block size.
+    """Return, for each block size, how many contiguous bytes of memory the NPU reads at a time.
 
     packed: whether the input has layout NHCWB16 instead of NHWC.
-    blocks: rows, columns and channels of each size of an input block, shape (n, 3).
-    shape: shape of the input."""
+    blocks: array of shape (n, 3): rows, columns and channels of the input that is loaded for a
+        block.
+    shape: rows, columns and channels of the input."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = blocks[:, 2] == shape.depth
@@ -318,12 +325,11 @@ def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 
 def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Return the number of contiguous bytes that the NPU writes at a time, for each size of an
-    output block.
+    """Return, for each block size, how many contiguous bytes of memory the NPU writes at a time.
 
     packed: whether the output has layout NHCWB16 instead of NHWC.
-    blocks: rows, columns and channels of each size of an output block, shape (n, 3).
-    shape: shape of the output."""
+    blocks: array of shape (n, 3): rows, columns and channels of a block.
+    shape: rows, columns and channels of the output."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = (blocks[:, 2] == shape.depth) & (blocks[:, 2] <= BLOCK_CHANNELS)
@@ -331,10 +337,10 @@ def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 
 def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
-    """Return how many bytes of a block are contiguous in memory in layout NHCWB16, for each block
-    size.
+    """Return, for each block size, how many bytes of a block are contiguous in memory in layout
+    NHCWB16.
 
-    shape: shape of the tensor."""
+    shape: rows, columns and channels of the tensor."""
     whole = BLOCK_CHANNELS * shape.width == blocks[:, 2]
     return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
 

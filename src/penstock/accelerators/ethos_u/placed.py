@@ -1,9 +1,10 @@
-"""placed: the costs of the calls of an operation, given the addresses of its tensors.
+"""placed: the costs of the kernel calls of an operation, given the addresses of its tensors.
 
 Costs are cached. The cache key contains the number of output rows, the position of the windows
-(`Operation.position`), the number of rows of each operation into which the call is split, and the
-sizes of the copies of constants that the call makes. If a copy may overlap rows that the call
-accesses, the key also contains all addresses, because such a copy makes the stream wait.
+relative to padding (`Operation.position`), the number of rows of each NPU operation into which the
+call is split, and the sizes of the copies of constants that the call makes. If a copy may overlap
+rows that the call accesses, the key also contains all addresses, because operations then wait for
+the copy.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ class RowAccess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacedCosts:
-    """The costs of the calls of an operation, given the addresses of its tensors.
+    """The costs of the kernel calls of an operation, given the addresses of its tensors.
 
     encoded: the operation, and the sizes of its encoded constants.
     sources: for each input of the NPU operation, its index among the inputs of the node.
     _known: cache of costs, by the data that determine them.
-    _lengths: cache of `NpuCall.lengths`, by number of output rows, `Operation.position`, and the
-        distances between consecutive rows of each tensor."""
+    _lengths: cache of the lengths of the row intervals into which a call is split
+        (`NpuCall.lengths`), by number of output rows, their position, and the distances between
+        consecutive rows of each tensor."""
 
     encoded: EncodedOperation
     sources: tuple[int, ...]
@@ -76,14 +78,14 @@ class PlacedCosts:
         return self._known[key]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
-        """Yield, component by component, the part of the cache key that describes the copies of
-        constants that a call makes.
+        """Yield the components of the cache key that describe the copies of constants that a call
+        makes.
 
-        One component holds the size of each copy and whether this call reads it. Further components
-        hold the addresses of all copies and rows, but only if a copy may overlap rows that the call
-        accesses.
+        The first component contains the size of each copy, and whether this call reads it. If the
+        call accesses rows whose addresses a copy may overlap, further components contain the
+        addresses of all copies and rows.
 
-        accesses: the rows of each input, and then those of the output."""
+        accesses: the rows of each input, followed by the rows of the output."""
         yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)
         copied = [(fill.address, fill.address + fill.size_bytes) for fill in call.fills]
         if self.op.buffered:
@@ -98,7 +100,7 @@ class PlacedCosts:
     def _overlaps(
         self, copied: list[tuple[int, int]], rows: PlacedRows, lower: int, upper: int
     ) -> bool:
-        """Return whether a copy overlaps the bytes from the first to the last of rows [lower,
+        """Return whether a copy overlaps the memory from the first to the last byte of rows [lower,
         upper), including bytes between rows.
 
         copied: address interval [start, end) of each copy.
@@ -110,9 +112,10 @@ class PlacedCosts:
         return any(at < last and end > first for at, end in copied)
 
     def _call(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> NpuCall:
-        """Return the call as an `NpuCall`, in which each address is an offset in a memory region.
+        """Return the call as an `NpuCall`, in which each address consists of a memory region and an
+        offset.
 
-        accesses: the rows of each input, and then those of the output."""
+        accesses: the rows of each input, followed by the rows of the output."""
         beside = MEMORIES + call.beside
         transfers = tuple(
             StreamTransfer(Place(TABLE, 0), Place(beside, fill.address), fill.size_bytes)
@@ -130,8 +133,8 @@ class PlacedCosts:
         )
 
     def _rows(self, tensor: int, access: RowAccess) -> StreamRows:
-        """Return the offsets, in a memory region, of the rows that a call accesses. Rows of a
-        constant are contiguous.
+        """Return the memory region and the offsets of the rows that a call accesses. The rows of a
+        constant are assumed to be contiguous.
 
         tensor: index of the input; for the output, the number of inputs."""
         rows, lower, upper = access

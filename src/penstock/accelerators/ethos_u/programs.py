@@ -1,11 +1,11 @@
-"""programs: the encoder of command streams, and their functional model.
+"""programs: the encoder of command streams, and the functional model that executes them.
 
-A kernel call issues one `EncodedOperation`, after transfers that copy constants for this call and
-later ones. The encoder converts these commands to operations and copies (`call`), and then to
+A kernel call issues one `EncodedOperation`, preceded by copies of constants for this call and later
+ones. The encoder converts these commands to NPU operations and copies (`call`), and then to
 register commands (`emission`).
 
-Streams are relocatable: they address memory by the number of a region and an offset into it. A
-submission passes the base address of each region, and the payload that Arm's driver expects: a
+Streams are relocatable: an address consists of the number of a memory region and an offset. A
+submission passes the base address of each region, and a payload in the format of Arm's driver: a
 header and the register commands.
 """
 
@@ -29,14 +29,14 @@ from penstock.uma import Array, Driver, StreamOperation, StreamTransfer
 
 @cache
 def submission(engine: str) -> Driver:
-    """Return the driver function that submits a stream to the accelerator named `engine`."""
+    """Return the driver function that submits a stream to `engine`, the name of the accelerator."""
     return Driver("ethosu_submit", engine, submit, object)
 
 
 def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer]) -> bytes:
     """Return the driver payload of a call.
 
-    commands: the operation that the call issues, and any number of copies of constants."""
+    commands: exactly one operation, and zero or more copies of constants, issued before it."""
     transfers = tuple(c for c in commands if isinstance(c, StreamTransfer))
     (issued,) = (c for c in commands if isinstance(c, StreamOperation))
     call = NpuCall(
@@ -54,14 +54,14 @@ def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
-    """Execute a payload on the functional model of the NPU, in the role of the C function
+    """Execute a payload on the functional model of the NPU. This function stands for the C function
     `ethosu_submit`.
 
     device: ignored.
-    payload: the payload in its first `size` bytes.
-    bases: the memory regions, in the order of their numbers.
+    payload: array that contains the payload in its first `size` bytes.
+    bases: the memory regions as arrays, in the order of their numbers.
 
-    Raises BackendError if a copy may be outstanding at the end, because later calls may read its
+    Raises BackendError if a copy may be unfinished at the end, because later calls may read its
     target."""
     del device
     raw = payload[:size].tobytes()

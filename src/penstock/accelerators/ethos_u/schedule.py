@@ -1,9 +1,10 @@
 """schedule: selection of the order in which weights are encoded, and of the segments of constants.
+A segment holds the weights and biases of consecutive output channels.
 
-The NPU reads weights again for each position of a block in rows and columns, from the memory that
-holds constants. If the bandwidth of this memory limits the operation, the weights are first copied
-to the memory that holds tensors, in segments of output channels: one segment is copied while the
-previous one is used.
+The NPU computes the output in blocks. It reads the weights again for each position of a block in
+rows and columns, from the memory that holds constants. If the bandwidth of this memory limits the
+operation, the weights are first copied to the memory that holds tensors, segment by segment: one
+segment is copied while the previous one is used.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ MOST_PREFETCH_CHOICES = 4
 
 @lru_cache(maxsize=4096)
 def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
-    """Return the operation with the choices for its weights that take the fewest cycles. The
-    choices are the order of weights, the block depth (output channels computed at a time), and the
-    division of constants into segments of output channels.
+    """Return the operation with the choices that minimise its cycles: the order of weights, the
+    block depth (output channels computed at a time), and the segments.
 
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding.
     buffered: permits copying segments into buffers in scratch before use. Buffers are used only if
-        they are faster by more than a factor of `TOLERANCE` (1.01). Among candidates within this
-        factor of the fewest cycles, the one with the least scratch is selected."""
+        the fastest choice with buffers is faster by more than a factor of `TOLERANCE` (1.01). Of
+        all choices with buffers that are slower than the fastest one by at most this factor, the
+        one with the least scratch is selected."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
@@ -56,12 +57,11 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
 @lru_cache(maxsize=4096)
 def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
-    """Return the operation with choices for its weights that suit any number of prefetched
-    segments.
+    """Return the operation with an order of weights, a block depth (output channels computed at a
+    time) and segments that suit any number of prefetched segments.
 
-    The choices are the order of weights and the segments (output channels whose constants are
-    stored together). They minimise the average cycles of two cases: no segment is prefetched, and
-    all segments are.
+    A segment is prefetched if an earlier call copies it. The choices minimise the average cycles of
+    two cases: no segment is prefetched, and all segments are prefetched.
 
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding."""
@@ -76,15 +76,15 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 
 def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
-    """Yield one variant of the operation for each possible order of weights. The `block_depth` of a
-    variant is the number of channels of its fastest block. Orders for which no block fits the NPU's
-    internal memory are omitted.
+    """Yield a variant of the operation for each possible order of weights. Its `block_depth` is the
+    number of channels of its fastest block. Orders for which no block fits the NPU's internal
+    memory are omitted.
 
     The orders are depth first (one tap of many channels at a time) and, only for convolutions that
     are not depthwise, part kernel first (several taps of few channels at a time).
 
     weights: size of the weights in bytes before encoding.
-    step: number of output channels of a segment (channels whose constants are stored together).
+    step: number of output channels of a segment.
     buffer: size in bytes of a buffer into which segments are copied; 0 if they are read where they
         are stored."""
     for order in (False, True) if plain.function is NpuFunction.CONVOLUTION else (False,):
@@ -102,11 +102,11 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
 
 
 def _segment_channels(plain: Operation, count: int) -> int:
-    """Return the number of output channels of a segment (channels whose constants are stored
-    together) if constants are divided into about `count` segments.
+    """Return the number of output channels of a segment if constants are divided into about `count`
+    segments.
 
-    For a convolution, this is a multiple of 16, or all channels. The constants of any other
-    operation, including a depthwise convolution, are not divided; the result is all channels."""
+    For a convolution, this is a multiple of 16, or all channels. The constants of other operations,
+    including depthwise convolutions, are not divided: the result is all channels."""
     if plain.function is not NpuFunction.CONVOLUTION:
         return plain.out_c
     return min(plain.out_c, -(-plain.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)

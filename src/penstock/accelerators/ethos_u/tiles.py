@@ -1,9 +1,10 @@
-"""tiles: rows of a tensor at arbitrary addresses, as a feature map of the NPU.
+"""tiles: rows of a tensor at arbitrary addresses, as a feature map of the NPU. A feature map
+consists of at most two tiles: the first rows at a constant pitch (distance in bytes), and the
+remaining rows at the same pitch from another address.
 
-A feature map consists of at most two tiles: some rows at a constant pitch, and the remaining rows
-at the same pitch from another address. A ring that wraps around is therefore a single feature map.
-Any three rows form a feature map as well: two of them form one tile, at any pitch because pitches
-are signed, and the third forms the other tile.
+A ring buffer that wraps around is therefore a single feature map. Any three rows form a feature map
+as well: one tile consists of two consecutive rows, the other of the remaining row. The pitch is the
+difference of the addresses of the two rows, which may be negative.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ MOST_SCATTERED_ROWS = 3
 
 
 class MapTiles(NamedTuple):
-    """The one or two tiles that form a feature map: sequences of rows at the same constant pitch.
+    """The one or two tiles that form a feature map.
 
-    pitch: distance between consecutive rows of a tile in bytes.
+    pitch: distance in bytes between consecutive rows of a tile.
     height: number of rows of the first tile; the second tile has the remaining rows.
     first: byte offset of the first tile.
-    second: byte offset of the second tile; 0 if no rows remain."""
+    second: byte offset of the second tile; 0 if there is none."""
 
     pitch: int
     height: int
@@ -34,8 +35,8 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
     """Return the feature map of the rows at the given byte offsets, or None if it needs more than
     two tiles.
 
-    If there are several solutions, one with a positive pitch is preferred; among these, the one
-    whose first tile has more rows is preferred.
+    A positive pitch is preferred; among the solutions with a positive pitch, a larger first tile is
+    preferred.
 
     row_bytes: the pitch of the result if each tile has at most one row.
     backwards: permits a negative pitch if no positive pitch is possible.
@@ -59,11 +60,8 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
 
 
 def _with_first_tile(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:
-    """Return the feature map whose first tile consists of the first `height` rows, and whose second
-    tile consists of the remaining rows.
-
-    Return None if this is impossible because the distance between consecutive rows is not the same
-    throughout both tiles.
+    """Return the feature map whose first tile consists of the first `height` rows and whose second
+    tile consists of the remaining rows, or None if the pitch is not the same throughout both tiles.
 
     offsets: byte offset of each row.
     row_bytes: the pitch of the result if each tile has at most one row."""
@@ -80,7 +78,7 @@ def _steps(offsets: Sequence[int]) -> set[int]:
 
 
 def _constant_pitch_rows(offsets: Sequence[int]) -> int:
-    """Return how many rows at the start of the sequence have a constant pitch.
+    """Return the number of rows in the longest prefix of `offsets` with a constant pitch.
 
     offsets: byte offset of each row."""
     steps = [b - a for a, b in pairwise(offsets)]

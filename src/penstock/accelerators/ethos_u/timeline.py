@@ -1,14 +1,14 @@
-"""timeline: the duration of a sequence of operations and copies.
+"""timeline: the duration of a sequence of operations and copies. One engine of the NPU runs
+operations and another runs copies.
 
-The NPU issues commands in order. One engine runs operations and another runs copies, each in the
-order of issue. A command is in the queue of its engine until it completes. Issue stalls while a
-queue is full, and at wait commands. An operation and a copy that run at the same time share the
-memory ports: both slow down by the factor by which the demand on the busier port exceeds its
-bandwidth.
+The NPU issues commands in order, and each engine executes its commands in the order of issue. A
+command is in the queue of its engine until it completes. Issue stalls while a queue is full, and at
+wait commands. An operation and a copy that run at the same time share the memory ports: if their
+combined demand exceeds the bandwidth of a port, both slow down by the factor demand / bandwidth.
 
 The function `timing` computes all durations. The costs of calls, and therefore the search and its
 reports, derive from its results. `benchmarks.ethos_u` applies it to the streams of both penstock
-and Vela.
+and Arm's compiler Vela.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Job(NamedTuple):
 
     queue: the queue of the engine that runs the job.
     cycles: duration if no other job runs at the same time.
-    features: number of these cycles in which the job uses the port of the memory that holds
+    features: number of these cycles in which the job occupies the port of the memory that holds
         tensors.
-    constants: number of these cycles in which the job uses the port of the memory that holds
+    constants: number of these cycles in which the job occupies the port of the memory that holds
         constants."""
 
     queue: CommandQueue
@@ -62,10 +62,11 @@ Step = Job | QueueWait
 
 
 def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
-    """Return the job that represents an operation on the timeline.
+    """Return an operation as a job of the timeline.
 
-    cycles: cycles of the operation for its block size, as arrays of one element.
-    chip: the configuration. If tensors and constants share one port, `Job.constants` is 0."""
+    cycles: cycles of the operation; each field is an array with one element.
+    chip: the configuration. If tensors and constants share one port, `features` of the job includes
+        the accesses to constants, and `constants` is 0."""
     (total,), (features,), (constants,) = cycles.total, cycles.features, cycles.constants
     if chip.constants is chip.features:
         constants = 0.0
@@ -110,7 +111,7 @@ class _IssuedJob:
 
 
 class _Clock:
-    """The current time, and the incomplete jobs of each queue. The first job of each queue is
+    """A simulated clock, and the incomplete jobs of each queue. The first job of each queue is
     running."""
 
     def __init__(self) -> None:
@@ -118,12 +119,12 @@ class _Clock:
         self.queues: dict[CommandQueue, list[_IssuedJob]] = {queue: [] for queue in CommandQueue}
 
     def advance_until(self, queue: CommandQueue, outstanding: int) -> None:
-        """Advance the time until at most `outstanding` jobs of a queue are incomplete."""
+        """Advance the clock until at most `outstanding` jobs of a queue are incomplete."""
         while len(self.queues[queue]) > outstanding:
             self._advance()
 
     def _advance(self) -> None:
-        """Advance the time until the next job completes."""
+        """Advance the clock until the next job completes."""
         running = [jobs for jobs in self.queues.values() if jobs]
         slower = _slowdown([jobs[0].job for jobs in running])
         passed = min(jobs[0].remaining_cycles for jobs in running)
@@ -135,8 +136,8 @@ class _Clock:
 
 
 def _slowdown(jobs: list[Job]) -> float:
-    """Return the factor by which jobs that run at the same time slow each other down: the demand on
-    the busier memory port, divided by the bandwidth of this port, and at least 1."""
+    """Return the factor by which jobs that run at the same time slow each other down: the larger of
+    the demands on the two memory ports, each divided by the bandwidth of the port; at least 1."""
     if len(jobs) == 1:
         return 1.0
     features = sum(job.features / job.cycles for job in jobs if job.cycles)

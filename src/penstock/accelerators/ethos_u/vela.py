@@ -28,7 +28,8 @@ one."""
 
 @cache
 def vela() -> Any:
-    """Return the module `ethosu.vela.api`. Raises BackendError if the package is not installed."""
+    """Return the module of Vela's API, `ethosu.vela.api`. Raises BackendError if the package is not
+    installed."""
     try:
         return import_module("ethosu.vela.api")
     except ImportError as error:
@@ -42,24 +43,28 @@ def vela() -> Any:
 
 
 def npu(name: str) -> Any:
-    """Return Vela's identifier of the configuration named `name`.
+    """Return Vela's identifier of a hardware configuration.
 
-    On first use, Vela prints a warning that no system configuration is given. Only Vela's own
-    estimates need one."""
+    name: name of the configuration, such as "ethos-u55-128".
+
+    On first use, Vela prints a warning that no system configuration is given. It can be ignored:
+    only Vela's own estimates need one."""
     return vela().NpuAccelerator[name.replace("ethos-u", "Ethos_U").replace("-", "_")]
 
 
 def command_words(operations: Sequence[Any], name: str) -> list[int]:
-    """Return the words of the register commands that execute Vela's `operations` in order, on the
-    configuration named `name`."""
+    """Return the 32-bit words of the register commands that execute `operations`, operations of
+    Vela's API, in order.
+
+    name: name of the hardware configuration, such as "ethos-u55-128"."""
     with _silent():
         words = vela().npu_generate_register_command_stream(list(operations), npu(name))
     return _truncated_operands(words)
 
 
 def _truncated_operands(words: Sequence[int]) -> list[int]:
-    """Return the command words with addresses and strides truncated to 40 bits. Vela sets higher
-    bits in negative strides."""
+    """Return the command words with addresses and strides truncated to 40 bits. In negative
+    strides, Vela sets higher bits as well."""
     found = list(words)
     at = 0
     while at < len(found):
@@ -70,8 +75,8 @@ def _truncated_operands(words: Sequence[int]) -> list[int]:
 
 
 def with_copy_wait(words: Sequence[int]) -> list[int]:
-    """Return the command words with an additional command that waits for all copies. It precedes
-    the last word, which is the stop command."""
+    """Return the command words with a command inserted that waits for all copies. It is inserted
+    before the last word, which is the stop command."""
     *before, stop = words
     return [*before, WAIT_FOR_COPIES, stop]
 

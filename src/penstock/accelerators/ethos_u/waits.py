@@ -1,8 +1,10 @@
-"""waits: prediction of the waits that Vela inserts when it generates a command stream.
+"""waits: prediction of the waits that Arm's compiler Vela inserts when it generates a command
+stream. An action is an operation or a copy of constants.
 
 An operation waits for an earlier copy, and a copy for an earlier operation, if both access the same
-byte and at least one of them writes it. Vela assumes that a feature map occupies all bytes from its
-first to its last, so it also waits for accesses to bytes between rows.
+byte and at least one of them writes it. Vela assumes that each tile of a feature map (its rows at a
+constant pitch) occupies all bytes from the first to the last, so it also waits for accesses to
+bytes between rows.
 
 Source: Vela 5.2.0, `register_command_stream_util.py`.
 """
@@ -35,8 +37,8 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """The bytes that an action reads and writes. A span (region number, lower, upper) denotes bytes
-    [lower, upper) of a region."""
+    """The bytes that an action (an operation or a copy) reads and writes. A span (region number,
+    lower, upper) denotes bytes [lower, upper) of a memory region."""
 
     reads: tuple[Span, ...]
     writes: tuple[Span, ...]
@@ -52,7 +54,8 @@ class Accesses:
 
 
 def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iterator[Step]:
-    """Yield the jobs of a call, and wait commands between them, in order of issue.
+    """Yield the operations and copies of a call as jobs of the timeline, and the wait commands
+    between them, in order of issue.
 
     One engine runs operations and another runs copies. A job is preceded by a wait command if it
     conflicts with a job of the other engine that may be incomplete.
@@ -122,8 +125,8 @@ def accesses_of(action: Action) -> Accesses:
 def _row_span(
     width: int, channels: int, packed: bool, first: int = 0, tensor_channels: int | None = None
 ) -> tuple[int, int]:
-    """Return the first and the last byte (inclusive) that an action accesses in a row, relative to
-    the start of the row.
+    """Return the offsets of the first and the last byte (inclusive) that an action accesses in a
+    row, relative to the start of the row.
 
     width: columns of the row.
     channels: number of channels that the action accesses.
@@ -139,10 +142,11 @@ def _row_span(
 
 
 def _spans(placed: MapPlace, rows: int, row: tuple[int, int]) -> Iterator[Span]:
-    """Yield the span of each tile of a feature map with `rows` rows, as (region number, lower,
+    """Yield, for each tile of a feature map with `rows` rows, the span (region number, lower,
     upper): bytes [lower, upper) extend from the first to the last accessed byte of the tile.
 
-    row: the first and the last byte (inclusive) that are accessed in each row."""
+    placed: number of the memory region, and tiles (addresses of the rows).
+    row: offsets of the first and the last byte (inclusive) that are accessed in each row."""
     region, tiles = placed
     above = min(tiles.height, rows)
     for at, count in ((tiles.first, above), (tiles.second, rows - above)):

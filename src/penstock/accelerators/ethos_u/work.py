@@ -1,4 +1,4 @@
-"""work: the properties of an operation that the performance model uses."""
+"""work: the properties of an operation that the performance model uses to estimate its cycles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from penstock.accelerators.ethos_u.configurations import EthosUConfiguration, Ma
 
 
 class ComputeKind(IntEnum):
-    """How the NPU computes an operation. Element-wise operations do not use the multipliers."""
+    """The kind of an operation's computation. Element-wise operations do not use the
+    multipliers."""
 
     CONVOLUTION = 0
     DEPTHWISE = 1
@@ -30,10 +31,14 @@ ONE = Extent(1, 1)
 
 @dataclass(frozen=True, slots=True)
 class NpuWork:
-    """An operation on int8 elements, or a stripe of it, as described to the performance model.
+    """An operation on int8 elements, or a stripe of it (an interval of output rows), as the input
+    of the performance model.
 
     chip: hardware configuration.
-    rate: cycles per output element in the output unit.
+    kind: kind of the computation, such as convolution or pooling.
+    input, output: rows, columns and channels of the input and of the output.
+    rate: cycles per output element in the output unit, which scales and writes results.
+    window, stride, dilation: rows and columns.
     upscale: `upscale - 1` rows and columns of zeros are inserted after each input row and column; 1
         for none.
     binary: whether there is a second input that is a tensor, not a scalar.

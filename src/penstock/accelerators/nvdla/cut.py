@@ -161,11 +161,11 @@ def _size(piece: RowPiece) -> int:
 
 
 def _kept(before: RowPiece, piece: RowPiece) -> int:
-    """Return how many input rows of the part `piece` of a convolution remain in the convolution
-    buffer from `before`, the part computed just before it.
+    """Return how many input rows of `piece` are still in the convolution buffer from `before`, the
+    part of the convolution that is computed just before `piece`.
 
-    If both begin at the same input row, the result is 0, since a layer must discard at least one
-    row."""
+    If both parts begin at the same input row, the result is 0: to keep rows, the layer of `before`
+    would have to discard none, but a layer discards at least one."""
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 

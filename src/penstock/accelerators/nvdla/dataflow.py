@@ -1,11 +1,11 @@
 """dataflow: cycles of hardware layers (one start of the hardware each), from NVDLA's data flow.
 
 An atomic operation takes one cycle and multiplies `atomic_c` channels of one pixel by the weights
-of `atomic_k` kernels.  The weights remain in use for a stripe of 16 to 32 pixels while the next
-ones are loaded.  Around the loop over a stripe, the loops run over taps, blocks of channels and
-groups of kernels, from the inside out.  Results pass through the next unit at its rate, and bytes
-through the memory port.  The duration of a layer is the latency of the first byte, plus the time
-of the slowest of multipliers, next unit and memory port.
+of `atomic_k` kernels.  The weights remain in use for a stripe of up to 32 pixels, for at least 16
+cycles, while the next ones are loaded.  The loop over the pixels of a stripe is the innermost one.
+The loops around it are, from the inside out, over taps, blocks of channels and groups of kernels.
+Post-processing and memory ports work at the same time, each at its own rate.  The duration of a
+layer is the latency of the first byte, plus the busy cycles of the slowest resource.
 
 Source: NVDLA hardware manual, "unit description" (convolution pipeline); the TCAD 2020 paper's
 profiler, cycles = max(computing, communication).

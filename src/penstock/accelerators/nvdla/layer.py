@@ -296,8 +296,8 @@ def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tu
 
 
 def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield each limit of the hardware that a layer violates, as (fault, reason), two texts for an
-    error message."""
+    """Yield (fault, reason) for each limit of the hardware that a layer violates: the offending
+    value and the limit, as texts for an error message."""
     for name in COUNTS:
         if getattr(layer, name) < 1:
             yield f"{name} is {getattr(layer, name)}", "it must be at least 1"
@@ -313,8 +313,8 @@ def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield each limit that a layer's window and padding violate, as (fault, reason), two texts for
-    an error message."""
+    """Yield (fault, reason) for each limit that a layer's window and padding violate: the offending
+    value and the limit, as texts for an error message."""
     pad, sides = layer.padding, ("left", "right", "top", "bottom")
     reaches = (layer.reach_x, layer.reach_x, layer.reach_y, layer.reach_y)
     for side, reach in zip(sides, reaches, strict=True):
@@ -338,8 +338,8 @@ def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _address_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield each limit that a layer's addresses and strides violate, as (fault, reason), two texts
-    for an error message."""
+    """Yield (fault, reason) for each limit that a layer's addresses and strides violate: the
+    offending value and the limit, as texts for an error message."""
     atom = layer.hardware.memory_atom_bytes
     for name, surface, width in (
         ("input", layer.source, layer.width),

@@ -2,9 +2,9 @@
 
 Features are stored in packs of channels; a pack has as many channels as a memory atom has bytes.
 Within a pack, pixels are in row-major order; the strides of lines (rows) and of packs (surfaces)
-are arbitrary.  Weights are stored by group of `atomic_k` kernels, block of `atomic_c` channels, tap
-in row-major order, and kernel; the channels of a kernel are contiguous.  There are no gaps; zeros
-pad the end.
+are arbitrary.  The axes of weights are, from the outermost to the innermost: group of `atomic_k`
+kernels, block of `atomic_c` channels, tap in row-major order, kernel in the group, channel in the
+block.  There are no gaps; zeros pad the end.
 
 Source: NVDLA hardware manual, in-memory formats.
 """

@@ -167,12 +167,13 @@ def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | No
 
 
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """Return the writes of a layer.  A write whose word is an address is paired with the `Place` to
-    which the word is relative, any other write with None.
+    """Return (write, place) for each write of a layer.  If the word of the write is an address, it
+    is an offset from `place`; for any other write, `place` is None.
 
-    known: the `Place` for each register that holds an address, by register name.  If the `Place` is
-        in the feature buffer, the write that selects the memory of the tensor is changed to select
-        the feature buffer."""
+    If an address is in the feature buffer, the write that selects the memory to which the address
+    belongs is changed to select the feature buffer.
+
+    known: the `Place` for each register that holds an address, by register name."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()
@@ -216,7 +217,7 @@ def decode(
     """Return the contents of a stream: (configuration, relocations, writes).
 
     Each relocation is (index of the write, index of the base address, memory of the base address).
-    The writes are the bytes before relocation."""
+    The writes are pairs of little-endian uint32: register address, word before relocation."""
     number, count = HEAD.unpack_from(stream)
     end = HEAD.size * (1 + count)
     places = tuple(

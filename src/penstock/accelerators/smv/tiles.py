@@ -190,10 +190,10 @@ class CallTiles:
         return ends, Loop(name, 0, len(lengths), 1, ())
 
     def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
-        """Return the region of a tensor that is read or written: an index interval per dimension.
+        """Return a region of a tensor that the call accesses: an index interval per dimension.
 
-        followed: names of the loop axes along which only the current tile is computed.  Along other
-            axes, all iterations of the call are computed."""
+        followed: names of the loop axes along which the region is limited to the current tile.
+            Along other axes, the region is that of the whole call."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
@@ -212,19 +212,18 @@ class CallTiles:
 
     @staticmethod
     def _reads(d: Dimension, span: Span) -> Span:
-        """Return the interval of a tensor's indices that is read or written along dimension `d`.
+        """Return the interval of indices along dimension `d` that is accessed, including padding.
 
-        The interval may extend into the padding: below 0, or beyond the size of the tensor.
+        So the interval may begin below 0, or end beyond the size of the tensor.
 
         span: interval of iterations along the loop axis of the dimension."""
         factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
         return span[0] * factor + offset, span[1] * factor + offset + extra
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """Return the interval of a tensor's indices that is read or written along dimension `d`.
+        """Return the interval of indices along dimension `d` that is accessed, without padding.
 
-        The interval does not include padding.  Its bounds may be expressions, whereas
-        `Dimension.needs` takes and returns numbers.
+        Its bounds may be expressions, whereas `Dimension.needs` takes and returns numbers.
 
         span: interval of iterations along the loop axis of the dimension."""
         lower, upper = self._reads(d, span)
@@ -245,7 +244,7 @@ class CallTiles:
         These are all loops from the outermost to the innermost one that changes the tile.  The
         result is 0 if no loop does.
 
-        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
+        k: index of the operand; the inputs come first, in order, then the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -260,7 +259,7 @@ class CallTiles:
 
         Numbers increase in loop order, from 0.  A tile that is loaded again has a new number.
 
-        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
+        k: index of the operand; the inputs come first, in order, then the output."""
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
             loop = self._axis_loop(name)[1]
@@ -275,7 +274,7 @@ class CallTiles:
 
         Along the last dimension, the number is rounded up to a multiple of `ALIGNMENT`.
 
-        k: index of the operand.  The inputs have indices 0, 1, ..; the output has the next."""
+        k: index of the operand; the inputs come first, in order, then the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)

@@ -73,8 +73,8 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
     If it finds none for two rows or more, the result is 1.  A call with more rows computes them in
     intervals of this length.
 
-    A tiler that can split rows finds a tiling for any number.  SMAUG's tiler may find none for some
-    number of rows although it finds tilings for fewer and for more."""
+    A tiler that can split rows finds a tiling for every number of rows.  SMAUG's tiler may find
+    none for some number although it finds tilings for fewer rows and for more."""
     for fewer in range(rows, 1, -1):
         with suppress(PenstockError):
             tiling_of(offloaded, fewer)

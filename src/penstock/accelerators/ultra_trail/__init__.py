@@ -80,8 +80,9 @@ class ConfigGenerator:
 
 
 class BufferScopeAnnotator:
-    """A graph pass that chooses each layer's feature memories: attribute `scopes` is (index for the
-    input, index for the output).  If a tensor does not fit, attribute `misfit` is a message."""
+    """A graph pass that chooses each layer's feature memories.  It sets the layer's attribute
+    `scopes` to the indices of the memories of (input, output); or, if a tensor does not fit its
+    memory, the attribute `misfit` to a message."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
@@ -132,7 +133,9 @@ def cycles(layer: Offloaded, rows: int) -> float:
 
 
 class CodegenGenerateExternCalls:
-    """A program pass that removes each load of an input that is still in its feature memory."""
+    """A program pass that removes each load of an input that is still in its feature memory.
+
+    The class is named after the program pass in RFC 0060."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
         held: dict[int, str] = {}

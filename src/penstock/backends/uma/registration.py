@@ -231,9 +231,9 @@ class Registration(ABC):
         sources: the driver's header and a stub in C: file contents by file name, names of files in
             the folder of the backend's module, or a function of the AcceleratorTarget that returns
             either.
-        submit: the driver function that receives (stream, size in bytes, base addresses...), for
-            fmt "stream".
-        format: synonym of `fmt`, from the listing of the RFC; takes precedence unless None.
+        submit: the driver function that receives a stream, its size in bytes, and the base
+            addresses that the stream uses, for fmt "stream".
+        format: synonym of `fmt`, from the listing of the RFC; if given, `fmt` is ignored.
 
         Source: RFC 0060, _register_codegen.
 

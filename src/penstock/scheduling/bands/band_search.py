@@ -16,8 +16,9 @@ from penstock.compiled import UNBOUNDED
 from penstock.ir.graph import Value
 from penstock.ir.op import Croppable
 from penstock.ir.region import Interval, Region
-from penstock.scheduling.bands.conditions import COLUMNS, RANK, computes_columns
+from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
+from penstock.scheduling.model.bands import COLUMNS, RANK
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -34,11 +35,12 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 
 @dataclass(frozen=True, slots=True)
 class _Widths:
-    """How many columns the parts compute, for one width of bands and one last part of the cascade.
+    """How many columns each part of a cascade computes, given its last part and the band width.
 
     least: first position in the execution order at which the cascade may begin.
-    widest[p]: number of output columns that the part at position p computes for the widest band.
-    computed[p]: number of output columns that this part computes for all bands together.
+    widest[p]: number of output columns that the part at position p of the execution order computes
+        for the band for which it computes most.
+    computed[p]: number of output columns that this part computes, summed over all bands.
     count: number of bands.
     """
 
@@ -90,7 +92,7 @@ class BandSearch:
         self._sizes = tables.rows * tables.row_bytes
 
     def candidates(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Yield the cascades in bands at positions [lower, `upper`) of the order, for any lower."""
+        """Yield the cascades in bands that end at position `upper` of the order, exclusive."""
         output = self._parts[upper - 1].output
         columns = _columns(output)
         if columns < 2 or self._sizes[self._tables.written[upper - 1]] >= self._limits.peak_bytes:

@@ -36,9 +36,9 @@ class BelowRows:
 
     bands: function that creates the bands of a cascade.
     inputs_bytes: live bytes before the first part runs.
-    order_gap: optimality gap of the execution order: how far the peak of whole parts, run in this
-        order, may lie above the optimum, as a fraction.
-    _known: bands created so far, by (part indices, candidate); None if there are none.
+    order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
+    _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
+        in its bands.
     """
 
     parts: Parts

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from penstock.ir.op import Croppable
 from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.model.bands import COLUMNS, RANK
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.simulate.execution import WHOLE
-
-RANK, COLUMNS = 4, 2
-"""Rank of the tensors in bands, (N, H, W, C), and index of their columns."""
 
 
 def computes_columns(part: Part) -> bool:
@@ -49,8 +47,9 @@ def can_run_in_bands(parts: Parts, cascade: Sequence[int], candidate: Candidate)
 
 
 def _is_read_later_only(parts: Parts, cascade: Sequence[int], p: int) -> bool:
-    """Return whether a part's output is read, and only by later parts of the same cascade.
+    """Return whether only later parts of the same cascade use a part's output.
 
+    The result is False if the output has no reader, or is an output of the network.
     cascade: indices of its parts, in execution order.
     p: position in `cascade` of the part that computes the output.
     """

@@ -22,8 +22,8 @@ class Candidate:
 
     stripe: maximum number of output rows per kernel call; `execution.WHOLE` for all rows.
     nearest_first: which input is produced first if several inputs of a part lack rows.  False: the
-        one with the largest advance; True: the one with the smallest.  The advance of a tensor
-        measures how early its rows require rows of the network's inputs.
+        one with the largest advance; True: the one with the smallest.  The advance of a tensor is
+        high if few of its rows already require many rows of the network's inputs.
     memory: memory assignment of the tensors that the cascade computes.
     prefetches: copies of constants to other memory regions, made for this cascade.
     scratch_bytes: size of the scratch buffer that the parts use one after the other.
@@ -58,11 +58,11 @@ class ValuedCandidate:
     """A candidate cascade with its estimated cost.
 
     peak_bytes: live bytes at the peak, in the default memory region.
-    time: estimate of the time added to the pure computation: call overhead, access times of slow
-        memories, stalls, and differences in speed.  Pure computation means preferred kernels with
-        all operands in the default region; it is left out, since it is the same in all candidates.
-        The time is negative if faster kernels or regions save more than the rest adds.  Units:
-        cycles in `UniformSearch`, 1/1024 cycle (1/`FINE`) in `RegionSearch`.
+    time: estimated time minus the computing time of the preferred kernels with all operands in the
+        default region, which is the same in all candidates.  The difference consists of call
+        overhead, access times of slow memories, stalls, and changes of the computing time by other
+        kernels or regions.  It may be negative.  Units: cycles in `UniformSearch`, 1/1024 cycle
+        (1/`FINE`) in `RegionSearch`.
     before, after: memory assignments of the tensors that are live when the cascade begins, and when
         it ends.
     prefetched_bytes: bytes of prefetched constants in the default region.
@@ -84,6 +84,8 @@ class ValuedCandidate:
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A division of an execution order into cascades, whose parts run interleaved.
+
+    The `Proposal` of TVM RFC 0037: disjoint plans that cover the graph.
 
     order: the execution order, as indices of the parts.
     peak_bytes: live bytes at the peak, including scratch memory and prefetched constants.

@@ -69,8 +69,8 @@ class KernelChoices:
         """Return the kernels that the parts of an execution order may run.
 
         order: indices of the parts.
-        memory: a memory assignment, of which only two regions are used.  Constants are prefetched
-            from its region of constants to its default region.
+        memory: defines the region of constants and the default region; constants are prefetched
+            from the former to the latter.
         """
         steps = [parts.parts[k] for k in order]
         return KernelChoices(

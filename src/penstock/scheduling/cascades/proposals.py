@@ -23,7 +23,7 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 
 Numbers = npt.NDArray[np.int64]
 CandidateSource = Callable[[int, Sequence[Iterable[MemoryAssignment]]], Iterable[ValuedCandidate]]
-"""Function (upper, states) -> the candidates at positions [lower, upper), for any lower.
+"""Function (upper, states) -> the candidates that end at position `upper`, exclusive.
 
 states[p]: the memory assignments that are reached at position p, for each p < upper.
 """
@@ -40,9 +40,9 @@ def proposals(
 
     A proposal divides the order into cascades.
     order: the execution order, as indices of the parts.
-    candidates: function (upper, states) that yields the candidate cascades at positions
-        [lower, upper), for any lower; states[p]: the memory assignments of the live tensors that
-        the search has reached at position p.
+    candidates: function (upper, states) that yields the candidate cascades that end at position
+        `upper`, exclusive.  states[p]: the memory assignments of the live tensors that the search
+        has reached at position p.
     start, inputs_bytes: memory assignment and live bytes before the first part.
     limit_bytes: cascades with more live bytes at the peak are dropped; by default, none are.
     """
@@ -60,16 +60,15 @@ def proposals(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Covers:
-    """The Pareto-optimal ways to divide the start of an execution order into cascades.
+    """The Pareto-optimal divisions of the parts before one position into cascades, in one state.
 
-    A cover is a sequence of cascades that contains each part before some position once.  Its state
-    is the memory assignment of the tensors that are live there.  All covers in one `_Covers` have
-    the same position and state.  All fields are indexed by cover.
+    Such a division is called a cover.  The state is the memory assignment of the tensors that are
+    live at the position.  Entry k of each field describes cover k.
 
     peaks, times: live bytes at the peak, and estimated time.
-    last: the last cascade of the cover.
-    before: index of the cover without its last cascade, among the covers for the position and the
-        state in which that cascade begins.
+    last: the last cascade.
+    before: the cover that remains without the last cascade, as an index into the `_Covers` of the
+        position and the state in which that cascade begins.
     """
 
     peaks: Numbers
@@ -93,9 +92,9 @@ class _Covers:
     ) -> _Covers:
         """Return the Pareto-optimal covers whose last cascade is one of `cascades`.
 
-        A cover is a sequence of cascades that contains each part before some position once.  Its
-        state is the memory assignment of the tensors that are live there.
-        found[p]: the covers for position p, by state.
+        A cover divides the parts before some position into cascades.  Its state is the memory
+        assignment of the tensors that are live at that position.
+        found[p]: the covers of the parts before position p, by state.
         cascades: cascades that end at the same position, in the same state.
         """
         heads = [found[valued.candidate.lower][valued.before] for valued in cascades]
@@ -114,12 +113,11 @@ class _Covers:
 def _cascades(
     found: Sequence[Mapping[MemoryAssignment, _Covers]], state: MemoryAssignment, k: int
 ) -> list[ValuedCandidate]:
-    """Return the cascades of one division of the whole execution order, in that order.
+    """Return the cascades of one cover (division into cascades) of all parts, first to last.
 
-    found[p]: the divisions of the first p parts into cascades, by state: the memory assignment of
-        the tensors that are live at position p.
-    state: the state at the end of the order.
-    k: index of the division among those that end in `state`.
+    found[p]: the covers of the parts before position p, by state.
+    state: the memory assignment of the live tensors at the end of the execution order.
+    k: index of the cover in `found[-1][state]`.
     """
     cascades: list[ValuedCandidate] = []
     position = len(found) - 1

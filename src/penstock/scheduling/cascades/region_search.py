@@ -10,9 +10,9 @@ Each choice is tried with and without prefetches of the constants that the casca
 Network inputs and outputs are always in the default region.  The assignment of the live tensors is
 the state at a position, so dynamic programming is exact for these choices.
 
-If several inputs of a part lack rows, the input of the largest advance is always produced first
-(`Plan.nearest_first` is False).  The advance of a tensor measures how early its rows require rows
-of the network's inputs.
+If a call lacks rows of several inputs, the rows of the input with the largest advance are always
+computed first (`Plan.nearest_first` is False).  The advance of a tensor is high if few of its rows
+already require many rows of the network's inputs.
 """
 
 from __future__ import annotations
@@ -146,10 +146,10 @@ class RegionSearch:
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> Iterator[ValuedCandidate]:
-        """Yield the candidate cascades at positions [lower, `upper`) of the order, for any lower.
+        """Yield the candidate cascades at positions [p, `upper`) of the order, for each p.
 
-        states[p]: memory assignments of the live tensors with which a cascade may begin at position
-            p.
+        Longer cascades than `Options.max_region_parts` are omitted.
+        states[p]: memory assignments of the live tensors with which a cascade may begin at p.
         """
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
@@ -268,9 +268,9 @@ class RegionSearch:
         return np.array(self._memories.constant_reads(memory, part, value), np.int64)
 
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time that a part saves by reading a constant from the memory region `memory`.
+        """Return the time that a part saves by reading a constant from the memory region `memory`
+        instead of the region where constants are stored.
 
-        Without the saving, the part reads it from the region where the constant is stored.
         position: position of the part in the execution order.
 
         The result is an array in units of 1/1024 cycle (1/`FINE`): [time saved in the part's first

@@ -70,10 +70,10 @@ class ScheduleBuilder:
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield the Pareto-optimal schedules of all proposals, in ascending order of memory.
 
-        The objectives are peak memory and cycles.  Each schedule is tried as it was found, and with
-        prefetches by accelerators that are selected within a limit of the live bytes.  The limits
-        tried are the schedule's own peak, the peak of the next schedule, the mean of these two, and
-        infinity.
+        The objectives are peak memory and cycles.  Each schedule competes as it was found and with
+        prefetches by accelerators.  The prefetches are selected once for each of these limits of
+        live bytes: the schedule's own peak, the peak of the next schedule, the mean of these two,
+        and infinity.
         """
         known: set[tuple[Plan, ...]] = set()
         relevant = [*thinned(proposals, lambda p: p.time, noticeably_faster)]
@@ -87,7 +87,8 @@ class ScheduleBuilder:
     def _variants(self, proposals: Sequence[Proposal]) -> Iterator[Group[PrefetchedSchedule]]:
         """Yield (bound, variants) for each schedule of the proposals.
 
-        variants: the schedule itself, then copies of it with prefetches by accelerators.
+        variants: the schedule itself, then the same schedule with prefetches by accelerators, once
+            for each limit of live bytes.
         bound: lower bound of the peak live bytes of these and all later variants.
         """
         candidates = PrefetchCandidates(self.accounting)

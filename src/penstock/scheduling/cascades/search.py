@@ -104,18 +104,18 @@ def _chosen_proposals(
 ) -> list[Proposal]:
     """Return the proposals from which schedules are built.
 
-    A proposal divides an execution order into cascades.  `options.partition` selects how tensors
-    are assigned to the second memory:
+    A proposal divides an execution order into cascades, and selects the tensors in the second
+    memory.  `options.partition` determines both:
 
-        CASCADES               together with the division into cascades
-        RESIDENT               every tensor that fits; every part runs alone in a single call
-        a grouping strategy    tensors that only one group uses; every part runs alone, too
+        CASCADES               cascades and tensors are selected together, by the search
+        RESIDENT               every part runs alone in a single call; all tensors that fit
+        a grouping strategy    every part runs alone, too; all tensors that only one group uses
 
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
     as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
-    among those that do not use it, and those of `RESIDENT`.  The first proposal may be followed by
-    a copy of it that uses the least possible scratch memory.
+    among those that do not use it, and those of `RESIDENT`.  If the first proposal does not use the
+    least possible scratch memory, a copy that does follows it.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
@@ -150,9 +150,9 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
     """Return the order whose optimality gap is reported, and the orders to split into cascades.
 
-    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, there are two:
-    the order of least peak memory that the search finds, and the order of the model file.
-    Otherwise, the option names the only one.
+    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, these are the
+    order of least peak memory that the search finds and, if different, the order of the model file.
+    Otherwise, there is a single order, the one that the option names.
     """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))
@@ -239,9 +239,9 @@ def _candidates(
 ) -> CandidateSource:
     """Return a function that yields the candidate cascades of an execution order.
 
-    Its arguments are (upper, states).  It yields cascades at positions [lower, upper) of the order;
-    states[p] contains the memory assignments of the live tensors that the caller has reached at
-    position p.
+    Its arguments are (upper, states).  It yields the cascades that end at position `upper` of the
+    order, exclusive.  states[p] contains the memory assignments of the live tensors that the caller
+    has reached at position p.
     order: the execution order, as indices of the parts.
     searches: the search for candidates in each order; empty if access times depend on the memory
         assignment.
@@ -252,9 +252,9 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return a copy of each proposal, with the least possible scratch memory in every cascade.
+    """Return copies of proposals, with the least possible scratch memory in every cascade.
 
-    A proposal that already has the least scratch memory is not copied.  A copy may fit a smaller
+    Proposals that already have the least scratch memory are not copied.  A copy may fit a smaller
     arena: scratch memory that does not raise the peak of the live bytes may still cause
     fragmentation.
     """

@@ -94,7 +94,7 @@ class UniformSearch:
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> tuple[ValuedCandidate, ...]:
-        """Return the candidate cascades at positions [lower, `upper`) of the order, for any lower.
+        """Return the candidate cascades that end at position `upper` (exclusive) of the order.
 
         If the option `prune_by_shorter` is set, a cascade is dropped if shorter ones cover the same
         positions with no higher peak and no more call overhead.  This method must be called with
@@ -106,7 +106,7 @@ class UniformSearch:
         return self._found[upper]
 
     def _enumerated(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Yield the candidate cascades at positions [lower, `upper`), for any lower."""
+        """Yield the candidate cascades that end at position `upper` (exclusive) of the order."""
         memory = self._memory
         alone = Candidate(upper - 1, upper, WHOLE, False, memory)
         peak, cycles = run_whole(self._tables[0], upper - 1)
@@ -131,9 +131,9 @@ class UniformSearch:
 def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the candidates that are worth keeping.
 
-    A candidate is kept if no other one of the same interval has a lower peak and no more call
-    overhead, or less call overhead and no higher peak.  All candidates with a single part are kept:
-    with prefetches, which are selected later, another number of calls may be the fastest.
+    Among the candidates of each interval [lower, `upper`), those that are Pareto-optimal in (peak,
+    call overhead) are kept; of several with equal values, only one.  All candidates with a single
+    part are kept, because prefetches, which are selected later, may make any of them the fastest.
 
     found: the candidates at positions [lower, `upper`), one per row.  Columns: lower, stripe
         height, live bytes at the peak, call overhead in cycles.

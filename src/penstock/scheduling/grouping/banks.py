@@ -5,7 +5,7 @@ groups, and the banks are divided among the bank groups.
 
 Each step runs one node.  A tensor is live from the step that writes it to the last step that reads
 it; a tensor from outside the group of nodes is live from the first step that reads it.  A tensor
-that is used outside is *drained*: written to external memory in the step after the one that writes
+that is used outside is *drained*: copied to external memory in the step after the one that computes
 it.
 
 Source of `paper_groups` and `proportional`: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3.
@@ -105,9 +105,9 @@ def paper_groups(some: Sequence[TensorLiveRange]) -> BankGroups:
 
     some: live ranges, sorted by first step.
 
-    A bank group is free if the tensor that it held last is dead.  A free bank group whose last
-    tensor is still being written to external memory is used only if there is no other.  Among
-    several, the one whose last tensor is closest in size is used.  If none is free, one is added.
+    A bank group is free if its last tensor is dead.  Of the free bank groups, those whose last
+    tensor is not still being written to external memory are preferred; of two equal in this, the
+    one whose last tensor is closer in size.  If no bank group is free, a new one is added.
     """
     groups: list[list[TensorLiveRange]] = []
     for live_range in some:

@@ -117,7 +117,7 @@ class PieceCost:
         return sum(sizes[t] for mask in moved for t in bits(mask))
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if provably no feasible group of two or more nodes includes `group`.
 
         group: mask of nodes of the piece.  False proves nothing.
         """
@@ -139,7 +139,7 @@ class PieceCost:
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether node `i` has a reader outside of `region` with which it can share no group.
+    """Return whether a reader of node `i` outside of `region` is provably in no group with `i`.
 
     If so, every grouping writes the tensor of node `i` to external memory.
     region: mask of nodes.
@@ -148,10 +148,10 @@ def _leaves(whole: GroupCost, i: int, region: int) -> bool:
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Return a lower bound of the bytes that other nodes read of the tensors that a piece writes.
+    """Return a lower bound of the bytes of a piece's outputs that other nodes read back.
 
-    A piece is a set of nodes.  The bound counts a tensor if all its readers are outside of the
-    piece and every grouping writes it to external memory, since it is then read back at least once.
+    A piece is a set of nodes.  The bound counts an output if every grouping writes it to external
+    memory and all its readers are outside of the piece, since it is then read back at least once.
     The cost of the piece (`PieceCost`) does not include these reads.
     nodes: the nodes of the piece.
     """

@@ -1,7 +1,7 @@
 """GroupCost: the cost of running nodes as one group, and which sets of nodes can be groups.
 
-`Traffic` (`traffic.py`) is a cost that needs no model of a machine.  The model of a machine
-implements the same protocol, or provides a function for `Costed`.
+`GroupCost` is a protocol.  `Traffic` (`traffic.py`) implements it without a model of the machine,
+and `GroupCycles` (`cycles.py`) with one.  `Costed` implements it for any given cost function.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class GroupCost(Protocol):
         ...
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if every group of two or more nodes that contains `group` is infeasible.
 
         group: mask of nodes.  False proves nothing.
         """
@@ -167,9 +167,10 @@ class Costed:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if every group of two or more nodes that contains `group` is infeasible.
 
-        This is so if their weights exceed `weight_cap`.
+        The result is True if the weights of the nodes in `group` exceed `weight_cap`.  False proves
+        nothing.
         group: mask of nodes.
         """
         return self.weight_cap is not None and weight_bytes(self.problem, group) > self.weight_cap
@@ -184,10 +185,10 @@ class Costed:
         return self.hopeless(self.problem.between(writer, reader))
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that excludes no set of nodes: it is True for every mask.
+        """Return a test that accepts every mask of nodes of `piece`.
 
-        The cost function accepts only masks of the whole problem, so it cannot test nodes of
-        `piece`.
+        `piece` numbers its nodes anew, but `function` takes masks of nodes of the whole problem.
+        So no set of nodes of `piece` is known to be infeasible.
         """
         return lambda group: True
 

@@ -96,7 +96,7 @@ class GroupCycles:
         return IntervalCosts(busy + self.latency_cycles, feasible)
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if every group of two or more nodes that contains `group` is infeasible.
 
         group: mask of nodes.  False proves nothing.
         """
@@ -110,11 +110,11 @@ class GroupCycles:
         return self.traffic.apart(writer, reader)
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that excludes sets of nodes of `piece` that no group can contain.
+        """Return a test that rejects sets of nodes of `piece` that cannot fit the buffer.
 
         The test takes a mask of nodes of `piece`.  If it returns False, no group contains all of
-        them.  True proves nothing: the test counts only the tensors that the nodes of `piece`
-        write (`Traffic.relaxed`).
+        these nodes.  True proves nothing, because the test counts only the tensors that nodes of
+        `piece` write.
 
         piece: a problem that consists of some of the nodes.
         """

@@ -12,7 +12,9 @@ fewest live bytes is tried first.
 Parameters that the functions share:
 
     members                    the nodes of the group, in ascending order; member k is members[k]
-    read_start .. sizes        the graph as arrays (compressed adjacency lists), see `sweep.py`
+    read_start, read,          the graph as compressed adjacency lists; `sweep.py` describes them
+    reader_start, reader,
+    kept, sizes
     done                       mask of the executed members: bit k for members[k]
     cap                        bytes of the buffer
     wanted[t]                  mask of the members that read tensor t: bit k for members[k]
@@ -240,17 +242,17 @@ def _next_live_bytes(
     during: Column,
     after: Column,
 ) -> int:
-    """Compute the live bytes for each member of a group that could run next; return a free member.
+    """Compute the live bytes for each member of a group that could run next.
 
     Member k is node members[k].  A member is free if it can run and leaves no more live bytes than
-    before.  Members are examined in ascending order of k, up to the first free one, whose k is
-    returned; -1 if none is free.
+    before.  Members are examined in ascending order of k.  At the first free member, the function
+    stops and returns its k.  If no member is free, it returns -1.
 
     done, live: mask of the executed members (bit k for members[k]), and the live bytes.
     wanted[t]: mask of the members that read tensor t.
     stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
-    during[k], after[k]: outputs; the live bytes while members[k] runs, and after it.  If the member
-        cannot run, during[k] exceeds `cap`, the bytes of the buffer.
+    during[k], after[k]: outputs for the examined members: the live bytes while members[k] runs, and
+        after it.  If the member cannot run, during[k] exceeds `cap`, the bytes of the buffer.
     The graph: node i writes tensor i, of sizes[i] bytes, and reads the tensors
     read[read_start[i]:read_start[i + 1]].
     """
@@ -283,7 +285,7 @@ def _ready(
     done: mask of the members that have run; bit k for members[k].
     read_start, read: node i reads the tensors read[read_start[i]:read_start[i + 1]].  Tensor t is
         the output of node t.
-    stays[t]: -1 if node t is not a member.
+    stays[t]: -1 if node t is not a member, else at least 0.
     """
     for r in range(read_start[i], read_start[i + 1]):
         t = read[r]

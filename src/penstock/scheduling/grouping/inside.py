@@ -1,7 +1,7 @@
 """Orders of the nodes within a group, for few live bytes.
 
-    trace_back   rule of Zheng et al.: run a node that frees a live tensor; if there is none, run a
-                 node on which a reader of the oldest live tensor depends
+    trace_back   rules of Zheng et al.: run a node that frees a live tensor; if no node does, run a
+                 node that reads the oldest live tensor, or on which such a reader depends
     dfs, bfs     depth first, breadth first
     circular     the order of the problem; tensors are allocated in a circular buffer (NVDLA)
     best         the order of least peak that a search finds, with a proven lower bound
@@ -48,10 +48,10 @@ class InnerOrder:
 
 
 def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the order of a group's nodes by the rule of Zheng et al.
+    """Return the order of a group's nodes by two rules of Zheng et al.
 
-    A node that frees a live tensor runs next.  If there is none, a node runs that reads the oldest
-    live tensor, or on which a reader of this tensor depends.
+    The next node is one that frees a live tensor.  If no node does, the next node is a reader of
+    the oldest live tensor, or a node on which such a reader depends.
     group: mask of nodes.
     max_states: not used.
     """
@@ -81,9 +81,10 @@ def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder
 
 
 def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return a group's nodes in the problem's order, with the size of a circular buffer as peak.
+    """Return a group's nodes in the problem's order, for tensors in a circular buffer.
 
-    The buffer is the smallest one in which no live tensor is overwritten.
+    The peak of the result is the size of the buffer, which is the smallest one in which no live
+    tensor is overwritten (`circular_bytes`).
     group: mask of nodes.
     max_states: not used.
     """
@@ -161,8 +162,8 @@ class _TraceBack:
     """Selects, one after the other, the nodes of a group to run, by two rules of Zheng et al.
 
     Rule 1: run a ready node that is the last reader of a live tensor.
-    Rule 2, if there is none: take the live tensor that has existed longest, and run a ready node
-        that reads it, or on which one of its remaining readers depends.
+    Rule 2, if no node satisfies rule 1: take the tensor that has been live longest, and run a
+        ready node that reads it, or a ready node on which a reader of it depends.
 
     Zheng et al. do not define how ties are broken; here, the first node in the problem's order is
     selected.
@@ -211,8 +212,9 @@ class _TraceBack:
     def _traced_back(self, ready: list[int]) -> int:
         """Return a node of `ready` that leads to a reader of the oldest live tensor (rule 2).
 
-        The node is such a reader, or one depends on it.  Tensors that the group writes for use
-        outside are disregarded.  If no other tensor is live, the first node of `ready` is returned.
+        The node is such a reader, or such a reader depends on it.  Tensors that the group writes
+        for use outside are disregarded.  If no other tensor is live, the first node of `ready` is
+        returned.
         ready: indices of the nodes that can run.
         """
         for tensor in self._live:

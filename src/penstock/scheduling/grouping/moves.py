@@ -1,11 +1,15 @@
 """Local search: better groupings near a given one.
 
-    join, split   regroup two groups that share a tensor, together with the groups between them: by
-                  exact search if they have few nodes, else into intervals of one of several orders
-    move          move a node to a group with which it shares a tensor
+    regroup   divide a region into new groups; a region consists of two groups that share a tensor
+              and of the groups on paths between them
+    move      move a node to a group with which it shares a tensor
 
-The moves are those of Tan et al., Cocco (ASPLOS 2024).  Cocco draws them at random; here all are
-tried until none improves the grouping or the budget is spent.
+Small regions are regrouped by exact search.  If a region is too large or the search does not
+finish, it is divided into intervals of each of several orders, and the cheapest division is kept.
+
+The moves are those of Tan et al., Cocco (ASPLOS 2024); to regroup includes their moves join and
+split.  Cocco draws moves at random; here all are tried until none improves the grouping or the
+budget is spent.
 """
 
 from __future__ import annotations

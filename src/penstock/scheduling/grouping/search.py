@@ -1,11 +1,11 @@
-"""GroupSearch: best-first search for the groups of least total cost that cover a region.
+"""GroupSearch: best-first search for the groups of least total cost that partition a region.
 
-    down-set -> any group that can run next -> larger down-set -> .. -> the region
-
-A down-set is a set of executed nodes that contains all producers of its nodes.  A grouping is a
-path through down-sets, where each edge adds a group.  Down-sets are expanded in ascending order of
-an estimate: the cost of the path plus a lower bound of the remaining cost.  So the first path to
-the end is optimal, and at any time the next estimate is a proven lower bound.
+A region is a set of nodes.  A down-set is a set of executed nodes of the region that contains all
+producers of its nodes in the region.  A grouping is a path from the empty set to the region through
+down-sets, where each edge adds a group that can run next.  Down-sets are expanded in ascending
+order of an estimate: the cost of the path plus a lower bound of the remaining cost.  So the first
+path that reaches the region is optimal.  Before that, the estimate of the down-set to be expanded
+next is a proven lower bound of the total cost.
 
 For costs in bytes, the lower bound of the remaining cost counts these tensors:
 
@@ -47,7 +47,7 @@ class GroupFinding:
 
 
 class GroupSearch:
-    """Best-first search for the groups that cover a region at the least total cost.
+    """Best-first search for the groups of least total cost that partition a region.
 
     The states are down-sets.  A down-set is a set of executed nodes of the region; with each node,
     it contains all producers of the node in the region.
@@ -177,9 +177,10 @@ class GroupSearch:
 
 
 def _path(came: dict[int, int], done: int) -> list[int]:
-    """Return the groups, as node masks, that execute exactly the nodes in `done`, in order.
+    """Return the groups on the path to the state `done`, as node masks, in execution order.
 
-    came: for each mask of executed nodes, the mask before the last group was executed.
+    A state is the mask of the nodes that have been executed.
+    came: the previous state on the path to each state.
     """
     groups: list[int] = []
     while done:

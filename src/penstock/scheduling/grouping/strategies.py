@@ -108,8 +108,8 @@ def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     The exact search then looks for a cheaper grouping.  If it does not prove the result optimal,
     `lower_bound` computes a lower bound of the cost.
 
-    Every heuristic strategy runs twice: a group that was rejected without proof in the first run
-    may fit in an execution order that has been evaluated since.
+    Every heuristic strategy runs twice.  The first run may reject a group because no order that
+    fits is known; the second run also tries the orders that were evaluated in the meantime.
     """
     every = orders(cost.problem)
     twice = (groups for _ in range(2) for groups in _candidates(cost, options, every))
@@ -163,7 +163,7 @@ def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
 
 
 def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
-    """Return the grouping of least cost; among equal ones, that with the least secondary cost.
+    """Return the grouping of least cost; the sum of secondary costs (`cost.tie`) breaks ties.
 
     some: candidates, each a tuple of node masks; an empty one is skipped.  If all are empty, every
         node becomes a group.

@@ -40,13 +40,14 @@ def sweep(
     """Evaluate each group order[lower:k + 1] for lower <= k < upper.
 
     order: node indices.
-    position[i]: position of node i in the order, or -1 if it is not there.
+    position[i]: position of node i in the order, or -1 if the order does not contain it.
     Node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].  The nodes
     reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network outputs,
     else 0; sizes[t] is in bytes.
     weights[i]: bytes of the weights of node i.
-    weight_cap, buffer_cap: capacities in bytes.  The sweep ends before the first group that exceeds
-        one of them in every order of its nodes.
+    weight_cap, buffer_cap: capacities in bytes.  The sweep ends before the first group whose
+        weights exceed `weight_cap`, or which has a node whose inputs and output exceed
+        `buffer_cap`.
 
     Returns three arrays with one entry per group: the bytes moved from and to external memory; a
     lower bound, over all orders, of the live bytes at the peak; and the live bytes at the peak in

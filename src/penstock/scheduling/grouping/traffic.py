@@ -47,7 +47,7 @@ class Traffic:
     additive: True, because the cost is a sum over tensors.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     _unsure: node masks rejected without proof.
-    _apart: results of `apart`, by (writer, reader).
+    _apart: by (writer, reader), whether provably no group contains both nodes.
     _ranks: for each known order of all nodes, the position of each node.
     _graph: the problem as arrays (compressed adjacency lists).
     _weights, _own_bytes: for each node, the bytes of its weights, and of its inputs and output.
@@ -133,10 +133,10 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Add an order along which `fitting` tries to run groups.
+        """Add an execution order in which groups are tested for whether they fit the buffer.
 
-        If the order is new, the rejections of groups without proof are forgotten: in the new order,
-        these groups may fit.
+        If the order is new, unproven rejections of groups are discarded, since these groups may fit
+        in the new order.
         order: indices of all nodes.
         """
         if order not in self._ranks:
@@ -169,10 +169,10 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return True if provably no group of two or more nodes contains all nodes in `group`.
+        """Return True if every group of two or more nodes that contains `group` is infeasible.
 
-        This is so if their weights exceed the weight limit, or if the inputs and the output of one
-        of them exceed the buffer limit.
+        The result is True if the weights of the nodes in `group` exceed the weight limit, or if the
+        inputs and the output of one of these nodes exceed the buffer limit.  False proves nothing.
         group: mask of nodes.
         """
         members = self._members(group)
@@ -191,7 +191,7 @@ class Traffic:
         """Return True if provably no group contains both node `writer` and its reader `reader`.
 
         A group with both contains all nodes on paths between them.  The result is True if these
-        nodes provably exceed the limits.
+        nodes provably exceed the weight limit or the buffer limit.
         writer, reader: indices of nodes.
         """
         found = self._apart.get((writer, reader))

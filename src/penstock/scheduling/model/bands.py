@@ -15,32 +15,89 @@ from penstock.brief import Brief
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.stripe import StripeConfig
+
+RANK, COLUMNS = 4, 2
+"""Rank of the tensors in bands, (N, H, W, C), and index of their columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSection:
-    """Which columns of a tensor of the network a band uses, as a tensor of its own.
+    """A tensor of a band that consists of some columns of a tensor of the network.
 
-    In band k of a sequence of bands, these columns begin at column `first_column` + k * `step`.
+    If a `Band` stands for several bands, `stripes` has one stripe for each of them.
 
     value: name of the band's tensor.
-    tensor: name of the tensor of the network that contains it.
+    tensor: name of the network's tensor.
+    stripes: the columns of the network's tensor, with all rows and channels.
     """
 
     value: str
     tensor: str
-    first_column: int
-    step: int
+    stripes: StripeConfig
+
+    @property
+    def first_column(self) -> int:
+        """Column of the tensor at which the value begins in the first band."""
+        return self.stripes.offset[COLUMNS]
+
+    @property
+    def step(self) -> int:
+        """Number of columns from one band to the next."""
+        return int(self.stripes.strides[COLUMNS])
+
+    def nested(self, rows: StripeConfig) -> StripeConfig:
+        """Return stripes of rows of the value as stripes of the tensor, band by band.
+
+        rows: stripes along the rows of the value.
+        """
+        bands = self.stripes
+
+        def with_columns(others: tuple[int, ...], columns: tuple[int, ...]) -> tuple[int, ...]:
+            return (*others[:COLUMNS], columns[COLUMNS], *others[COLUMNS + 1 :])
+
+        inner = tuple(place + 1 if place else 0 for place in rows.order)
+        return StripeConfig(
+            rows.shape,
+            bands.extent,
+            (*rows.strides[:COLUMNS], bands.strides[COLUMNS], *rows.strides[COLUMNS + 1 :]),
+            with_columns(inner, bands.order),
+            with_columns(rows.stripes, bands.stripes),
+            with_columns(rows.offset, bands.offset),
+        )
+
+
+def column_stripes(
+    columns: tuple[int, ...], tensor: tuple[int, ...], first_column: int, step: int, count: int
+) -> StripeConfig:
+    """Return the stripes that are some columns of a tensor with all rows, one per band.
+
+    columns, tensor: shape of a stripe, and of the tensor.
+    first_column, step: column at which the first stripe begins, and distance between stripes.
+    count: number of bands.
+    """
+    none = (0,) * len(tensor)
+
+    def with_columns(others: tuple[int, ...], number: int) -> tuple[int, ...]:
+        return (*others[:COLUMNS], number, *others[COLUMNS + 1 :])
+
+    return StripeConfig(
+        columns,
+        tensor,
+        with_columns(columns, step) if count > 1 else columns,
+        with_columns(none, int(count > 1)),
+        with_columns((1,) * len(tensor), count),
+        with_columns(none, first_column),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Band(Brief):
-    """One or more consecutive bands that run the same parts, each on other columns.
+    """Stands for one or more consecutive bands, which run the same parts on different columns.
 
     parts: the parts that compute one band.
     plan: how these parts run as a cascade, with the cost of one band.
     sections: for each tensor of a band, the columns of the network's tensor that it contains.
-    count: number of bands.
     offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
         intermediate tensors and scratch memory, but no inputs and outputs of the band.
     arena_bytes: size of the arena.
@@ -49,9 +106,13 @@ class Band(Brief):
     parts: Parts
     plan: Plan
     sections: tuple[TensorSection, ...]
-    count: int
     offsets: Mapping[str, int]
     arena_bytes: int
+
+    @property
+    def count(self) -> int:
+        """Number of bands."""
+        return self.sections[0].stripes.stripes[COLUMNS]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

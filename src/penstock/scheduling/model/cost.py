@@ -74,7 +74,7 @@ class CostModel(Protocol):
         ...
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the overhead that each call of the part adds to its work, in cycles.
+        """Return the overhead of each call of the part, in cycles, without the computation.
 
         memory: memory regions of the part's operands; None: the default region for all.
         """

@@ -13,11 +13,14 @@ from penstock.brief import Brief
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import ConstantPrefetch, Kernel, row_axis
 from penstock.ir.region import Region
+from penstock.scheduling.model.stripe import StripeConfig
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Part(Brief):
     """A unit of scheduling: one node, its engine and its kernels.
+
+    The `Part` of TVM RFC 0037, whose propagators are those of the node's operator.
 
     nodes: a single node, possibly a composite of several; empty if the part is a streamed input.
     engine: name of the engine that runs the part.
@@ -64,7 +67,7 @@ class Part(Brief):
 
     @property
     def least_scratch_bytes(self) -> int:
-        """Scratch bytes of the fallback kernel; without one, those of the preferred kernel."""
+        """Scratch bytes of the fallback kernel; if there is none, those of the preferred kernel."""
         return self.kernel_within(0).scratch_bytes
 
     @property
@@ -106,8 +109,8 @@ class Part(Brief):
 
         A kernel that accumulates computes each output row by adding to the previous one, and each
         call reads only the weights for its own rows.  The cost counts all bytes in the first call,
-        and only an access in each later call: (1, 0).  If the constant is several inputs of the
-        part, each input that is read for the last output row counts as an access.
+        so the result is usually (1, 0): later calls take only an access.  More precisely, they take
+        one access for each input that is this constant and is read for the last output row.
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes
@@ -127,9 +130,21 @@ class Part(Brief):
     def needs(self, out: Region) -> tuple[Region, ...]:
         """Return, for each input, the region that is read to compute region `out` of the output.
 
-        The result is empty for a streamed input: a network input whose rows the caller supplies.
+        The result is empty if the part is a streamed input, a network input whose rows the caller
+        supplies.
         """
         return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
+
+    def input_stripes(self, output: StripeConfig) -> tuple[StripeConfig, ...]:
+        """Return, for each input, the stripes that are read to compute stripes of the output.
+
+        They are derived with the affine propagators of the operator, so they are not clipped.
+        """
+        return tuple(
+            output.propagate(affine)
+            for node in self.nodes[-1:]
+            for affine in node.op.affine(node.site)
+        )
 
     def in_place(self) -> tuple[int, ...]:
         """Return the indices of the inputs that the output may overwrite.

@@ -51,6 +51,8 @@ class ColumnSection(Brief):
 class Parts(Brief):
     """A graph split into parts (nodes with engine and kernels), in the graph's order.
 
+    The `CascaderGraph` of TVM RFC 0037.
+
     parts: one per node that computes something, and one per streamed input (a network input whose
         rows the caller supplies during the run).
     accelerators: names of the accelerators.
@@ -109,7 +111,7 @@ class Parts(Brief):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Names of all values of the graph; no other buffer may have one of them."""
+        """Names of all values of the graph.  Other buffers must have different names."""
         return self.graph.names()
 
     @cached_property

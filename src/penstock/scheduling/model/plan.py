@@ -18,17 +18,19 @@ from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
 class Plan(Brief):
     """How to run a cascade (parts interleaved stripe by stripe), and its cost.
 
+    The `Plan` of TVM RFC 0037.
+
     parts: indices into `Parts.parts`, in execution order.
     stripe: maximum number of output rows that a part computes per call; None: all rows.
-    nearest_first: which input is produced first if several inputs of a part lack rows.  False: the
-        one with the largest advance; True: the one with the smallest.  The advance of a tensor
-        measures how early its rows require rows of the network's inputs.  It is the maximum, over
-        all paths from a network input to the tensor, of the sum of `RowRead.advance` along the
-        path.
+    nearest_first: order in which missing rows of a part's inputs are computed: by descending
+        advance of the input if False, by ascending advance if True.  The advance of a tensor is
+        high if few of its rows already require many rows of the network's inputs.  It is the
+        maximum, over all paths from a network input to the tensor, of the sum of `RowRead.advance`
+        along the path.
     costs: cost of each part, in the order of `parts`; empty before costing.
     prefetches: copies of constants for this cascade, those by the copy engine first.
     copying: cost of the copy engine's prefetches, including stalls.
-    waiting: stall cycles due to the accelerators' prefetches; zero if `costs` include them.
+    waiting: cost of stalls due to the accelerators' prefetches; zero if `costs` include it.
     scratch_bytes: size of the scratch memory, which the parts use one after the other.  This size
         selects the kernel of every part without a prefetch by an accelerator: the preferred kernel
         if the scratch memory is large enough for it, else the fallback kernel.

@@ -1,17 +1,19 @@
 """Queue guests: tensors that are stored in an unused slot of a queue's ring buffer.
 
 A queue keeps the last rows of a sequence from one run to the next.  Its window, the kept rows
-followed by the new rows of a run, is stored in a ring buffer with one slot per row.  Two slots are
-unused for some time in each run:
+followed by the new rows of a run, is stored in a ring buffer with one slot per row.  In each run,
+two slots are unused for some time:
 
 1. The slot of the first new row, until that row is computed.  A tensor may be stored there if the
    part that computes the new row depends on all parts that read the tensor.
 2. The slot of the oldest row, after the last read of the window.  A tensor may be stored there if
-   the part that computes it depends on all parts that read the window.  A run that fails must not
-   change the oldest row; so this slot is used only in networks whose runs cannot fail.
+   the part that computes the tensor depends on all parts that read the window.  If a run fails, the
+   oldest row must be unchanged.  This slot is therefore used only in networks whose runs cannot
+   fail: those without streamed inputs and without calls of accelerators.
 
 A guest is a tensor of one row.  A slot has at most one guest.  Only dependences between parts with
-a single output row are considered, since these hold in every execution order and every cascade.
+a single output row are considered: whatever the execution order and the cascades, the dependent
+part runs after the other one.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ Guests = Mapping[str, tuple[QueueGuest, ...]]
 def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
     """Return the guests of each queue, by the name of the queue's kept rows (`Queue.before`).
 
-    Slots are assigned to large tensors first; each tensor gets the smallest free slot that admits
-    it.
+    Tensors are assigned in descending order of size, each to the smallest free slot in which it may
+    be stored.
     """
     slots = tuple(_slots(graph, parts)) if graph.queues else ()
     found: dict[str, list[QueueGuest]] = {queue.before.name: [] for queue in graph.queues}
@@ -103,8 +105,9 @@ def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
 def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
     """Return the names of the parts on which each part depends, also indirectly, by part name.
 
-    Only parts with a single output row are considered.  A part that reads the last row of a queue's
-    window depends on the part that computes the new rows.
+    Parts with several output rows are ignored: they have no entry, they are in no entry, and
+    dependences through them do not count.  A part that reads the last row of a queue's window
+    depends on the part that computes the new rows.
     """
     producers = graph.producers()
     new = {
@@ -125,7 +128,7 @@ def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]
 def _views(queue: Queue) -> Iterator[tuple[Value, int]]:
     """Yield (value, end row) for the window of a queue and for each slice that is read in place.
 
-    The end row is the first row of the window after the value.
+    The end row is the index, within the window, of the value's last row plus 1.
     """
     yield queue.window, queue.rows
     for section in queue.sections:

@@ -2,9 +2,10 @@
 
 The window of a queue is the kept rows, followed by the new rows of a run.  A window of N rows is
 stored in a ring of N slots.  A counter states which slot holds row 0 of the window.  At the end of
-a run, the counter advances by the number of new rows, modulo N, so the kept rows do not move.  The
-part that computes the new rows writes them into the ring; their storage has no memory of its own.
-The same holds for guests: tensors in slots that hold no row of the queue (`queue_guests.py`).
+a run, the counter advances by the number of new rows, modulo N, so the kept rows do not move.
+
+The part that computes the new rows writes them into the ring, so they have no memory of their own.
+Neither do guests: tensors in slots that hold no row of the queue (`queue_guests.py`).
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ class QueueMemory:
 
     The window of a queue is the rows kept from the previous run, followed by the new rows.
 
-    ring: storage of all rows of the window, live at all times; named like the kept rows.
+    ring: storage of all rows of the window, live at all times.  Its name is that of the kept rows.
     counter: storage of the counter, live at all times.  The counter states which slot of the ring
         holds row 0 of the window.
-    new: storage of the new rows, which are part of the ring.
+    new: storage of the new rows.  It has no memory of its own, since the ring holds the new rows.
     guests: tensors that are stored in unused slots of the ring for part of a run.
     """
 

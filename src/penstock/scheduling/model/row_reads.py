@@ -199,12 +199,12 @@ class _RowAnalysis:
         )
 
     def _may_share_slots(self, storage: Storage, written: Storage) -> bool:
-        """Return whether a part may store its output `written` in the memory of its input storage.
+        """Return whether a part may store its output `written` in the memory of its input.
 
-        The result is False if one of the two storages is part of a queue's ring buffer, or if a
-        surrounding program provides its memory.  Otherwise, it is True if the output need not be
-        contiguous.  An output that must be contiguous replaces the whole input storage, so the
-        input storage must be contiguous, too, and have no other reader.
+        `storage` holds the input.  Sharing is ruled out if `written` or `storage` is part of a
+        queue's ring buffer, or has memory that a surrounding program provides.  If `written` must
+        be contiguous, it takes the memory of all rows of `storage`.  Then `storage` must also be
+        contiguous, and no other part may read it.
         """
         rings = {name for queue in self.windows.values() for name in queue.inside}
         if not {written.name, storage.name}.isdisjoint(rings | self.outside):
@@ -217,7 +217,7 @@ class _RowAnalysis:
         """Return the intervals [first, end) of rows of `storage` that the calls of a part read.
 
         k: index of the input through which the rows are read.
-        steps: number of calls: one per output row, or 1 for a single call that computes all rows.
+        steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
         The result is (list of all first rows, list of all end rows), with one entry per call.  A
         call that reads nothing has first = the number of rows and end = 0.
@@ -246,11 +246,12 @@ def _may_overwrite_rows(
 ) -> bool:
     """Return whether each output row r of a part may overwrite row r of the input `storage`.
 
-    There are three conditions.  The operator or the kernel permits it for each of `inputs`.  Both
-    storages have equally many rows of the same size.  If the part has one call per row, row r of
-    each input must be row r of `storage`.
+    There are three conditions.  The operator or the kernel may overwrite each of `inputs`.  Both
+    storages have the same number of rows, of the same size.  Row r of each input is row r of
+    `storage`; this is not required if a single call computes all rows.
     inputs: indices of the part's inputs that are stored in `storage`.
-    steps: number of calls: one per output row, or 1 for a single call that computes all rows.
+    written: the storage of the output.
+    steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
     """
     allowed = part.in_place()
     return (
@@ -263,7 +264,7 @@ def _may_overwrite_rows(
 def _windows(part: Part, k: int, steps: int) -> list[Region]:
     """Return the region of input `k` that each call of a part reads.
 
-    steps: number of calls: one per output row, or 1 for a single call that computes all rows.
+    steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
     """
     shape = part.output.type.shape
     whole = Region.whole(shape)

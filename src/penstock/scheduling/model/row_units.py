@@ -1,14 +1,15 @@
 """Row units: into how many rows the storage of each tensor is divided.
 
 Row scheduling treats a storage, the memory of a tensor and its aliases, as an array of rows, each
-with a live range of its own.  These are the rows of the tensor that owns the storage.  If no part
-accesses them one by one, the storage may be divided into any intervals of equally many bytes, which
-helps in two cases:
+with a live range of its own.  By default, these are the rows of the tensor that owns the storage.
+If no part accesses this tensor row by row, the storage may be divided into another number of
+rows of equal size.  This is useful in two cases:
 
-1. Parts may access the rows of an alias with more rows.  Example: the input (1, 1, 512, 16) has a
-   single row; a view of it, (1, 512, 1, 16), has 512.
-2. A call that computes a whole tensor in place may read or write the storage.  Then the rows of one
-   of the two tensors divide both.
+1. Parts access an alias that has more rows, row by row.  The storage is then divided into the rows
+   of the alias.  Example: the input (1, 1, 512, 16) has a single row; a view of it,
+   (1, 512, 1, 16), has 512.
+2. A call that computes a whole tensor may overwrite an input of the same size.  The storages of the
+   input and the output then get the same number of rows, if possible.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ def works_by_rows(part: Part) -> bool:
 def storage_rows(
     parts: Sequence[Part], owners: Mapping[str, str], storages: Mapping[str, TensorType]
 ) -> Mapping[str, int]:
-    """Return into how many rows each storage is divided, by storage name.
+    """Return the number of rows into which each storage is divided, by storage name.
 
+    A storage has the name of the tensor that owns it, and contains this tensor and its aliases.
     owners: name of the storage of each value, by value name.
-    storages: type of the tensor that owns each storage, by name.
+    storages: type of the owning tensor of each storage, by storage name.
     """
     rows = {name: row_count(type.shape) for name, type in storages.items()}
     accesses = [

@@ -51,7 +51,7 @@ class Storage:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the memory in bytes; one row counts if each row overwrites the previous one."""
+        """Size of the memory in bytes: all rows, or one if each overwrites the previous one."""
         return self.slots * self.row_bytes
 
 
@@ -76,9 +76,9 @@ class RowRead:
     def advance(self) -> float:
         """How far reading the input runs in advance of computing the output.
 
-        When half of the output rows have been computed: the fraction of the input rows required,
-        minus the fraction of the output rows computed.  0: both proceed in proportion; 0.5: half
-        of the output requires the whole input.
+        It is the fraction of the input rows that the first m of n output rows require, minus m / n,
+        where m = n // 2 + 1.  About 0: both proceed in proportion; about 0.5: half of the output
+        requires the whole input.
         """
         middle = (len(self.needed) + 1) // 2
         return self.needed[middle] / self.needed.max(initial=1) - middle / (len(self.needed) - 1)
@@ -133,10 +133,10 @@ class RowParts:
         return max(*ends, *(self._row_bytes(part) for part in self.row_parts))
 
     def _row_bytes(self, part: RowPart) -> int:
-        """Return the most bytes that must be live while a part computes one of its output rows.
+        """Return the maximum, over a part's output rows, of the bytes that computing a row needs.
 
-        For each output row, the input rows that must be in memory are counted, and the output row
-        itself unless it may overwrite an input row.
+        These bytes hold the input rows that must be in memory, and the output row itself unless it
+        may overwrite an input row.
         """
         written = self.storages[part.written]
         taken = np.zeros(written.rows, np.int64)

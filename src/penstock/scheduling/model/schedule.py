@@ -31,6 +31,8 @@ class Gaps:
 class Schedule(Brief):
     """A sequence of plans, in execution order, that runs each part of a graph once.
 
+    The schedule to which TVM RFC 0037 converts the selected proposal.
+
     parts: all parts of the graph (nodes with their kernels).
     plans: one per cascade: its parts, stripes and cost.
     memory: memory region of each tensor.

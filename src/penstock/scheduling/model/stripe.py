@@ -14,9 +14,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from penstock.errors import UsageError
 from penstock.ir.affine import Affine, Number
+from penstock.ir.region import Interval, Region
 
 Extents = tuple[int, ...]
 
@@ -61,9 +63,9 @@ class StripeConfig:
         The fields of the result:
         shape, extent: the extents of the input boxes that are read, rounded up.
         strides: those of the output, multiplied by the coefficients of `affine`, not rounded.
-        order, stripes, offset: copied from the output axis on which the input axis depends (the sum
-            over these axes, if there are several); `offset` is increased by the offset of `affine`.
-        An input axis that depends on no striped output axis has one stripe.
+        order, stripes, offset: those of the output axis on which the input axis depends, or the
+            sums over these axes if it depends on several.  `affine.offset` is added to `offset`.
+        An input axis that depends on no output axis has one stripe.
 
         `offset` is inexact if several operators of a cascade have padding, since it is not scaled.
         `Affine.apply` gives the exact position of a stripe.
@@ -80,11 +82,11 @@ class StripeConfig:
         )
 
     def count_stripes(self, sliding_window: bool = False) -> dict[Extents, int]:
-        """Return the number of stripes of each shape, by shape.
+        """Return a dictionary from each shape of a stripe to the number of stripes of this shape.
 
         Stripes are clipped to the tensor; empty stripes are not counted.
-        sliding_window: along each axis, reduce a stripe to the elements that no previous stripe
-            covers, as with rolling buffers.
+        sliding_window: along each axis, remove from a stripe the elements that a previous stripe
+            contains, because a rolling buffer still holds them.
         """
         counts: dict[Extents, int] = {(): 1}
         for axis in range(len(self.shape)):
@@ -96,12 +98,32 @@ class StripeConfig:
             }
         return counts
 
+    def regions(self, sliding_window: bool = False) -> Iterator[Region]:
+        """Yield the stripes one by one, in the order of the loop nest.
+
+        They are clipped to the tensor and counted as by `count_stripes`: empty stripes are left
+        out.
+        """
+        axes = range(len(self.shape))
+        intervals = [tuple(self._along(axis).intervals(sliding_window)) for axis in axes]
+        nest = sorted(axes, key=lambda axis: self.order[axis])
+        place = [nest.index(axis) for axis in axes]
+        for stripe in product(*(intervals[axis] for axis in nest)):
+            yield Region.of(*(stripe[k] for k in place))
+
     def _sizes(self, axis: int, sliding_window: bool) -> Counter[int]:
         """Return how many stripes of each size there are along one axis.
 
         The size is the number of a stripe's elements along the axis, clipped to the tensor.
-        sliding_window: count only the elements that no previous stripe covers.
+        sliding_window: count only the elements that no previous stripe contains.
         """
+        along = self._along(axis)
+        if min(along.shape, along.extent) < 1:
+            return Counter()
+        return along.new_sizes() if sliding_window else along.sizes()
+
+    def _along(self, axis: int) -> _AxisStripes:
+        """Return the stripes along one axis.  Raises UsageError if the stride is negative."""
         if self.strides[axis] < 0:
             raise UsageError(
                 "stripe-002",
@@ -111,19 +133,20 @@ class StripeConfig:
                 why="strides are not negative",
                 help="start from the other end of the axis",
             )
-        if min(self.shape[axis], self.extent[axis]) < 1:
-            return Counter()
         stripes, offset = self.stripes[axis], self.offset[axis]
         shape, extent, stride = self.shape[axis], self.extent[axis], self.strides[axis]
-        along = _AxisStripes(shape, extent, stride, stripes, offset)
-        return along.new_sizes() if sliding_window else along.sizes()
+        return _AxisStripes(shape, extent, stride, stripes, offset)
 
 
 @dataclass(frozen=True, slots=True)
 class _AxisStripes:
-    """Stripes along one axis of `extent` elements: stripe i covers [start(i), start(i) + shape).
+    """Stripes along one axis of `extent` elements.
 
-    stride: distance between stripes, possibly fractional.
+    Stripe i covers the elements [s, s + shape) with s = offset + floor(i * stride).  Stripes may
+    extend beyond the axis.
+
+    shape: number of elements of a stripe.
+    stride: distance between the starts of consecutive stripes, possibly fractional.
     stripes: number of stripes.
     offset: start of stripe 0.
     """
@@ -137,6 +160,20 @@ class _AxisStripes:
     def start(self, i: int) -> int:
         """Return the first element of stripe i."""
         return self.offset + i * self.stride.numerator // self.stride.denominator
+
+    def intervals(self, sliding_window: bool) -> Iterator[Interval]:
+        """Yield the stripes that are not empty, clipped to the axis, in order.
+
+        sliding_window: yield only the elements that no previous stripe covers.
+        """
+        covered = 0
+        for i in range(self.stripes):
+            start = self.start(i)
+            lower, upper = max(start, 0), min(start + self.shape, self.extent)
+            if sliding_window:
+                lower, covered = max(lower, covered), max(covered, upper)
+            if lower < upper:
+                yield lower, upper
 
     def below(self, bound: int) -> int:
         """Return the number of stripes that start at an element below `bound`."""
@@ -190,11 +227,11 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Count the stripes `first` + 1 to `last`, both included, in `counts`.
+        """Add the stripes `first` + 1 to `last`, both included, to `counts`.
 
-        counts[n]: number of stripes with n new elements, which no previous stripe covers.  The new
-            elements of a stripe are as many as its distance from the previous stripe (the stride
-            rounded down or up), but at most `shape`.
+        counts[n]: number of stripes with n new elements, which no previous stripe covers.  Here, n
+            is the distance between the stripe and the previous one (the stride rounded down or up),
+            but at most `shape`.
         """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step
@@ -210,9 +247,9 @@ def _positive(counts: Counter[int]) -> Counter[int]:
 def _pattern(affine: Affine) -> Affine:
     """Return an affine map with 1 in place of every non-zero coefficient.
 
-    `StripeConfig.propagate` applies the result to fields such as the number of stripes, which move
-    from output axes to input axes without being scaled.  The last column of the matrix, which holds
-    constants, becomes 0; the field `offset` is unchanged.
+    `StripeConfig.propagate` applies the result to fields that input axes take from output axes
+    without scaling, such as the number of stripes.  The constants (last column of the matrix)
+    become 0; `Affine.offset` is unchanged.
     """
     rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
     return Affine(rows, affine.offset)

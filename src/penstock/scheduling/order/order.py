@@ -1,12 +1,13 @@
 """Search for the execution order of least peak memory, with a proven optimality gap.
 
-    file order -> pieces -> heuristic orders -> best-first search -> beam search, if that gave up
+    file order -> pieces -> heuristic orders -> best-first search -> beam search
 
 The file order is the order in which the problem lists its steps.  A step that has the same position
 in every order ends a piece: a part of the problem that is searched separately.  The peak of an
-order is the maximum over its pieces.  So a piece is searched only if its peak exceeds the proven
-bound and the peaks of the pieces searched before.  The searches are bounded by counted states,
-never by time.
+order is the maximum over its pieces.  So pieces are taken in descending order of the peak of their
+best heuristic order, and a piece is searched only if this peak exceeds the proven lower bound and
+the peaks found for the pieces taken before.  Beam search runs only if best-first search does not
+finish.  The searches are bounded by counted states, never by time.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class Order:
 def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Order:
     """Return the order of least peak memory that the search finds.
 
-    The result is the order in which the problem lists the steps if none with a lower peak is found.
+    If it finds no order with a lower peak than the order in which the problem lists the steps, the
+    latter is returned.
     options: None stands for the default options.
     """
     options = options or OrderOptions()
@@ -166,11 +168,11 @@ class _PieceOrder:
 
 @dataclass(slots=True)
 class _Run:
-    """The state of the search for better orders of the pieces, which are searched in turn.
+    """The state of a search that improves the order of one piece after the other.
 
     A piece is a part of the problem that can be ordered separately.
     bound: proven lower bound, in bytes, of the peak over all pieces.
-    reached: largest peak, in bytes, of the pieces passed to `improve` so far.
+    reached: largest peak, in bytes, of the pieces that `improve` has processed.
     states: number of states searched so far.
     """
 
@@ -183,9 +185,9 @@ class _Run:
     def improve(self, part: _PieceOrder) -> None:
         """Search for a better order of the piece `part` if that may lower the overall peak.
 
-        A piece is a part of the problem that is searched separately.  It is not searched if its
-        peak is at most `bound`, a lower bound for all orders, or at most `reached`, the largest
-        peak of the pieces passed before.
+        A piece is a part of the problem that is searched separately.  It is skipped unless its peak
+        exceeds both `bound`, a lower bound of the overall peak, and `reached`, the largest peak of
+        the pieces processed so far.
         """
         if part.peak > max(self.bound, self.reached):
             search = StepSearch(self.table, part.piece, self.options.tricks)

@@ -4,11 +4,11 @@ A state is a set of completed steps.  States are expanded in ascending order of 
 which they are reached.  So the first path to the goal is optimal, and at any time the peak of the
 next state to expand is a proven lower bound.
 
-*Free steps.*  A ready step is free if it does not exceed the peak of the state and leaves no more
-live bytes than before.  It may run next: in any completion of the state, moving the step to the
-front does not increase the live bytes during any other step.  There are three reasons: the tensors
-that it frees would be freed later otherwise; the tensors that it writes would be written anyway;
-what other steps can share or free only grows with the set of completed steps.
+*Free steps.*  A step is ready if all steps on which it depends are completed.  A ready step is free
+if it does not raise the peak of the state and leaves no more live bytes than before.  To run it
+next is optimal: in any completion of the state, moving the step to the front does not increase the
+live bytes during any other step.  The reason is that a step writes the same tensors whenever it
+runs, but the more steps are completed before, the more tensors it can free or overwrite in place.
 
 *Free chains* extend this to sequences of steps, each of which reads from the previous one.  A chain
 ends at the first point with no more live bytes than at its start.
@@ -146,11 +146,11 @@ class StepSearch:
         return Finding(None, ceiling_bytes, True, self.states)
 
     def beam(self, limit_bytes: int, width: int) -> tuple[int, ...] | None:
-        """Search for any order with a peak of at most `limit_bytes`, by beam search.
+        """Return an order of the piece's steps with a peak of at most `limit_bytes`.
 
+        The method is beam search.  The result consists of indices of steps.  It is None if the
+        search finds no such order, although one may exist.
         width: number of states kept for each number of completed steps.
-
-        Returns None if the search finds no such order; one may exist nevertheless.
         """
         start = self._start(limit_bytes)
         if start.peak_bytes > limit_bytes:
@@ -176,8 +176,9 @@ class StepSearch:
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
-        tried: for each mask of completed steps, the lowest peak in bytes with which it was yielded
-            so far; updated.  A successor is omitted if its peak is not below that.
+        tried: lowest peak, in bytes, of the states yielded so far, by mask of completed steps
+            without the free steps that follow; updated.  If `OrderTricks.merge` is set, a successor
+            is omitted unless its peak is lower than the entry for its mask.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)

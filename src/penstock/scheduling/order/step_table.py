@@ -15,9 +15,9 @@ from penstock.scheduling.order.steps import OrderProblem, dependence_graph, shar
 
 @dataclass(frozen=True, slots=True)
 class StepRead:
-    """A tensor that one step reads and that is dead after its last reader.
+    """A tensor that a step reads.  It is live until all steps that read it have run.
 
-    others: mask of the other steps that read the tensor.
+    others: mask of the steps that read the tensor, without the step itself.
     """
 
     others: int

@@ -18,6 +18,7 @@ from penstock.ir.op import ConstantPrefetch
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
+from penstock.scheduling.model.row_stripes import stripe_heights
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
@@ -114,16 +115,17 @@ class PrefetchCandidates:
             PrefetchStart.PREVIOUS_CASCADE: previous,
             PrefetchStart.OWN_CASCADE: self._engine(cascade),
         }
-        for k, cost in zip(cascade.plan.parts, cascade.plan.costs, strict=True):
+        plan = cascade.plan
+        for k, cost, stripes in zip(plan.parts, plan.costs, cascade.stripes, strict=True):
             part = self.accounting.parts.parts[k]
             possible = [start for start, engine in engines.items() if part.engine == engine]
             if not possible or not part.prefetching:
                 continue
-            stripes = _stripes(cascade, k)
+            heights = stripe_heights(stripes)
             for kernel in part.prefetching:
                 assert kernel.prefetch is not None
                 other = part.with_kernel(kernel)
-                saved = cost.cycles - self.accounting.model.cycles(other, stripes)
+                saved = cost.cycles - self.accounting.model.cycles(other, heights)
                 if saved > 0:
                     for start in possible:
                         yield PrefetchCandidate(k, kernel.prefetch, start, saved)
@@ -186,7 +188,7 @@ class _Selection:
         """Add a candidate to the cascade with index `c` if it saves cycles and limits permit it.
 
         The candidate must not raise the live bytes above the limit of this selection.  A part has
-        at most one prefetch.  At most `MOST_PREFETCHES` copies for a cascade have the same start.
+        at most one prefetch, a cascade at most `MOST_PREFETCHES` with the same `Prefetch.start`.
         """
         plan = self.plans[c]
         selected = plan.accelerator_prefetches
@@ -226,10 +228,10 @@ class _Selection:
         return self._accounting.stall_cycles(self._cascades[c], self.plans[c], following)
 
     def _scratch_bytes(self, plan: Plan, extended: Plan) -> int:
-        """Return the scratch bytes that a plan needs after one more prefetch has been added.
+        """Return the scratch bytes that a cascade needs after one more prefetch has been added.
 
-        Parts without prefetches keep the kernels that they run in `plan`.
-        plan, extended: the plan before and after the addition.
+        Parts without prefetches run the same kernels as before.
+        plan, extended: the cascade's plan without and with the new prefetch.
         """
         prefetches = {copy.part: copy.prefetch for _, copy in extended.accelerator_prefetches}
         return max(
@@ -242,13 +244,3 @@ class _Selection:
 
 def _ticks(cascade: ExpandedCascade) -> slice:
     return slice(cascade.tick, cascade.end)
-
-
-def _stripes(cascade: ExpandedCascade, k: int) -> list[int]:
-    """Return the number of output rows of each call of a part in a cascade.
-
-    k: index of the part in `Parts.parts`.
-    """
-    position = cascade.lower + cascade.plan.parts.index(k)
-    mine = cascade.calls[cascade.calls[:, 0] == position]
-    return (mine[:, 2] - mine[:, 1]).tolist()

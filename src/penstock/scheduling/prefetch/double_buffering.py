@@ -1,14 +1,15 @@
 """Double buffering: prefetches by the copy engine that overlap with the previous cascade.
 
-A prefetch is called early if its copy starts in the previous cascade.  The time that it saves is
+A prefetch is early if its copy starts one cascade before the cascade that reads the constant.  The
+time that it saves depends on how that cascade obtains the constant without it:
 
-- the stall of the copy, if the cascade has so far prefetched the constant at its own start;
-- else the additional time of reading the constant from slow memory in every call, minus the setup
-  time of the copy engine.
+- If a copy starts when the cascade begins, the early prefetch saves the stall of this copy.
+- If every call reads the constant from slow memory, the early prefetch saves the additional time of
+  these reads, minus the setup time of the copy engine.
 
-The selection is greedy.  In each cascade, constants are prefetched in descending order of the time
-saved, if the target region has room for the copy during both cascades and the copy ends before the
-previous cascade does.
+The selection is greedy.  For each cascade, constants are considered in descending order of the time
+saved.  A constant is prefetched early if the copy ends before the previous cascade does, and if the
+target region has room for the copy during the previous cascade and the reading one.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ class _Room:
 
         before: the previous cascade.
         cycles: cycles of the previous cascade, during which copies can run.
-        late: names of the constants whose copies to this region start, in the present plan, when
-            `cascade` begins.
+        late: names of the constants that the plan of `cascade` already copies to this region, but
+            only when `cascade` begins.
         """
         found: list[Prefetch] = []
         memory, start = self._schedule.memory, PrefetchStart.PREVIOUS_CASCADE
@@ -118,8 +119,8 @@ class _Room:
 
         Three kinds of constants are excluded: those that the cascade prefetches to another region,
         those whose copies already start in the previous cascade, and `Parts.shared_constants`.
-        late: names of the constants whose copies to this region start, in the present plan, when
-            the cascade begins.
+        late: names of the constants that the cascade's plan already copies to this region, but
+            only when the cascade begins.
         """
         copier = self._memories.copier
         assert copier is not None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from penstock.ir.op import ConstantPrefetch, Kernel, row_axis, row_before, row_count
+from penstock.ir.op import ConstantPrefetch, Kernel, row_before
 from penstock.ir.placed_call import Filling
 from penstock.ir.region import Region
 from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
@@ -19,6 +19,7 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.row_stripes import Stripes, stripe_heights, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 
@@ -56,11 +57,11 @@ class KernelVariant:
 class Calls:
     """Calls of one part.
 
-    stripes: the interval [first, end) of output rows of each call.
+    stripes: the stripes of the output, one per call.
     inputs, output: names of the memory regions of the inputs and of the output.
     """
 
-    stripes: tuple[tuple[int, int], ...]
+    stripes: Stripes
     inputs: tuple[str, ...]
     output: str
 
@@ -97,14 +98,14 @@ class CostAccounting:
     parts: the graph, split into parts (nodes with their kernels).
     model: estimates the cycles of calls.
     memories: determines access times and copy times.
-    _traffic: traffic of a call, by (index of the part, first output row, end row).
+    _traffic: traffic of a call, by (index of the part, region of the output).
     """
 
     parts: Parts
     model: CostModel
     memories: MemorySystem
-    _traffic: dict[tuple[int, int, int], CallTraffic] = field(
-        default_factory=dict[tuple[int, int, int], CallTraffic]
+    _traffic: dict[tuple[int, Region], CallTraffic] = field(
+        default_factory=dict[tuple[int, Region], CallTraffic]
     )
     _costs: dict[PartCalls, Cost] = field(default_factory=dict[PartCalls, Cost])
     _stalls: dict[FirstCall, int] = field(default_factory=dict[FirstCall, int])
@@ -122,13 +123,9 @@ class CostAccounting:
 
     def _part_costs(self, schedule: Schedule, cascade: ExpandedCascade) -> Iterator[Cost]:
         """Yield the cost of each part of a cascade."""
-        parts = cascade.plan.parts
-        stripes: dict[int, list[tuple[int, int]]] = {k: [] for k in parts}
-        for position, first, end in cascade.calls[:, :3].tolist():
-            stripes[parts[position - cascade.lower]].append((first, end))
         copied = {copy.constant: copy.target for copy in cascade.plan.copies}
         memory, owners = schedule.memory, self.parts.owners
-        for k, some in stripes.items():
+        for k, stripes in zip(cascade.plan.parts, cascade.stripes, strict=True):
             part = self.parts.parts[k]
             bands = schedule.find_bands(part)
             if bands is not None:
@@ -136,11 +133,12 @@ class CostAccounting:
                 continue
             kernel = cascade.plan.kernel(k, part)
             inputs, output = self._operand_regions(part, memory, copied)
-            calls = Calls(tuple(some), inputs, output)
+            calls = Calls(stripes, inputs, output)
             key = PartCalls(_variant(k, part, kernel), calls)
             if key not in self._costs:
                 operands = memory.for_part(part, owners)
-                traffic = [self._call_traffic(k, *stripe) for stripe in some]
+                regions = (region for config in stripes for region in config.regions())
+                traffic = [self._call_traffic(k, region) for region in regions]
                 self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
             yield self._costs[key]
 
@@ -152,11 +150,11 @@ class CostAccounting:
         return tuple(self._update_cost(part, memory) for part in self.parts.updates)
 
     def _update_cost(self, part: Part, memory: MemoryAssignment) -> Cost:
-        rows = row_count(part.output.type.shape)
+        shape = part.output.type.shape
         inputs, output = self._operand_regions(part, memory, {})
-        calls = Calls(((0, rows),), inputs, output)
+        calls = Calls((whole_tensor(shape),), inputs, output)
         operands = memory.for_part(part, self.parts.owners)
-        return self._cost(part, calls, [_traffic_of_call(part, 0, rows)], operands)
+        return self._cost(part, calls, [_traffic_of_call(part, Region.whole(shape))], operands)
 
     def first_call_cycles(self, cascade: ExpandedCascade) -> int:
         """Return the cycles of a cascade's first call, without stalls caused by prefetches."""
@@ -173,7 +171,7 @@ class CostAccounting:
         cascades, plans: consecutive cascades and their plans.
 
         An early prefetch starts in the previous cascade.  A copy by the copy engine overlaps with
-        that whole cascade, a copy by an accelerator with its first call.
+        all of that cascade, a copy by an accelerator only with that cascade's first call.
         """
         found: list[Plan] = []
         before = 0  # stall cycles in the previous cascade, for early prefetches of this one
@@ -263,7 +261,7 @@ class CostAccounting:
         """Return the cost of all calls of a part, including access times.
 
         part: a part whose only kernel is the one that the calls run.
-        calls: the output rows of each call, and the memory regions of inputs and output.
+        calls: the stripe of each call, and the memory regions of inputs and output.
         traffic: work and memory traffic of each call.
         operands: memory assignment of the part's operands, for the cost model.
         """
@@ -279,8 +277,7 @@ class CostAccounting:
         nominal = sum(call.macs for call in traffic)
         executed = part.executed_macs(nominal)
         return Cost(
-            self.model.cycles(part, [end - first for first, end in calls.stripes], operands)
-            + round(fine / FINE),
+            self.model.cycles(part, stripe_heights(calls.stripes), operands) + round(fine / FINE),
             len(traffic),
             executed,
             _bytes(read),
@@ -315,10 +312,10 @@ class CostAccounting:
         )
         return tuple(inputs), memory.region(owners[part.output.name])
 
-    def _call_traffic(self, k: int, first: int, end: int) -> CallTraffic:
-        key = (k, first, end)
+    def _call_traffic(self, k: int, out: Region) -> CallTraffic:
+        key = (k, out)
         if key not in self._traffic:
-            self._traffic[key] = _traffic_of_call(self.parts.parts[k], first, end)
+            self._traffic[key] = _traffic_of_call(self.parts.parts[k], out)
         return self._traffic[key]
 
 
@@ -342,12 +339,8 @@ def _bytes(sizes: dict[str, int]) -> Bytes:
     return tuple(sorted((memory, size) for memory, size in sizes.items() if size))
 
 
-def _traffic_of_call(part: Part, first: int, end: int) -> CallTraffic:
-    """Return the work and traffic of a call of `part` that computes output rows [first, end)."""
-    shape = part.output.type.shape
-    out = Region.whole(shape)
-    if end - first < row_count(shape):
-        out = out.replace(row_axis(len(shape)), (first, end))
+def _traffic_of_call(part: Part, out: Region) -> CallTraffic:
+    """Return the work and traffic of a call of `part` that computes a region of the output."""
     pairs = zip(part.needs(out), part.inputs, strict=True)
     read = tuple(need.elements * value.type.dtype.size_bytes for need, value in pairs)
     element = part.output.type.dtype.size_bytes

@@ -21,7 +21,9 @@ import numpy as np
 
 from penstock.ir.graph import Value
 from penstock.memory.problem import LiveBuffer
+from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.row_stripes import Stripes, row_stripes, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.execution import WHOLE, expand
 from penstock.scheduling.simulate.live_ranges import RowLiveRanges, row_live_ranges
@@ -32,12 +34,14 @@ from penstock.scheduling.simulate.row_tables import Numbers, RowTables, row_tabl
 class ExpandedCascade:
     """A cascade (parts that run interleaved) with its sequence of calls.
 
+    parts: all parts of the schedule, to which the plan refers.
     lower, upper: the cascade consists of the parts at positions [lower, upper) of the schedule.
     tick: tick at which the first call runs; call k of the schedule runs at tick k + 1.
     calls[i]: (position of the part, first row, end row, position of the part that requested the
         rows) of call i.
     """
 
+    parts: Parts
     plan: Plan
     lower: int
     upper: int
@@ -48,6 +52,23 @@ class ExpandedCascade:
     def end(self) -> int:
         """The tick (unit of time, one per call) after the last call."""
         return self.tick + len(self.calls)
+
+    @cached_property
+    def stripes(self) -> tuple[Stripes, ...]:
+        """The stripes in which each part computes its output, one per call.
+
+        One entry per part, in the order of the plan.
+        """
+        return tuple(map(self._part_stripes, range(len(self.plan.parts))))
+
+    def _part_stripes(self, place: int) -> Stripes:
+        """Return the stripes of the part at a place in the plan."""
+        k = self.plan.parts[place]
+        shape = self.parts.parts[k].output.type.shape
+        if self.parts.rows.row_parts[k].whole:
+            return (whole_tensor(shape),)
+        mine = self.calls[self.calls[:, 0] == self.lower + place]
+        return row_stripes(shape, mine[:, 1:3].tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +147,14 @@ class ExpandedSchedule:
         for plan in self.schedule.plans:
             upper = lower + len(plan.parts)
             calls = expand(self.tables_for(plan), lower, upper, plan.stripe or WHOLE)
-            found.append(ExpandedCascade(plan, lower, upper, tick, calls))
+            found.append(ExpandedCascade(self.schedule.parts, plan, lower, upper, tick, calls))
             lower, tick = upper, found[-1].end
         return tuple(found)
+
+    @cached_property
+    def stripes(self) -> tuple[Stripes, ...]:
+        """The stripes in which each part computes its output, by position in the schedule."""
+        return tuple(stripes for cascade in self.cascades for stripes in cascade.stripes)
 
     @cached_property
     def live_ranges(self) -> RowLiveRanges:
@@ -144,11 +170,12 @@ class ExpandedSchedule:
 
     @cached_property
     def row_blocks(self) -> tuple[Numbers, Numbers]:
-        """The storage to which the memory of each row belongs, and when that memory becomes free.
+        """The storage that owns the memory of each row, and when that memory becomes free.
 
         Two arrays (owner, dead), in which row r of storage s has index `live_ranges.starts[s]` + r.
-        owner: index of a storage: s itself, or another storage whose row r is overwritten in place.
-        dead: tick at which the memory becomes free; meaningless for rows whose owner is not s.
+        owner: index of a storage.  It is s, unless the row overwrites row r of another storage in
+            place; then it is the owner of the overwritten row.
+        dead: tick at which the memory becomes free; meaningless if the owner is not s.
         """
         rows, ranges = self.schedule.parts.rows, self.live_ranges
         owner = np.repeat(np.arange(len(rows.storages)), self.tables.rows)

@@ -17,8 +17,10 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 
 
 def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int) -> Alternatives:
-    """Return the peaks known before a search: only the peak of each single part, run in one call.
+    """Return the table of known peaks with which a search begins.
 
+    It contains the peak of each part that runs alone, in a single call.  All other peaks are
+    unknown (`UNBOUNDED`).
     stripes: stripe heights (maximum rows per call) that the search tries.
     most_parts: maximum number of parts in a cascade.
     """
@@ -53,8 +55,8 @@ def candidates(
     There is a candidate for each `lower` in `lowers` and each stripe height.
     lowers: a range with step 1.
     alternatives: the stripe heights, and the peaks known so far; this function updates the peaks.
-    prune: drop a candidate if known cascades cover the same positions with no higher peak and no
-        more call overhead.
+    prune: drop a candidate if a known sequence of cascades runs the same parts with no higher peak
+        and no more call overhead.
 
     Returns an array, and the number of simulated calls as a measure of work.  The array has one row
     for each candidate that is not dropped: (lower, stripe height, live bytes at the peak, call

@@ -145,8 +145,8 @@ def _prefetched(
 ) -> Iterator[tuple[str, LiveBuffer]]:
     """Yield (name of the memory region, buffer) for the target buffer of each prefetch.
 
-    The buffer is live from the beginning of the cascade in which the copy starts to the end of the
-    cascade that reads the copy.  An early prefetch starts in the cascade before that one.
+    The buffer is live until the end of the cascade that reads the copy.  It becomes live when this
+    cascade begins or, for an early prefetch, when the previous cascade begins.
     by_accelerator: True selects the prefetches by accelerators, False those by the copy engine.
     """
     before = 1

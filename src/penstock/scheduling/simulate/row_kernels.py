@@ -36,9 +36,9 @@ class Alternatives(NamedTuple):
     stripes[k]: stripe height k (maximum rows per call); the heights decrease.
     least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each of them
         runs alone at height stripes[k].
-    least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that covers
-        positions [u - n, u).  A sequence counts only if it has no more call overhead than the same
-        parts have when each of them runs alone at height stripes[k].
+    least_peak[u, n, k]: lowest known peak, in live bytes, of any sequence of cascades that runs the
+        parts at positions [u - n, u).  Sequences with more call overhead than running each of these
+        parts alone at height stripes[k] are disregarded.
     """
 
     stripes: Numbers
@@ -50,7 +50,7 @@ class Alternatives(NamedTuple):
 def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
     """Return how many rows of each storage are computed before the cascade [lower, upper) begins.
 
-    All rows of a storage that the cascade reads but does not write; 0 for any other storage.
+    The number is that of all rows if the cascade reads but does not write the storage, else 0.
     """
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):
@@ -61,10 +61,10 @@ def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
 
 @compiled
 def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
-    """Return the first read of a part that requires rows not yet computed; -1 if there is none.
+    """Return the index of the first read that requires rows not yet computed; -1 if there is none.
 
-    The result is the index of a read, an edge from a storage to the part, in `RowTables`.
-    The part at position `a` is to compute its output rows up to `end`.
+    A read is an edge in `RowTables` from an input storage to the part at position `a`, which is to
+    compute its output rows below `end`.
     produced[s]: number of rows of storage s that have been computed.
     """
     for e in range(t.reads[a], t.reads[a + 1]):
@@ -105,8 +105,8 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 def slots_released(shared: int, dead: int, gone: int) -> int:
     """Return how many slots (each for one row) become free when rows [dead, gone) die.
 
-    shared: number of rows minus number of slots, which is 0 if each row has a slot of its own.  If
-        all rows share one slot, that slot becomes free when the last row dies.
+    shared: number of rows minus number of slots.  It is 0 if each row has a slot of its own.
+        Otherwise, all rows share one slot, which becomes free when the last row dies.
     """
     return max(gone, shared) - max(dead, shared)
 
@@ -156,8 +156,8 @@ def run_cascade(
 
     stripe: maximum number of rows per call.
     ceiling: stop when the live bytes reach this number.
-    calls: output array, which receives (position of the part, first row, end row, position of the
-        part that requested the rows) for each call; if it has no rows, calls are not recorded.
+    calls: output array with an entry for each call: (position of the part, first row, end row,
+        position of the part that requested the rows).  If it has length 0, no call is recorded.
 
     Returns the live bytes at the peak, the number of calls, and their overhead in cycles.  The peak
     is `UNBOUNDED`, to reject the cascade, if more than `MOST_SHARED` parts have several consumers.
@@ -219,11 +219,11 @@ def run_cascade(
 
 @compiled
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
-    """Return the lowest known peak of a sequence of cascades that covers positions [lower, upper).
+    """Return the lowest known peak of any sequence of cascades at positions [lower, upper).
 
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of a stripe height.  A sequence counts only if it has no more call overhead than the
-        same parts have when each of them runs alone at this height.
+    k: index of a stripe height in `Alternatives.stripes`.  Sequences with more call overhead than
+        running each of their parts alone at this height are disregarded.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):
@@ -246,12 +246,12 @@ def enter_candidates(
     """Simulate the cascade [lower, upper) for each lower in [least, most) and each stripe height.
 
     alternatives: the stripe heights, and the peaks known so far; this function updates the peaks.
-    prune: drop a candidate if known cascades cover the same positions with no higher peak and no
-        more call overhead.
+    prune: drop a candidate if a known sequence of cascades runs the same parts with no higher peak
+        and no more call overhead.
     found: output array, which receives (lower, stripe height, live bytes at the peak, call overhead
         in cycles) for each candidate that is not dropped.
 
-    Returns the number of candidates entered and the number of simulated calls.
+    Returns the number of candidates written to `found`, and the number of simulated calls.
     """
     unlisted = np.empty((0, 4), np.int64)
     known, cycles_before = alternatives.least_peak, alternatives.least_cycles
@@ -288,10 +288,10 @@ def enter_live_ranges(
 ) -> None:
     """Write the live ranges of the rows that a cascade computes or reads.
 
-    calls[i]: (position of the part, first row, end row, ..) of the call at tick `tick` + i.
+    calls[i, :3]: (position of the part, first row, end row) of the call at tick `tick` + i.
     region[s]: index of the memory region of storage s.
-    starts, born, died, over: the arrays `starts`, `born`, `dead` and `over` of
-        `live_ranges.RowLiveRanges`; this function updates the last three.
+    starts, born, died, over: fields of `live_ranges.RowLiveRanges`, where `died` is called `dead`.
+        All but `starts` are updated.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
@@ -347,7 +347,7 @@ def run_with_traffic(
 ) -> tuple[Numbers, int, bool]:
     """Simulate the calls of the cascade [lower, upper) to find its live bytes and its added time.
 
-    calls[i]: (position of the part, first row, end row, ..) of call i.
+    calls[i, :3]: (position of the part, first row, end row) of call i.
     region[s]: index of the memory region of storage s.
     extra[m], capacities[m]: bytes live during the whole cascade, and bytes available, in region m.
     constants[0], constants[1]: times to add to the first and to each later call, by part.

@@ -35,10 +35,10 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
-    late[p]: 1 if the part does not read the first half of some input, else 0.  The simulation of a
-        cascade runs the parts whose outputs are read after the cascade, which request rows from the
-        other parts.  Late parts run last, in descending order of p, since they would request rows
-        too early.
+    late[p]: 1 if the part reads no row in the first half of some input, else 0.  The simulation of
+        a cascade runs the parts whose outputs are read after the cascade; they request rows from
+        the other parts.  Late ones run last, in descending order of p, because their first call
+        requests more than half of an input.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their
@@ -92,9 +92,9 @@ def row_tables(
 
     call_cycles: overhead of each call in cycles, by part index; None: zero.
     keep_inputs: whether the network's inputs must not be overwritten.
-    nearest_first: order of the inputs of each part, by advance.  False: descending; True:
-        ascending.  The advance of a tensor measures how early its rows require rows of the
-        network's inputs.
+    nearest_first: order in which missing rows of a part's inputs are computed: by descending
+        advance if False, by ascending advance if True.  The advance of a tensor is high if few of
+        its rows already require many rows of the network's inputs (`_advances`).
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
@@ -146,7 +146,7 @@ def row_tables(
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
-    """Return whether there is an input of several rows whose first half a part does not read."""
+    """Return whether a part has an input of several rows and reads no row in its first half."""
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 
 
@@ -184,11 +184,12 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
 
 
 def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
-    """Return, for each storage, how early its rows require rows of the network's inputs.
+    """Return the advance of each storage: a number that is high if few of its rows already require
+    many rows of the network's inputs.
 
-    The result is 0 for a network input.  For another storage, it is the maximum, over all paths
+    The advance is 0 for a network input.  For another storage, it is the maximum, over all paths
     from a network input to the storage, of the sum of `RowRead.advance` along the path.
-    `row_tables` sorts the reads of each part by these numbers.
+    `row_tables` sorts the reads of each part by advance.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

@@ -1,4 +1,4 @@
-"""Peak memory and added time of a cascade whose tensors lie in several memory regions."""
+"""Peak memory, and run time beyond pure computation, of a cascade in several memory regions."""
 
 from __future__ import annotations
 

@@ -12,18 +12,25 @@
 A plan lists its parts in execution order.  Clauses that may follow the parts:
 
     stripe N                              maximum number of rows per call; default: all rows
-    nearest                               `Plan.nearest_first` is True: it selects which input is
-                                          produced first if several inputs of a part lack rows
+    nearest                               `Plan.nearest_first` is True (default: False); it defines
+                                          the order in which missing rows of inputs are computed
     scratch N                             scratch memory in bytes
     columns N                             the parts run in bands of N columns; stripe and scratch
                                           apply inside each band, and there is only one cost
     copy w from flash to dtcm 64 bytes early
                                           prefetch of the constant w by the copy engine; it starts
-                                          in the previous plan (`early`) or in this one
+                                          in the previous plan if `early` is given, else in this one
     prefetch conv2 "weights" from flash to sram 64 bytes early
                                           prefetch of the constant table "weights" of the part
                                           conv2 by its accelerator
     cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
+
+In the text of a single schedule (`penstock show --stop-after place`), lines such as
+
+    stripes p0 conv1 rolling = (StripeConfig(shape=(1, 2, 24, 6), extent=(1, 24, 24, 6), ..),)
+
+state the stripes in which a plan computes a tensor, and how much of it is kept (`TensorConfig`).
+Plans whose parts all run at once have none.  The stripes follow from the plan; parsing checks them.
 
 The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (costs of updates of states)
 apply to all schedules that follow.  A line `alternative N` precedes the schedules of the N-th

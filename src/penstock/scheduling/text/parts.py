@@ -13,10 +13,11 @@
     stream NAME     a network input whose rows the caller supplies
     scratch N       scratch memory of the preferred kernel, in bytes
     fallback NAME   the kernel with the least scratch memory
-    prefetch N, ..  bytes of constants that each prefetching kernel reads from a copy
-    cpu_fallback NAME
-                    a node that no accelerator claims: its cycles and the reason; if a pass has
-                    rewritten the node in the graph, the original node follows
+    prefetch N, M   for each kernel that reads constants from a prefetched copy: the size of the
+                    copy in bytes
+    cpu_fallback NAME: CYCLES cycles, REASON
+                    a node that no accelerator claims; if a pass has rewritten the node in the
+                    graph, a comma and the original node follow
 
 Node and target determine the kernels, so the text contains only their names.  The reader obtains
 the kernels from a `Resolver` and rejects a text that contains other names.
@@ -230,7 +231,7 @@ class _PartsReader:
     def _node(self) -> Node:
         """Parse the label of a node and a colon; return the node.
 
-        A label is a name or a handle, such as "%0", that the graph's text declares for a name.
+        A label is the node's name, or the handle that stands for it, such as "%0" (`Labels`).
         """
         at = self._scanner.peek()
         node = self._nodes.get(self._labels.name())

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.ir.text.attributes import attribute
 from penstock.ir.text.constants import ConstantTable
 from penstock.ir.text.labels import Labels
 from penstock.scanner import name_or_string, quoted
+from penstock.scheduling.bands.tensor_configs import plan_configs
 from penstock.scheduling.bands.variant import AssignedPlan, assigned_plans
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.model.tensor_config import TensorConfig
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 
-def print_schedules(schedules: Iterable[Schedule]) -> str:
+def print_schedules(schedules: Iterable[Schedule], *, with_stripes: bool = False) -> str:
     """Return schedules as text, followed by their plans and costs, one per line.
+
+    with_stripes: also print the stripes of the tensors of each plan.
 
     All schedules must be of the same graph, split into the same parts by the stage `assign`.
     """
-    return "".join(f"{line}\n" for line in _Printer().lines(tuple(schedules)))
+    return "".join(f"{line}\n" for line in _Printer(with_stripes).lines(tuple(schedules)))
 
 
 @dataclass
 class _Printer:
     """Prints schedules, then the plans and costs to which they refer by name.
 
+    with_stripes: whether to print the stripes of the tensors of each plan.
     costs: the name of each cost, such as "c0".
     plans: the name of each plan, such as "p0".
     table: constants that occur in the text.
     """
 
+    with_stripes: bool
     costs: dict[Cost, str] = field(default_factory=dict[Cost, str])
     plans: dict[AssignedPlan, str] = field(default_factory=dict[AssignedPlan, str])
     table: ConstantTable = field(default_factory=ConstantTable)
@@ -53,9 +60,13 @@ class _Printer:
             plans = ", ".join(self.plans[plan] for plan in used)
             cycles = f"{schedule.cost.cycles} cycles"
             yield f"schedule {schedule.peak_bytes} bytes {cycles} = {plans}".rstrip()
+        configs = _stripes(schedules, plans_of) if self.with_stripes else {}
         for plan, name in self.plans.items():
             names = ", ".join(labels(parts.parts[k].name) for k in plan.plan.parts)
             yield " ".join((f"plan {name}: {names}", *self._clauses(plan, parts, labels)))
+            for found in configs.get(plan, ()):
+                stripes = attribute(found.stripes, self.table)
+                yield f"stripes {name} {labels(found.tensor)} {found.mode.value} = {stripes}"
         for cost, name in self.costs.items():
             yield f"cost {name} = {attribute(cost, self.table)}"
 
@@ -96,6 +107,22 @@ class _Printer:
 
     def _cost(self, cost: Cost) -> str:
         return self.costs.setdefault(cost, f"c{len(self.costs)}")
+
+
+def _stripes(
+    schedules: Sequence[Schedule], plans_of: Sequence[Sequence[AssignedPlan]]
+) -> Mapping[AssignedPlan, tuple[TensorConfig, ...]]:
+    """Return the stripes of the tensors of each plan, without plans that run whole.
+
+    plans_of: the plans of each schedule.
+    """
+    found: dict[AssignedPlan, tuple[TensorConfig, ...]] = {}
+    for schedule, plans in zip(schedules, plans_of, strict=True):
+        expanded = ExpandedSchedule(schedule)
+        for plan, cascade in zip(plans, expanded.cascades, strict=True):
+            if plan not in found and (plan.plan.stripe, plan.columns) != (None, None):
+                found[plan] = tuple(plan_configs(expanded, cascade))
+    return found
 
 
 def _transfer(prefetch: Prefetch) -> str:

@@ -18,12 +18,19 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch, PrefetchStart
 from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.model.stripe import StripeConfig
+from penstock.scheduling.model.tensor_config import BufferMode
 from penstock.scheduling.text.band_reader import BandReader, ReadPlan
+from penstock.scheduling.text.stripe_reader import MODES, ReadStripes, StripeReader
 
 _T = TypeVar("_T")
 _NO_GAPS = Gaps(0.0, 0.0)
-_STATEMENTS = ("cost", "plan", "schedule", "memory", "copier", "keep_inputs", "gaps", "updating")
-_CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment, Gaps)}
+_STATEMENTS = (
+    "cost", "plan", "stripes", "schedule", "memory", "copier", "keep_inputs", "gaps", "updating",
+)  # fmt: skip
+_CLASSES: Classes = {
+    found.__name__: found for found in (Cost, MemoryAssignment, Gaps, StripeConfig)
+}
 
 
 class ScheduleReader:
@@ -39,6 +46,7 @@ class ScheduleReader:
         self._scanner = scanner
         self._parts = parts
         self._bands = BandReader(scanner, parts, bands)
+        self._stripes = StripeReader(scanner)
         self._costs: dict[str, Cost] = {}
         self._plans: dict[str, Callable[[], ReadPlan]] = {}
         self._numbers: Mapping[str, int] = {part.name: k for k, part in enumerate(parts.parts)}
@@ -64,6 +72,8 @@ class ScheduleReader:
                     name = self._new(self._plans)
                     scanner.expect(":")
                     self._plans[name] = self._plan()
+                case "stripes":
+                    self._read_stripes()
                 case "memory":
                     state = replace(state, memory=self._record(MemoryAssignment))
                 case "copier":
@@ -94,7 +104,7 @@ class ScheduleReader:
         return name
 
     def _record(self, kind: type[_T]) -> _T:
-        """Parse a record, "Class(field=value, ..)", or a tuple; raise ModelError for others."""
+        """Parse an attribute value, which must be of class `kind`; raise ModelError otherwise."""
         at = self._scanner.peek()
         found = self._attributes.attribute()
         if not isinstance(found, kind):
@@ -137,6 +147,7 @@ class ScheduleReader:
             if (total := found.cost.cycles) != cycles:
                 text = f"the plans take {total} cycles, the schedule says {cycles}"
                 raise scanner.contradiction(text, at=at)
+            self._stripes.check(found, [name.text for name in names])
             return found
 
         return schedule
@@ -161,7 +172,8 @@ class ScheduleReader:
     def _part(self) -> int:
         """Parse the label of a part and return its index in `Parts.parts`.
 
-        A label is a name or a handle, such as "%0", that the graph's text declares for a name.
+        A label is the name of the part or its handle, such as "%0": a short form that the graph's
+        text declares for names that are long or need quotes.
         """
         at = self._scanner.peek()
         name = self.labels.name()
@@ -209,6 +221,15 @@ class ScheduleReader:
             return ReadPlan(AssignedPlan(plan, columns), first)
 
         return cache(plan)
+
+    def _read_stripes(self) -> None:
+        """Parse the stripes of a tensor."""
+        scanner = self._scanner
+        plan, at = scanner.name(), scanner.peek()
+        tensor = self._parts.parts[self._part()].name
+        mode = BufferMode(scanner.expect_word(*MODES))
+        scanner.expect("=")
+        self._stripes.add(plan, ReadStripes(tensor, mode, self._record(tuple), at))
 
     def _copy(self) -> Prefetch:
         """Parse a prefetch by the copy engine."""

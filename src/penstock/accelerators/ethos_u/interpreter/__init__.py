@@ -5,8 +5,8 @@
     driver_payload(payload)                  extracts the stream from a payload of Arm's driver
 
 The model interprets registers and is independent of the code that generates streams. It computes
-every operation bit-exactly. It checks that every access is inside its region, and that waits and
-block dependencies prevent hazards (`hazards.py`). It does not model time.
+every operation bit-exactly. It checks that every access is inside its memory region, and that
+operations that run concurrently do not conflict (`hazards.py`). It does not model time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks that addresses and sizes are multiples of 16 bytes where the hardware requires it.
 
-Source: the checks of Vela's register command stream generator, for U55 and U65.
+Source: the checks of the register command stream generator of Arm's compiler Vela, for U55 and U65.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
 
 
 def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
-    """Yield the registers of a copy whose values must be multiples of 16, as (name, value).
+    """Yield (name, value) of the registers of a copy whose values must be multiples of 16.
 
-    These are the addresses of source and target, and the size. If the hardware supports unaligned
-    copies (U65), only addresses in shared memory are included, and the size only if the target is
-    in shared memory."""
+    These are the source address, the target address and the size. If the hardware supports
+    unaligned copies (U65), only accesses to shared memory, the internal memory of the NPU, are
+    restricted: its addresses, and the size of a copy into it."""
     source, target = operation.source, operation.target
     anywhere = hardware.any_copy
     for span in (source, target):
@@ -56,8 +56,8 @@ def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[
 
 
 def _block_operation_registers(operation: BlockOperation) -> Iterator[tuple[str, int]]:
-    """Yield the registers of a block operation whose values must be multiples of 16, as (name,
-    value)."""
+    """Yield (name, value) of the registers of a block operation (any operation but a copy) whose
+    values must be multiples of 16."""
     for map in (*operation.inputs, operation.ofm):
         if map.nhcwb16:
             yield from _feature_map_registers(map)
@@ -70,8 +70,8 @@ def _block_operation_registers(operation: BlockOperation) -> Iterator[tuple[str,
 
 
 def _feature_map_registers(map: FeatureMap) -> Iterator[tuple[str, int]]:
-    """Yield the registers of a feature map whose values must be multiples of 16, as (name, value).
-    Requires a feature map in layout NHCWB16. Base addresses of unused tiles are omitted."""
+    """Yield (name, value) of the registers of a feature map in layout NHCWB16 whose values must be
+    multiples of 16: base addresses of the tiles that are in use, and strides."""
     height, width, depth = map.shape
     name = f"NPU_SET_{map.name.upper()}"
     right, below = width > map.width_0, height > map.height_0

@@ -1,4 +1,5 @@
-"""Arithmetic of block operations on whole feature maps, in exact integers.
+"""Arithmetic of block operations (all operations except copies) on whole feature maps, in exact
+integers.
 
 `ifm` is the input as an int64 array (height, width, depth), from which the zero point has not been
 subtracted. Accumulators are int64 arrays in the shape of the output; `output.py` converts them to
@@ -68,7 +69,7 @@ def window_sum(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def window_counts(operation: BlockOperation) -> Any:
-    """Return the number of elements of each window that are not padding, as an array of shape
+    """Return, for each window, the number of elements that are not padding, as an array of shape
     (output height, output width, 1)."""
     ones = _padded_input(operation, np.ones((*operation.ifm.shape[:2], 1), np.int64), 0)
     return sum((window for _, window in _windows(operation, ones)), np.zeros(1, np.int64))
@@ -81,10 +82,11 @@ def depth_sum(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
-    """Return the result of an element-wise operation before it is scaled.
+    """Return the result of an element-wise operation before requantisation.
 
-    ifm, other: the first and the second input, from which the zero points have not been subtracted.
-        The second is an array, a scalar, or None if the operation has one input."""
+    ifm: the first input, from which the zero point has not been subtracted.
+    other: the second input, from which the zero point has not been subtracted: an array, a scalar,
+        or None if the operation has one input."""
     one = ifm - operation.ifm.zero_point
     second = operation.second
     if second is None:
@@ -96,8 +98,8 @@ def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
 
 
 def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
-    """Return both operands of a sum or difference, scaled and shifted as the field
-    `operand_scaling` of the operation specifies."""
+    """Return the left and the right operand of a sum or difference, scaled and shifted as the
+    operation's field `operand_scaling` specifies."""
     of = operation.operand_scaling
     if of.scaled == "both":
         return left * of.a.scale, right * of.b.scale
@@ -158,8 +160,8 @@ def _scaled(values: Any, scale: ScaleFactor, rounding: str) -> Any:
 
 
 def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
-    """Return `values` as the windows read them: upscaled by two if the operation requires it, then
-    padded with `fill`.
+    """Return `values` as the windows read them: upscaled by a factor of two if the operation
+    requires it, then padded with `fill`.
 
     The upscale mode "zeros" inserts zeros between elements; "nearest" repeats each element."""
     height, width = operation.height, operation.width
@@ -174,12 +176,13 @@ def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
 
 
 def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Yield ((row, column), elements) for each tap of the kernel.
+    """Yield ((row, column), elements) for each tap of the kernel: its position, and the input
+    elements that it reads.
 
     padded: the padded input, an array (height, width, depth).
 
-    `elements` has the height and width of the output and the depth of `padded`. At [y, x], it
-    contains the pixel that the tap reads for the output pixel (y, x)."""
+    `elements` is an array (output height, output width, depth). At [y, x], it contains the input
+    pixel that the tap reads for the output pixel (y, x)."""
     kernel = operation.kernel
     height, width, _ = operation.ofm.shape
     for y in range(kernel.height):

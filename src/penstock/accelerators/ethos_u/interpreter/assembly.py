@@ -77,7 +77,7 @@ def _words(text: str) -> Iterator[bytes]:
 def _value(format: CommandFormat, settings: list[str]) -> int:
     """Return the value of a command, composed of the values of its fields.
 
-    settings: texts of the form `name=number`, or `number` for the field named "value". Fields that
+    settings: texts of the form "name=number", or "number" for the field named "value". Fields that
         are not set are 0.
 
     Raises KeyError if a field does not exist, ValueError if a number is invalid or does not fit its
@@ -95,9 +95,9 @@ def _value(format: CommandFormat, settings: list[str]) -> int:
 
 
 def _packed(format: CommandFormat, value: int) -> bytes:
-    """Encode a command in one or two 32-bit words, as `format` requires.
+    """Return a command as bytes: one 32-bit word, or two if the format has a payload.
 
-    value: the 16-bit parameter of the command; for two words, parameter << 32 | 32-bit payload."""
+    value: the 16-bit parameter of the command; with a payload, parameter << 32 | payload."""
     if format.code & KIND:
         return struct.pack("<HHI", format.code, value >> 32, value & 0xFFFFFFFF)
     return struct.pack("<HH", format.code, value)

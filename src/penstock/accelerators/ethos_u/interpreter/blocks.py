@@ -1,9 +1,10 @@
-"""The blocks and jobs into which the hardware divides an operation.
+"""The blocks and jobs into which the hardware divides an operation. A block is a box of the output.
+If each output element depends on all input channels, as in a convolution, a block consists of
+several jobs, one for each slice of input channels; otherwise, a block is one job.
 
-The output is divided into blocks, which are processed in the order of channels, then columns, then
-rows. If an output element depends on all input channels, a block consists of several jobs, one for
-each slice of input channels; otherwise, a block is one job. Source: Vela's computation of BLOCKDEP,
-which counts jobs in this way.
+Blocks are processed in row-major order: the channel varies fastest, then the column, then the row.
+Source: the way in which Arm's compiler Vela counts jobs to compute BLOCKDEP, the number of jobs
+that may still be unfinished when the next operation starts.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def block_count(operation: BlockOperation) -> int:
 
 
 def block(operation: BlockOperation, index: int) -> ElementBox:
-    """Return the elements of the output that the block with index `index` computes. The index
-    increases fastest along channels, then along columns, then along rows."""
+    """Return the elements of the output that the block with index `index` computes. Blocks are
+    numbered in row-major order: the channel varies fastest, then the column, then the row."""
     _, columns, channels = _counts(operation)
     at = (index // channels // columns, index // channels % columns, index % channels)
     sides = zip(at, operation.block, operation.ofm.shape, strict=True)
@@ -39,17 +40,13 @@ def block(operation: BlockOperation, index: int) -> ElementBox:
 
 
 def job_count(operation: BlockOperation) -> int:
-    """Return the number of jobs into which an operation is divided: one per block, or one per block
-    and slice of input channels (see `_slices`)."""
+    """Return the number of jobs into which an operation is divided."""
     return block_count(operation) * _slices(operation)
 
 
 def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield (feature map, box) for each input of the job with index `index`; the job reads the
-    elements in the box.
-
-    A job computes the contribution of one slice of input channels to a block of the output. If the
-    operation does not sum over input channels, a job computes a whole block."""
+    """Yield (feature map, box) for each input feature map of the job with index `index`: the job
+    reads the elements in the box."""
     number, piece = divmod(index, _slices(operation))
     size = _slice_channels(operation)
     depth = operation.ifm.shape[2]
@@ -60,8 +57,8 @@ def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMa
 
 
 def block_reads(operation: BlockOperation, number: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield (feature map, box) for each input of the block with index `number`; the block reads the
-    elements in the box."""
+    """Yield (feature map, box) for each input feature map of the block with index `number`: the
+    block reads the elements in the box."""
     output, kernel, pad = block(operation, number), operation.kernel, operation.padding
     rows = _reach(output.rows, kernel.stride_y, kernel.reach_y, pad.top, operation.height)
     columns = _reach(output.columns, kernel.stride_x, kernel.reach_x, pad.left, operation.width)
@@ -85,8 +82,8 @@ def _counts(operation: BlockOperation) -> tuple[int, int, int]:
 
 
 def _slices(operation: BlockOperation) -> int:
-    """Return the number of jobs per block: one for each slice of input channels. The number is 1 if
-    an output element does not depend on all input channels."""
+    """Return the number of jobs of a block: one for each slice of input channels. It is 1 if output
+    elements do not depend on all input channels."""
     if operation.kind not in WHOLE_DEPTH:
         return 1
     return -(-operation.ifm.shape[2] // _slice_channels(operation))
@@ -101,15 +98,14 @@ def _slice_channels(operation: BlockOperation) -> int:
 def _reach(
     output: tuple[int, int], stride: int, reach: int, before: int, most: int
 ) -> tuple[int, int]:
-    """Return the half-open interval of input rows that the windows of given output rows cover.
-    Columns are computed in the same way.
+    """Return the half-open interval of input rows that the windows of some output rows cover,
+    without padding. The same function is used for columns.
 
     output: half-open interval of output rows.
     stride: input rows between the windows of consecutive output rows.
     reach: rows that a window spans.
     before: rows of padding before the input.
-    most: number of input rows, to which the interval is limited. If the input is upscaled, its rows
-        are counted after upscaling."""
+    most: number of input rows (after upscaling, if the input is upscaled)."""
     lower, upper = output
     first, last = lower * stride - before, (upper - 1) * stride + reach - before
     return min(max(first, 0), most), max(0, min(last, most))

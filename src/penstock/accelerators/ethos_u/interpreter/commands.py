@@ -27,8 +27,8 @@ STOP = "NPU_OP_STOP"
 
 @dataclass(frozen=True, slots=True)
 class BitField:
-    """A bit field in the value of a command: bits `low` to `high`, inclusive. Its contents are in
-    two's complement if `signed` is True.
+    """A bit field in the value of a command: bits `low` to `high`, inclusive, in two's complement
+    if `signed` is True.
 
     The value of a command is its 16-bit parameter; with a 32-bit payload, parameter << 32 |
     payload."""
@@ -53,8 +53,10 @@ class BitField:
 class CommandFormat:
     """The format of a command.
 
+    name: name of the command, for example NPU_SET_KERNEL_STRIDE.
     code: bits 15:0 of the first word. Bits 9:0 identify the command; bits 15:14 are 0 for a command
-        of one word, 1 for a command of two words."""
+        of one word, 1 for a command of two words.
+    fields: the bit fields of the command's value."""
 
     name: str
     code: int
@@ -71,6 +73,7 @@ class RegisterCommand:
     """A command of a stream.
 
     word: index of the command's first 32-bit word in the stream.
+    format: the name, code and fields of the command.
     value: the 16-bit parameter; if the command has a 32-bit payload, parameter << 32 | payload."""
 
     word: int
@@ -91,7 +94,7 @@ def tables() -> Mapping[str, Any]:
 
 @lru_cache
 def formats() -> Mapping[int, CommandFormat]:
-    """Return the formats of all commands, by the lower 16 bits of a command's first word."""
+    """Return the formats of all commands, by code: bits 15:0 of a command's first word."""
     kinds = (("one_word", ONE_WORD), ("two_words", TWO_WORDS))
     found = (
         CommandFormat(name, kind | code, tuple(map(_field, fields)))
@@ -102,10 +105,11 @@ def formats() -> Mapping[int, CommandFormat]:
 
 
 def choice(what: str, number: int) -> Any:
-    """Return what the value `number` of a register field means, or None if the value is undefined.
+    """Return the meaning of the value `number` of a register field, or None if the value is
+    undefined.
 
-    what: name of a list in section `choices` of `registers.toml`, for example "rounding". In that
-        list, value 1 means "truncate"."""
+    what: name of a list of meanings in section `choices` of `registers.toml`. For example, element
+        1 of the list "rounding" is "truncate"."""
     found = tables()["choices"][what]
     return found[number] if number < len(found) else None
 
@@ -160,8 +164,8 @@ def _command(words: list[int], at: int) -> tuple[RegisterCommand, int]:
 
 
 def _field(text: str) -> BitField:
-    """Return the field that a text of the form "name high:low" or "name high:low signed"
-    defines."""
+    """Return the field that `text` defines, in the form "name high:low" or "name high:low
+    signed"."""
     name, bits, *signed = text.split()
     high, low = map(int, bits.split(":"))
     return BitField(name, low, high, bool(signed))

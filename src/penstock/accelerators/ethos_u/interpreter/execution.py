@@ -1,4 +1,5 @@
-"""Execution of a register command stream on byte arrays, with checks of addresses and hazards."""
+"""Execution of a register command stream on byte arrays, with checks of addresses and hazards.
+Shared memory is the internal memory of the NPU."""
 
 from __future__ import annotations
 
@@ -60,14 +61,14 @@ compute its average."""
 class Execution:
     """A summary of an executed stream.
 
-    operations: number of executed operations, by kind, for example "conv" or "dma".
-    bytes_read, bytes_written: number of bytes that operations accessed, by region number, without
-        shared memory; each byte is counted once per operation.
+    operations: number of executed operations by kind, for example "conv" or "dma".
+    bytes_read, bytes_written: number of bytes that operations accessed, by region number. Each byte
+        is counted once per operation. The internal memory of the NPU is not included.
     ordered: descriptions of overwrites that are correct only because the hardware completes blocks
         in order. In each, an operation overwrites bytes that the previous operation may still
         access.
-    unfinished: positions in the stream of the copies that may be unfinished when the stream ends.
-    """
+    unfinished: positions in the stream of the copies that may be unfinished when the stream
+    ends."""
 
     operations: Mapping[str, int]
     bytes_read: Mapping[int, int]
@@ -111,14 +112,15 @@ def execute(
 class _Run:
     """The state of an execution.
 
+    hardware: the hardware configuration.
     regions: arrays of uint8 by region number, without shared memory.
     observe: called with each operation after its execution.
     waited: whether the stream must wait for all copies before it ends.
-    memory: the regions and shared memory, the internal memory of the NPU.
+    memory: `regions` and shared memory.
     copied: array of bool: for each byte of shared memory, whether it holds data that a copy wrote
         and that accumulators have not overwritten.
     flight: the operations that may be unfinished.
-    counts: number of executed operations, by kind.
+    counts: number of executed operations by kind.
     read, written: number of bytes accessed, by region number, without shared memory."""
 
     hardware: NpuHardware
@@ -205,8 +207,8 @@ class _Run:
         self.memory.write(operation.ofm, found)
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
-        """Return the scaled result of an operation with weights (a convolution, possibly
-        depthwise), including biases."""
+        """Return the requantised result of a convolution or depthwise convolution, including
+        biases."""
         assert operation.weights is not None
         assert operation.scales is not None
         stream = self.memory.bytes_of(operation.weights, operation.where).tobytes()
@@ -220,7 +222,8 @@ class _Run:
         return scaled_output(operation, sums, scale, shift)
 
     def _elementwise(self, operation: BlockOperation, ifm: Any) -> Any:
-        """Return the result of an element-wise operation, scaled if the operation requires it."""
+        """Return the result of an element-wise operation, requantised if the operation requires
+        it."""
         other = self._second(operation.second)
         found = arithmetic.elementwise(operation, ifm, other)
         if operation.kind not in SCALED or not operation.global_scale:
@@ -237,8 +240,8 @@ class _Run:
         return self.memory.read(second.map) if second.map else second.scalar
 
     def _table(self, operation: BlockOperation) -> Any:
-        """Return the bytes of an operation's look-up table. Raises BackendError if they have not
-        been copied to shared memory."""
+        """Return the bytes of an operation's look-up table. Raises BackendError if the table has
+        not been copied to shared memory."""
         at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
         span = ByteSpan("table", SHARED, at, at + table_bytes(operation))
         table = self.memory.bytes_of(span, operation.where)
@@ -266,11 +269,11 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
 
 
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the scaled result of a pooling operation.
+    """Return the requantised result of a pooling operation.
 
-    An average pool with padding, or without a global scale, divides the sum of each window by the
-    number of its elements that are not padding. The results of all other pools are multiplied by
-    the global scale, if the operation has one."""
+    If an average pool has padding, or no global scale (one scale for all channels), the sum of each
+    window is divided by the number of its elements that are not padding. All other results are
+    multiplied by the global scale, if the operation has one."""
     found = POOLED[operation.kind](operation, ifm)
     own = operation.kind == "average_pool" and operation.padding != WindowPadding()
     if operation.global_scale and not own:
@@ -293,10 +296,11 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def _reciprocal(count: int) -> tuple[int, int]:
-    """Return (scale, shift), where `scale` / 2 ** `shift` is 1 / `count`, rounded up to 31 bits of
-    precision (`POOLING_BITS`).
+    """Return (scale, shift) such that `scale` / 2 ** `shift` is 1 / `count`, rounded up to
+    `POOLING_BITS` (31) bits of precision.
 
-    Source: the global scale that Vela emits for average pools without padding. With padding, the
-    hardware computes the scale of each window itself; it is assumed to use the same formula."""
+    Source: the global scale that Arm's compiler Vela emits for average pools without padding. With
+    padding, the hardware computes the scale of each window itself; it is assumed to use the same
+    formula."""
     _, bits = frexp(count - 1)
     return ((1 << POOLING_BITS + bits) + (1 << bits)) // count, POOLING_BITS + bits

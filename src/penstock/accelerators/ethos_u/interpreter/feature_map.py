@@ -1,8 +1,12 @@
 """Feature maps: addresses of the elements of an input or output.
 
-A feature map consists of up to four tiles, each with its own base address. Tiles 0 and 1 are above
-tiles 2 and 3; tiles 0 and 2 are to the left of tiles 1 and 3. The right tiles begin at column
-`width_0`. The lower tiles begin at row `height_0` on the left, and at row `height_1` on the right.
+A feature map is divided into up to four tiles, each with its own base address. They are quadrants:
+
+    tile 0 | tile 1
+    -------+-------
+    tile 2 | tile 3
+
+Tiles 1 and 3 begin at column `width_0`. Tile 2 begins at row `height_0`, tile 3 at row `height_1`.
 
 Within a tile, rows are `stride_y` bytes apart. In NHWC, pixels are `stride_x` bytes apart and
 channels are adjacent. In NHCWB16, the 16 channels of a channel block are adjacent, pixels follow
@@ -43,20 +47,23 @@ class ElementBox:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """A feature map in a memory region, stored in up to four tiles (quadrants).
+    """A feature map in a memory region, divided into up to four tiles (quadrants).
 
-    name: ifm, ifm2 or ofm.
+    name: ifm, ifm2 or ofm (first input, second input, output).
     region: number of the memory region.
     shape: height, width and depth.
-    bases: byte address in the region of each tile: top left, top right, lower left, lower right.
-    height_0, height_1: first row of the lower left and of the lower right tile.
+    bases: byte offset in the memory region of each tile: upper left, upper right, lower left, lower
+        right.
+    height_0: first row of the lower left tile.
+    height_1: first row of the lower right tile.
     width_0: first column of the right tiles.
     stride_y: distance in bytes between rows.
     stride_x: distance in bytes between columns; unused in NHCWB16.
     stride_c: distance in bytes between blocks of 16 channels; unused in NHWC.
     nhcwb16: whether the layout is NHCWB16 instead of NHWC.
     element_bytes: size of an element in bytes.
-    signed: whether elements are signed integers."""
+    signed: whether elements are signed integers.
+    zero_point: the element that represents 0."""
 
     name: str
     region: int
@@ -85,16 +92,18 @@ class FeatureMap:
         return ElementBox((0, height), (0, width), (0, depth))
 
     def addresses(self, box: ElementBox | None = None) -> Any:
-        """Return the byte address in the region of each element of a box, as an int64 array in the
-        shape of the box. Without `box`, all elements are included."""
+        """Return the address of each element of a box, as an int64 array in the shape of the box.
+        An address is a byte offset in the memory region. Without `box`, all elements are
+        included."""
         box = box or self.whole
         rows, columns, channels = (np.arange(*side, dtype=np.int64) for side in box.sides)
         return self._pixels(rows, columns)[..., None] + self._within(channels)
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The half-open interval of byte addresses that contains all elements. It is computed from
-        the elements at the corners of tiles and channel blocks, which include the extremes."""
+        """The smallest half-open interval of byte addresses that contains all elements. It is
+        computed from the elements at the corners of tiles and channel blocks, which have the lowest
+        and highest addresses."""
         height, width, depth = self.shape
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)
@@ -115,8 +124,8 @@ class FeatureMap:
         return runs(pixels + self._within(starts), (ends - starts) * self.element_bytes)
 
     def _within(self, channels: Any) -> Any:
-        """Return the distance in bytes from channel 0 of a pixel to each of the channels with the
-        indices `channels`."""
+        """Return, for each channel index in the array `channels`, the distance in bytes from
+        channel 0 of a pixel to this channel."""
         if not self.nhcwb16:
             return channels * self.element_bytes
         return (
@@ -125,10 +134,10 @@ class FeatureMap:
         )
 
     def _pixels(self, rows: Any, columns: Any) -> Any:
-        """Return the byte address of channel 0 of each pixel, as an array of shape (len(rows),
-        len(columns)).
+        """Return the byte address of channel 0 of each pixel at one of the `rows` and one of the
+        `columns`, as an array of shape (len(rows), len(columns)).
 
-        rows, columns: arrays of indices; all combinations are included."""
+        rows, columns: arrays of indices."""
         rows, columns = rows[:, None], columns[None, :]
         right = columns >= self.width_0
         height = np.where(right, self.height_1, self.height_0)
@@ -140,8 +149,9 @@ class FeatureMap:
 
 
 def _corners(size: int, *cuts: int) -> Any:
-    """Return, sorted, the first and last index of each section of an axis that has `size` elements
-    and is divided before each index in `cuts`. Indices outside the axis have no effect.
+    """Return the first and last index of each section of an axis, in ascending order. The axis has
+    `size` elements and is divided before each index in `cuts`. Indices outside the axis have no
+    effect.
 
     >>> _corners(10, 4).tolist()
     [0, 3, 4, 9]

@@ -1,4 +1,6 @@
-"""The exact bytes that operations, blocks and jobs read and write."""
+"""The exact bytes that operations, blocks and jobs read and write. A block operation (any operation
+but a copy) computes its output block by block. A job computes a block, or the contribution of one
+slice of input channels to a block."""
 
 from __future__ import annotations
 
@@ -22,11 +24,12 @@ Bytes = Mapping[int, Ranges]
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes that an operation reads and writes.
+    """The bytes that an operation reads and writes, as sets of addresses by number of the memory
+    region.
 
     Block operations are assumed to write accumulators to all bytes of shared memory (region
-    `SHARED`) that are not reserved for look-up tables. Operations without a table also write the
-    reserved bytes if `NpuHardware.overwrites_tables` is True."""
+    `SHARED`, the internal memory of the NPU) that are not reserved for look-up tables. Operations
+    without a table also write the reserved bytes if `NpuHardware.overwrites_tables` is True."""
 
     reads: Bytes
     writes: Bytes
@@ -34,7 +37,7 @@ class Footprint:
 
 def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprint:
     """Return the bytes that an operation reads and writes, including look-up tables and
-    accumulators in shared memory."""
+    accumulators in shared memory, the internal memory of the NPU."""
     if isinstance(operation, DmaOperation):
         return Footprint(_spans([operation.source]), _spans([operation.target]))
     reads = [(map.region, map.ranges()) for map in operation.inputs]
@@ -52,38 +55,31 @@ def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprin
 
 
 def job_input(operation: BlockOperation, index: int) -> Bytes:
-    """Return the addresses of the bytes that a job reads from the input feature maps.
-
-    The result has one set of addresses for each memory region that the job reads (see `Bytes`).
-
-    A job computes the contribution of one slice of input channels to a block of the output. If the
-    operation does not sum over input channels, a job computes a whole block.
+    """Return the addresses of the bytes that a job reads from the input feature maps, as
+    {region number: set of addresses}.
 
     index: index of the job within the operation."""
     return _joined((map.region, map.ranges(box)) for map, box in job_reads(operation, index))
 
 
 def block_input(operation: BlockOperation, number: int) -> Bytes:
-    """Return the addresses of the bytes that a block reads from the input feature maps.
-
-    The result has one set of addresses for each memory region that the block reads (see `Bytes`).
+    """Return the addresses of the bytes that a block reads from the input feature maps, as
+    {region number: set of addresses}.
 
     number: index of the block within the operation."""
     return _joined((map.region, map.ranges(box)) for map, box in block_reads(operation, number))
 
 
 def block_output(operation: BlockOperation, number: int) -> Bytes:
-    """Return the addresses of the bytes that a block of the output occupies, i.e. those that are
-    written when the block is computed.
-
-    The result has a single set of addresses, that of the output's memory region (see `Bytes`).
+    """Return the addresses of the bytes that are written when a block is computed, as
+    {region number: set of addresses}. The only key is the memory region of the output.
 
     number: index of the block within the operation."""
     return {operation.ofm.region: operation.ofm.ranges(block(operation, number))}
 
 
 def first_common_range(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
-    """Return the first byte range that occurs in both `one` and `other`, as (region number, lower,
+    """Return the first range of bytes that are in both `one` and `other`, as (region number, lower,
     upper), half-open. Return None if they have no byte in common."""
     for region in sorted(one.keys() & other.keys()):
         found = first_overlap(one[region], other[region])

@@ -21,13 +21,13 @@ MOST_KERNELS = 2
 class NpuHardware:
     """A hardware configuration.
 
-    ofm_channels, ifm_channels: output and input channels of a micro block, the smallest unit of
-        computation.
-    banks: number of banks, of 1024 bytes each, of shared memory, the internal memory for
-        accumulators and look-up tables.
+    name: name of the configuration, for example "ethos-u55-128".
+    ofm_channels, ifm_channels: output and input channels of a micro block, the unit of computation
+        of the multipliers.
+    banks: size of shared memory in banks of 1024 bytes. Shared memory is the internal memory of the
+        NPU for accumulators and look-up tables.
     dmas: maximum number of copies that may be unfinished at the same time.
-    any_copy: whether copies may access addresses in external memory that are not multiples of 16.
-    """
+    any_copy: whether addresses of copies outside shared memory need not be multiples of 16."""
 
     name: str
     ofm_channels: int
@@ -38,18 +38,18 @@ class NpuHardware:
 
     @property
     def table_address(self) -> int:
-        """Address of the first look-up table in shared memory."""
+        """Address of the first look-up table in shared memory, the internal memory of the NPU."""
         return self.banks * BANK_BYTES - TABLE_BYTES
 
     @property
     def shared_bytes(self) -> int:
-        """Size of shared memory in bytes."""
+        """Size in bytes of shared memory, the internal memory of the NPU."""
         return self.banks * BANK_BYTES
 
     @property
     def overwrites_tables(self) -> bool:
-        """Whether the accumulators of an operation without a look-up table also occupy the part of
-        shared memory that is reserved for tables, and so overwrite tables of other operations."""
+        """Whether an operation without a look-up table overwrites the tables of other operations:
+        its accumulators then also occupy the part of shared memory that is reserved for tables."""
         return self.banks == SHARED_BANKS
 
 

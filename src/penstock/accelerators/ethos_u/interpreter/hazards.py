@@ -1,28 +1,34 @@
-"""Hazard checks: whether a stream waits for all data on which it depends.
+"""Hazard checks: whether a command stream prevents conflicting accesses of concurrent operations. A
+block operation computes its output block by block; all other operations are copies. The register
+BLOCKDEP limits how many jobs (blocks, or slices of them) of the previous block operation may be
+unfinished when a block operation starts.
 
-Operations run concurrently. The checks rely on these guarantees:
+The checks rely on these guarantees:
 
 - After KERNEL_WAIT n, all block operations except the last n are complete. After DMA_WAIT n, all
   copies except the last n are complete.
 - When a block operation starts, all block operations except the previous one are complete, because
-  at most two are outstanding.
+  at most two are outstanding (started or queued).
 - When a copy starts while the maximum number of copies is outstanding, the oldest is complete.
-- With BLOCKDEP d, a job starts only when at most d earlier jobs are unfinished. A job processes one
-  slice of input channels for a block (see `blocks.py`). Jobs complete in order. Suppose that jobs
-  of the previous operation are unfinished when job i of the next operation starts. Jobs 0 to i - 1
-  of the next operation are then unfinished as well, so at most d - i of the unfinished jobs belong
-  to the previous operation. The checks treat the last d - i blocks of the previous operation as
-  unfinished, i.e. they count a block as one job, as Vela does. This is the strictest assumption:
-  if a block counted as several jobs, fewer blocks would be unfinished.
+- With BLOCKDEP d, a job starts only when at most d earlier jobs are unfinished. Jobs complete in
+  order. For example, with d = 2, the last two jobs of the previous operation may be unfinished when
+  job 0 starts, but only the last one when job 1 starts, because job 0 is then unfinished as well.
+  Job 2 starts only after the previous operation is complete.
 
-All blocks pass through one pipeline. They complete in order, and a block is read before that block
-or a later one is written. Between block operations, the only error is therefore a byte that is
-read before the previous operation has written it. An overwrite of bytes that the previous operation
-may still access is correct; it is reported in `Flight.ordered`. Vela relies on this order too: it
-derives BLOCKDEP from reads only.
+In general, at most d - i jobs of the previous operation are unfinished when job i starts. The
+checks treat its last d - i blocks as unfinished, i.e. they count a block as one job, as Arm's
+compiler Vela does. This is the strictest assumption: if a block consisted of several jobs, fewer
+blocks would be unfinished.
+
+All blocks pass through one pipeline. They complete in order, and the input of a block is read
+before this block or a later one is written. Between block operations, the only error is therefore a
+byte that is read before the previous operation has written it. An overwrite of bytes that the
+previous operation may still access is correct; it is reported in `Flight.ordered`. Vela relies on
+this order too: it derives BLOCKDEP from reads only.
 
 Copies and block operations are not ordered, so every conflict between them is an error. A conflict
-between accumulators and look-up tables in shared memory is an error too.
+between accumulators and look-up tables in shared memory, the internal memory of the NPU, is an
+error too.
 
 A stream may end while a copy is outstanding. Streams of Vela's older core, which is written in
 Python, do so if an output of a network is a copy of another tensor. They are correct only if
@@ -73,8 +79,11 @@ WRITTEN_TWICE = "writes what the earlier operation writes"
 
 @dataclass(frozen=True, slots=True)
 class AccessConflict:
-    """A conflict: two accesses to bytes [lower, upper) of a memory region, at least one of them a
-    write. `how` describes the accesses, for example "reads what the earlier operation writes"."""
+    """A conflict between two operations: both access bytes [lower, upper) of a memory region, and
+    at least one of them writes these bytes.
+
+    how: description of the accesses, for example "reads what the earlier operation writes".
+    region: number of the memory region."""
 
     how: str
     region: int
@@ -96,10 +105,12 @@ InFlight = tuple[Operation, Footprint]
 class Flight:
     """The operations that may be outstanding: started or queued, but not known to be complete.
 
-    kernels, copies: outstanding block operations, and outstanding copies, each with the bytes that
-        it accesses; oldest first.
-    ordered: descriptions of the conflicts between block operations that are harmless only because
-        the hardware completes blocks in order."""
+    hardware: the hardware configuration.
+    kernels: block operations that may be outstanding, oldest first, each with the bytes that it
+        accesses.
+    copies: copies that may be outstanding, oldest first, each with the bytes that it accesses.
+    ordered: descriptions of conflicts between block operations that are harmless only because the
+        hardware completes blocks in order."""
 
     hardware: NpuHardware
     kernels: list[InFlight] = field(default_factory=list[InFlight])
@@ -107,14 +118,15 @@ class Flight:
     ordered: list[str] = field(default_factory=list[str])
 
     def wait(self, command: str, outstanding: int) -> None:
-        """Execute a wait, after which only the last `outstanding` operations of one kind may be
-        unfinished.
+        """Execute a wait command: afterwards, only the last `outstanding` operations of one kind
+        may be unfinished.
 
         command: NPU_OP_KERNEL_WAIT for block operations, NPU_OP_DMA_WAIT for copies."""
         _keep_last(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
 
     def end(self, *, waited: bool) -> tuple[str, ...]:
-        """Return the positions in the stream of the copies that may be unfinished at its end.
+        """Return the copies that may be unfinished at the end of the stream, by their positions in
+        the stream.
 
         waited: whether the stream must wait for all copies.
 
@@ -131,8 +143,8 @@ class Flight:
         return found
 
     def begin(self, operation: Operation, footprint: Footprint) -> None:
-        """Check an operation against those that may be unfinished when it starts, then record it as
-        one of them.
+        """Check an operation against the operations that may be unfinished when it starts. Then add
+        it to them.
 
         footprint: the bytes that the operation accesses.
 
@@ -158,10 +170,11 @@ class Flight:
         earlier: BlockOperation,
         used: Footprint,
     ) -> None:
-        """Check a block operation against `earlier`, the previous block operation. The last blocks
-        of `earlier` may be unfinished; BLOCKDEP limits their number.
+        """Check a block operation against `earlier`, the previous block operation, whose last
+        blocks may be unfinished.
 
-        footprint, used: the bytes that `operation` and `earlier` access.
+        footprint: the bytes that `operation` accesses.
+        used: the bytes that `earlier` accesses.
 
         Raises BackendError if `operation` may read bytes before `earlier` has written them, or may
         overwrite a look-up table that `earlier` still uses."""
@@ -176,17 +189,15 @@ class Flight:
     def _check_block(
         self, operation: BlockOperation, job: int, earlier: BlockOperation, number: int
     ) -> None:
-        """Check one job of `operation` against one block of `earlier`, the previous operation. The
-        block may be unfinished when the job starts.
+        """Check one job of `operation` against one block of `earlier`, the previous block
+        operation. The block may be unfinished when the job starts.
 
-        job: index of the job in `operation`. A job processes one slice of input channels for a
-            block of the output, or the whole block.
+        job: index of the job in `operation`.
         number: index of the block in `earlier`.
 
-        Raises BackendError if the job reads bytes that the block of `earlier` writes. If the block
-        to which the job belongs overwrites bytes that the block of `earlier` reads or writes, this
-        is no error, because blocks complete in order; a description is appended to
-        `self.ordered`."""
+        Raises BackendError if the job reads bytes that the block writes. An overwrite of bytes that
+        the block reads or writes is not an error, because blocks complete in order; a description
+        of it is appended to `self.ordered`."""
         written = block_output(earlier, number)
         found = first_common_range(job_input(operation, job), written)
         if found:
@@ -204,13 +215,14 @@ class Flight:
 
 
 def _keep_last(flight: list[InFlight], most: int) -> None:
-    """Remove from `flight` the operations that are known to be complete: all but the last
+    """Remove from `flight` the operations that are known to be complete, i.e. all but the last
     `most`."""
     del flight[: max(0, len(flight) - most)]
 
 
 def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -> None:
-    """Raise BackendError if an operation conflicts with an operation that may be unfinished.
+    """Raise BackendError if an operation conflicts with one of the operations that may be
+    unfinished.
 
     footprint: the bytes that `operation` accesses.
     others: the operations that may be unfinished, each with the bytes that it accesses."""
@@ -228,7 +240,8 @@ def _check_table(
     """Raise BackendError if the accumulators of `operation` overwrite the look-up table of
     `earlier`, which may be unfinished.
 
-    footprint, used: the bytes that `operation` and `earlier` access."""
+    footprint: the bytes that `operation` accesses.
+    used: the bytes that `earlier` accesses."""
     found = first_common_range(
         {SHARED: footprint.writes[SHARED]}, {SHARED: used.reads.get(SHARED, NONE)}
     )
@@ -241,8 +254,10 @@ def _check_table(
 
 
 def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | None:
-    """Return the first conflict between two concurrent operations, or None if they access no
-    common bytes or only read them."""
+    """Return the first conflict between two concurrent operations; None if they have no bytes in
+    common that one of them writes.
+
+    later, earlier: the bytes that each operation accesses."""
     ways: tuple[tuple[str, Bytes, Bytes], ...] = (
         (READ_EARLY, later.reads, earlier.writes),
         (WRITTEN_EARLY, later.writes, earlier.reads),
@@ -253,7 +268,7 @@ def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | No
 
 
 def _without_shared(footprint: Footprint) -> Footprint:
-    """Return the bytes of a footprint that are not in shared memory."""
+    """Return a footprint without the bytes in shared memory, the internal memory of the NPU."""
     reads, writes = (
         {n: ranges for n, ranges in sets.items() if n != SHARED}
         for sets in (footprint.reads, footprint.writes)
@@ -289,9 +304,9 @@ def _check_order(
     """Raise BackendError if a block of an operation writes a byte that a later block of the same
     operation reads.
 
-    map: the input that contains the byte.
+    map: an input of the operation.
     written: (byte addresses of the output, index of the last block that writes each byte).
-    read: (byte addresses of `map`, index of the last block that reads each byte)."""
+    read: (byte addresses of the input `map`, index of the last block that reads each byte)."""
     both, at, of = np.intersect1d(read[0], written[0], return_indices=True)
     reader, writer = read[1][at], written[1][of]
     early = np.flatnonzero(reader > writer)
@@ -311,12 +326,12 @@ def _check_order(
 
 
 def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
-    """Assign to each byte of a feature map the value of the element that contains the byte.
+    """Convert a number for each element of a feature map to a number for each byte.
 
-    Return (addresses of the bytes in ascending order, value of each byte). If elements overlap in
-    memory, the greatest value counts.
+    Return (addresses of the bytes in ascending order, number of each byte). If elements overlap in
+    memory, the greatest number counts.
 
-    values: a number for each element, in the shape of the map; for example, the index of the last
+    values: the number of each element, in the shape of the map; for example, the index of the last
         block that writes the element."""
     size = map.element_bytes
     every = (map.addresses()[..., None] + np.arange(size)).ravel()

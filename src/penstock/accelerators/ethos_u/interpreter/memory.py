@@ -1,4 +1,5 @@
-"""The memory regions of a stream, including shared memory, with checked accesses."""
+"""The memory regions of a command stream, with checks of every access. They include shared memory,
+the internal memory of the NPU."""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ SHARED = -1
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Bytes [lower, upper) of the memory region with number `region`. `name` identifies its
-    contents in messages: DMA0_SRC, DMA0_DST, WEIGHT, SCALE or table."""
+    """Bytes [lower, upper) of a memory region.
+
+    name: the contents, for messages: DMA0_SRC, DMA0_DST, WEIGHT, SCALE or table.
+    region: number of the memory region."""
 
     name: str
     region: int
@@ -28,7 +31,7 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class RegionMemory:
-    """The memory regions of a stream, with checked accesses.
+    """The memory regions of a command stream, with checks of every access.
 
     regions: uint8 arrays by region number, which are modified in place. Number -1 (`SHARED`) is
         shared memory, the internal memory of the NPU."""
@@ -36,13 +39,13 @@ class RegionMemory:
     regions: Mapping[int, Any]
 
     def check(self, map: FeatureMap, where: str, written: bool = False) -> None:
-        """Check the place of a feature map in memory before it is accessed.
+        """Check the addresses of a feature map before an access.
 
         where: position of the operation in the stream, for messages.
-        written: whether the feature map is written.
+        written: whether the access writes the feature map.
 
-        Raises CapacityError if the feature map is not inside its region, or if it is written and
-        the region is read-only. Raises BackendError if an address is not a multiple of the element
+        Raises CapacityError if the feature map is not inside its memory region, or if a read-only
+        region would be written. Raises BackendError if an address is not a multiple of the element
         size."""
         self._region(map.region, map.name, where, written)
         self._within(map.name, map.region, *map.limits, where)
@@ -60,36 +63,37 @@ class RegionMemory:
         self._elements(map)[self._indices(map)] = values.astype(map.dtype)
 
     def bytes_of(self, span: ByteSpan, where: str, written: bool = False) -> Any:
-        """Return a view of the bytes of a span.
+        """Return a view of the bytes of a span, an array of uint8.
 
         where: position of the operation in the stream, for messages.
-        written: whether the bytes are written.
+        written: whether the caller writes the bytes.
 
-        Raises CapacityError if the span is not inside its region, or if it is written and the
-        region is read-only."""
+        Raises CapacityError if the span is not inside its memory region, or if a read-only region
+        would be written."""
         region = self._region(span.region, span.name, where, written)
         self._within(span.name, span.region, span.lower, span.upper, where)
         return region[span.lower : span.upper]
 
     def _elements(self, map: FeatureMap) -> Any:
-        """Return the memory region that contains a feature map, as an array of the map's element
-        type."""
+        """Return the whole memory region that contains a feature map, as an array of the map's
+        element type."""
         region = self.regions[map.region]
         return region[: len(region) // map.element_bytes * map.element_bytes].view(map.dtype)
 
     def _indices(self, map: FeatureMap) -> Any:
-        """Return the position of each element of a feature map in its region, counted in elements
-        instead of bytes."""
+        """Return the index of each element of a feature map in the array that `_elements` returns:
+        its offset in the memory region, divided by the element size."""
         return map.addresses() // map.element_bytes
 
     def _region(self, number: int, name: str, where: str, written: bool) -> Any:
-        """Return the array of region `number`.
+        """Return the array of the memory region with number `number`.
 
         name: name of the accessed feature map or span, for messages.
         where: position of the operation in the stream, for messages.
-        written: whether the region is written.
+        written: whether the caller writes to the region.
 
-        Raises CapacityError if the region does not exist, or if it is written and read-only."""
+        Raises CapacityError if the region does not exist, or if a read-only region would be
+        written."""
         if number not in self.regions:
             known = ", ".join(str(n) for n in sorted(self.regions) if n != SHARED) or "none"
             raise _outside(
@@ -123,7 +127,8 @@ def _named(region: int) -> str:
 
 
 def _outside(what: str, where: str, why: str) -> CapacityError:
-    """Return the error for an access that is outside the regions or writes to a read-only one.
+    """Return the error for an access that is not inside its memory region, or that writes to a
+    read-only one.
 
     what: description of the access.
     where: position of the operation in the stream.

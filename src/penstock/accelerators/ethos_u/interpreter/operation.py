@@ -1,6 +1,5 @@
-"""Operations: the register state at the start of an operation, decoded.
-
-A `BlockOperation` computes an output feature map from one or two inputs, block by block. A
+"""The operations of a command stream, decoded from the register state at their start. A
+`BlockOperation` computes an output feature map from one or two inputs, block by block. A
 `DmaOperation` copies bytes.
 """
 
@@ -14,14 +13,14 @@ from penstock.accelerators.ethos_u.interpreter.memory import ByteSpan
 
 @dataclass(frozen=True, slots=True)
 class KernelWindow:
-    """The window of an operation.
+    """The window of an operation, which slides over the input.
 
     height, width: number of taps.
     stride_y, stride_x: input rows and columns between consecutive windows.
     dilation_y, dilation_x: rows and columns between consecutive taps; 1 without dilation.
     part_kernel_first: order of the weights in the stream. If True ("part kernel first"), all taps
-        of one micro block of input channels precede the next micro block. If False ("depth first"),
-        all input channels of one tap precede the next tap.
+        of a few input channels precede the next few channels. If False ("depth first"), all input
+        channels of one tap precede the next tap.
     decomposition: the hardware divides a window into parts that span at most this number of rows
         and columns, including dilation."""
 
@@ -47,8 +46,8 @@ class KernelWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowPadding:
-    """Rows and columns of padding around the input. They count as zero in convolutions; pools
-    ignore them."""
+    """Rows and columns of padding around the input. Convolutions read zeros there; pools ignore the
+    padding."""
 
     top: int = 0
     left: int = 0
@@ -66,12 +65,12 @@ class ScaleFactor:
 
 @dataclass(frozen=True, slots=True)
 class ActivationRange:
-    """The activation of an operation: the output is clamped to [`lower`, `upper`] and then looked
-    up in a table.
+    """The activation of an operation: the output is clamped to [`lower`, `upper`] (both inclusive)
+    and, if there is a look-up table, then looked up in it.
 
     table: index of the look-up table; None for no look-up.
-    clip_range: code for the type of the elements that index the table: 2 is unsigned, 3 and 5 are
-        signed; all other codes mean the type of the output."""
+    clip_range: register code for the type of the elements that index the table: 2 for unsigned, 3
+        or 5 for signed; all other codes stand for the type of the output."""
 
     lower: int
     upper: int
@@ -85,6 +84,7 @@ class SecondOperand:
 
     map: the feature map; None if the input is a scalar.
     scalar: the value of the scalar; 0 if the input is a feature map.
+    zero_point: the element that represents 0.
     first: whether the second input is the left operand, for example the minuend of a difference."""
 
     map: FeatureMap | None
@@ -97,9 +97,9 @@ class SecondOperand:
 class OperandScaling:
     """Scaling of the operands of a sum or difference.
 
-    scaled: which operands are scaled. "both": the left operand by `a`, the right operand by `b`.
-        "a": only the left operand. "b": only the right operand. If only one is scaled, its factor
-        is `a`, and the other operand is shifted left by a constant.
+    scaled: "both": the left operand is multiplied by `a`, the right operand by `b`. "a": only the
+        left operand is multiplied, by `a`. "b": only the right operand is multiplied, also by `a`.
+        An operand that is not multiplied is shifted left by a constant.
     rounding: rounding mode: "tfl", "truncate" or "natural" (defined in `scaling.py`)."""
 
     scaled: str = "both"
@@ -113,20 +113,29 @@ class BlockOperation:
     """An operation that computes a feature map block by block.
 
     number: index of the operation among all operations of the stream.
-    word: index in the stream of the first 32-bit word of the command.
+    word: index, among the 32-bit words of the stream, of the first word of the command that starts
+        the operation.
     kind: conv, depthwise, or the name of a pooling or element-wise mode in `registers.toml`.
-    ifm, second, ofm: the input, the second input (None if there is none) and the output.
+    ifm: the input.
+    second: the second input; None if there is none.
+    ofm: the output.
     height, width: rows and columns of the input after upscaling.
     kernel: the window; one tap for element-wise operations.
-    upscale: "none", or the way in which rows and columns are doubled: "nearest" or "zeros".
+    padding: rows and columns of padding around the input.
+    upscale: "none", or the way in which rows and columns are doubled: "nearest" repeats elements,
+        "zeros" inserts zeros.
     weights: the bytes of the weight stream; None for operations without weights.
     scales: the bytes of the biases and scales of the channels; None for operations without weights.
     block: rows, columns and channels of a block of the output.
     global_scale: whether `scale` applies to all channels; if not, convolutions use `scales`.
-    rounding: rounding mode of `scale`: "tfl", "truncate" or "natural" (defined in `scaling.py`).
+    scale: factor by which accumulators are multiplied if `global_scale` is True.
+    rounding: rounding mode of the scaling: "tfl", "truncate" or "natural" (defined in
+        `scaling.py`).
+    operand_scaling: scaling of the operands of a sum or difference.
+    activation: clamping of the output, and look-up table.
     accumulator_bits: width of accumulators; 0 if the register has an undefined value.
-    blockdep: number of jobs of the previous operation that may be unfinished when this one starts.
-        A job processes one slice of input channels for a block, or the whole block."""
+    blockdep: maximum number of jobs of the previous operation that may be unfinished when this one
+        starts. A job processes a block, or one slice of input channels for a block."""
 
     number: int
     word: int
@@ -167,7 +176,8 @@ class DmaOperation:
     """A copy of bytes from `source` to `target`.
 
     number: index of the operation among all operations of the stream.
-    word: index in the stream of the first 32-bit word of the command."""
+    word: index, among the 32-bit words of the stream, of the first word of the command that starts
+        the copy."""
 
     number: int
     word: int

@@ -25,12 +25,13 @@ other codes, the type of the output determines this."""
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
-    """Return scaled `values` plus the zero point of the output, clamped to the limits of the
-    activation.
+    """Return the requantised `values` plus the zero point of the output, clamped to the limits of
+    the activation.
 
-    There is one exception: for 32-bit outputs without a look-up table, `values` are only saturated
-    to 32 bits. Source: the streams that Vela's older core, written in Python, generates for
-    softmax. They set zero points that must have no effect."""
+    As an exception, 32-bit outputs without a look-up table are only saturated to 32 bits; the zero
+    point and the limits are ignored. This follows from the streams that the older core of Arm's
+    compiler Vela, written in Python, generates for softmax: they set zero points that must have no
+    effect."""
     activation = operation.activation
     if operation.ofm.element_bytes == 4 and activation.table is None:
         return np.clip(values, -1 << 31, (1 << 31) - 1)
@@ -50,8 +51,8 @@ def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
 
     table: the bytes of the table. Entry 0 belongs to the least possible value.
 
-    8-bit and 32-bit results are the entries themselves. 16-bit results are interpolated linearly
-    between entries, each of which consists of a base and a slope."""
+    An 8-bit or 32-bit result is the entry itself. A 16-bit result is interpolated linearly: an
+    entry consists of a base and a slope."""
     ofm = operation.ofm
     if ofm.element_bytes == 2:
         return _interpolated(values, table, ofm.signed)
@@ -61,14 +62,15 @@ def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
 
 
 def scaled_output(operation: BlockOperation, values: Any, scale: Any, shift: Any) -> Any:
-    """Return the accumulators `values` multiplied by `scale` / 2 ** `shift`. `scale` and `shift`
-    are scalars or arrays that broadcast to the output, such as one value per channel."""
+    """Return the accumulators `values` multiplied by `scale` / 2 ** `shift`, in the operation's
+    rounding mode. `scale` and `shift` are scalars or arrays that broadcast to the output, such as
+    one value per channel."""
     return scaled(values, scale, shift, operation.rounding)
 
 
 def check_accumulators(operation: BlockOperation, values: Any) -> None:
     """Raise BackendError if one of `values` overflows the accumulators, because the result is then
-    unspecified. Raise UnsupportedError if the accumulators do not have 32 or 40 bits."""
+    unspecified. Raise UnsupportedError if accumulators have neither 32 nor 40 bits."""
     bits = operation.accumulator_bits
     if bits not in (32, 40):
         raise UnsupportedError(
@@ -93,9 +95,10 @@ def check_accumulators(operation: BlockOperation, values: Any) -> None:
 def _interpolated(values: Any, table: Any, signed: bool) -> Any:
     """Return 16-bit results, interpolated linearly between the entries of a look-up table.
 
-    values: the 16-bit values to look up; `signed` is True if they are signed.
-    table: the bytes of the table. An entry consists of a 16-bit base (low half) and a 16-bit slope
-        (high half), the difference between the next base and this base."""
+    values: the 16-bit values to look up.
+    table: the bytes of the table. The low 16 bits of an entry are the base, the high 16 bits the
+        slope: the difference between the next base and this base.
+    signed: whether `values` are signed."""
     entries = table.view("<u4").astype(np.int64)
     base, slope = ((part & 0xFFFF ^ 0x8000) - 0x8000 for part in (entries, entries >> 16))
     places = values + (1 << 15 if signed else 0)

@@ -23,7 +23,7 @@ def span(lower: int, upper: int) -> Ranges:
 
 def runs(starts: Any, sizes: Any) -> Ranges:
     """Return the set of all bytes in the ranges [start, start + size), for corresponding elements
-    of `starts` and `sizes`. The two shapes are broadcast.
+    of `starts` and `sizes`. These arrays are broadcast against each other.
 
     >>> runs(np.array([8, 0, 4]), 4).tolist()
     [[0, 12]]

@@ -1,4 +1,4 @@
-"""Register state, and the operations that it defines.
+"""The register state of the NPU, and the operations that commands start with it.
 
 Every register that an operation uses must have been set, because initial values are unspecified.
 """
@@ -170,12 +170,15 @@ class _Reader:
 
     def _sizes(self, name: str) -> tuple[int, int, int]:
         """Return height, width and depth from the registers `name`_HEIGHT_M1, `name`_WIDTH_M1 and
-        `name`_DEPTH_M1. The name is OFM (output) or OFM_BLK (block of the output)."""
+        `name`_DEPTH_M1, which contain these sizes minus 1. The name is OFM (output) or OFM_BLK
+        (block of the output)."""
         height, width, depth = (self._get(f"{name}_{axis}_M1") + 1 for axis in _AXES)
         return height, width, depth
 
     def _map(self, name: str, shape: tuple[int, int, int]) -> FeatureMap:
-        """Return the feature map `name` (IFM, IFM2 or OFM), which has the given shape."""
+        """Return the feature map `name`: IFM (first input), IFM2 (second input) or OFM (output).
+
+        shape: height, width and depth of the feature map."""
         if prod(shape) > MOST_ELEMENTS:
             raise self._not_modelled(f"{name} of {shape} elements")
         precision = self._fields(f"{name}_PRECISION")
@@ -196,11 +199,12 @@ class _Reader:
         )  # fmt: skip
 
     def _second(self, kind: str, shape: tuple[int, int, int]) -> SecondOperand | None:
-        """Return the second input of an element-wise operation, or None if the operation has one
-        input.
+        """Return the second input of an element-wise operation; None if operations of this kind
+        have one input.
 
         kind: kind of the operation, for example add.
-        shape: shape of the output. Broadcast dimensions of the second input have size 1 instead."""
+        shape: shape of the output. The extent of the second input is 1 along axes where it is
+            broadcast."""
         if kind in UNARY:
             return None
         broadcast = self._fields("IFM2_BROADCAST")
@@ -248,8 +252,8 @@ class _Reader:
         return ActivationRange(lower, upper, table, self._get("ACTIVATION", "clip_range"))
 
     def _meaning(self, what: str, register: str, field: str) -> str:
-        """Return what the value of a register field means, for example "truncate" for a rounding
-        mode. Raises UnsupportedError if the value is undefined.
+        """Return the meaning of the value of a register field, for example "truncate" for a
+        rounding mode. Raises UnsupportedError if the value is undefined.
 
         what: name of the list of meanings in section `choices` of `registers.toml`."""
         value = self._get(register, field)
@@ -293,5 +297,5 @@ _AXES = ("HEIGHT", "WIDTH", "DEPTH")
 
 
 def _number(value: int, signed: bool) -> int:
-    """Return a 16-bit register value, sign-extended if `signed`."""
+    """Return a 16-bit register value as a number, in two's complement if `signed` is True."""
     return value - (1 << 16) if signed and value >= 1 << 15 else value

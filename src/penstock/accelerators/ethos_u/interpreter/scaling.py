@@ -1,11 +1,11 @@
 """Multiplication by a scale and rounding right shift, in the rounding modes of the hardware.
 
-    tfl        as TFLite's MultiplyByQuantizedMultiplier: rounds twice if the shift exceeds 31 bits
+    tfl        like TFLite's MultiplyByQuantizedMultiplier; rounds twice if the shift exceeds 31
     truncate   towards zero
     natural    to nearest, ties upwards
 
 Source: TOSA specification (apply_scale_32 with double_round, which equals TFLite's rounding) for
-the first mode; Vela's API, in which the other two modes have these names.
+the first mode; the API of Arm's compiler Vela for the names of the other two.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ SAFE = 1 << 62
 
 
 def scaled(values: Any, scale: Any, shift: Any, rounding: str) -> Any:
-    """Return `values` * `scale` / 2 ** `shift` as int64. The shapes are broadcast. `rounding` is
-    "tfl", "truncate" or "natural"."""
+    """Return `values` * `scale` / 2 ** `shift` as int64. The shapes of the three arrays are
+    broadcast.
+
+    rounding: "tfl", "truncate" or "natural"."""
     values, scale, shift = (np.asarray(x, np.int64) for x in (values, scale, shift))
     if _greatest(values) * _greatest(scale) >= SAFE:
         values, scale, shift = (x.astype(object) for x in (values, scale, shift))

@@ -1,14 +1,18 @@
-"""Decoder of compressed weight streams.
+"""Decoder of compressed weight streams. A stream consists of slices. In a slice, each weight is
+encoded as an index into a palette; runs of zero weights may be encoded by their lengths.
 
-A stream consists of slices, each with a header, an optional new palette, and chunks. A weight is
-encoded as an index into the palette; an index beyond the palette represents the value itself.
+A slice has a header, an optional new palette, and chunks. With a palette of n entries, an index
+below n stands for the entry with this index; a larger index stands for a value that is computed
+from the index.
 
-An index is encoded in one of two ways. In the Golomb-Rice code, a chunk of twelve symbols contains
-the quotients in unary; the remainders follow the next chunk of quotients. Otherwise, an index is a
-remainder only.
+Indices and run lengths are encoded in a Golomb-Rice code: a number is quotient << divider, plus a
+remainder of `divider` bits. A chunk encodes the quotients of several numbers as 8 or 12 symbols
+with values 0 to 2; a quotient is the sum of consecutive symbols. The remainders of a chunk follow
+the next chunk of quotients. Indices may also be encoded in binary, i.e. as remainders without
+quotients.
 
-If zeros are frequent, chunks with the lengths of zero runs are interleaved. There is one run after
-every weight and, if the palette is new, one before the first weight.
+If zeros are frequent, chunks of run lengths alternate with chunks of indices. There is one run
+after every weight and, if the palette is new, one before the first weight.
 
 Source: Arm's weight decoder, mlw_decode.c.
 """
@@ -36,8 +40,8 @@ class DamagedError(ValueError):
 
 
 def decoded(stream: bytes) -> Any:
-    """Decode a compressed weight stream to an int64 array, in the order of the stream. Raises
-    DamagedError if the stream is invalid."""
+    """Return the weights of a compressed stream as an int64 array, in the order of the stream.
+    Raises DamagedError if the stream is invalid."""
     bits = _Bits(stream)
     found: list[Any] = []
     palette: _Palette | None = None
@@ -56,8 +60,9 @@ def decoded(stream: bytes) -> Any:
 
 @dataclass(slots=True)
 class _Bits:
-    """A reader of bits, least significant first.
+    """A reader of bits, least significant bit of each byte first.
 
+    data: the stream.
     at: position of the next bit to read.
     size: number of bits in `data`.
     one_by_one: array with one element, 0 or 1, per bit."""
@@ -78,8 +83,8 @@ class _Bits:
         return int.from_bytes(raw, "little") >> (at & 7) & (1 << count) - 1
 
     def skip(self, count: int) -> int:
-        """Skip `count` bits and return the bit position of the first one. Raises DamagedError if
-        fewer than `count` bits remain."""
+        """Advance by `count` bits and return the position before the advance. Raises DamagedError
+        if fewer than `count` bits remain."""
         begin = self.at
         self.at += count
         if self.at > self.size:
@@ -87,7 +92,9 @@ class _Bits:
         return begin
 
     def numbers(self, places: Any, width: int) -> Any:
-        """Return the numbers of `width` bits that begin at the bit positions `places`."""
+        """Return an array of unsigned numbers of `width` bits each.
+
+        places: array of the bit positions at which the numbers begin."""
         found = np.zeros(len(places), np.int64)
         for k in range(width):
             found |= self.one_by_one[places + k].astype(np.int64) << k
@@ -98,11 +105,11 @@ class _Bits:
 class _Palette:
     """The palette of a slice, which maps indices to weights.
 
-    numbers: array of encoded weights by index. The lowest bit of an encoded weight is the sign,
-        the others are the magnitude.
-    offset: an index of at least len(numbers) represents the encoded weight
-        index - len(numbers) + offset.
-    width: bits of an encoded weight in the stream."""
+    numbers: array of the palette's entries, which are encoded weights. The lowest bit of an encoded
+        weight is the sign, the other bits are the magnitude: -3 is encoded as 0b111.
+    offset: an index i >= n, for a palette with n entries, stands for the encoded weight i - n +
+        offset.
+    width: number of bits of a palette entry in the stream."""
 
     numbers: Any
     offset: int
@@ -118,13 +125,14 @@ class _Palette:
 
     @property
     def index_bits(self) -> int:
-        """Width in bits of an index if indices are encoded in binary, without Golomb-Rice code."""
+        """Number of bits of an index if indices are encoded in binary instead of the Golomb-Rice
+        code."""
         size = len(self.numbers)
         return (size - 1).bit_length() if size else self.width
 
     def signed(self, indices: Any) -> Any:
-        """Convert palette indices to signed weights. Raises DamagedError if an index does not
-        fit into 9 bits."""
+        """Return the signed weights for an array of palette indices. Raises DamagedError if an
+        index has more than 9 bits."""
         if (indices >= 512).any():
             raise DamagedError(f"weight {int(indices.max())} has more than 9 bits")
         size = len(self.numbers)
@@ -135,19 +143,21 @@ class _Palette:
 
 @dataclass(slots=True)
 class _Coded:
-    """The state of decoding one kind of number in a slice: weight indices, or lengths of zero runs.
-    Each number is quotient << divider, plus a remainder.
+    """The state of decoding the values of one kind in a slice: weight indices, or lengths of zero
+    runs. A value is quotient << divider, plus a remainder of `divider` bits.
 
-    The remainders of a chunk of quotients follow the next chunk of quotients in the stream.
+    A quotient is stored as one or more symbols, whose sum it is. The symbols come in chunks. The
+    remainders that belong to the quotients of a chunk follow the next chunk.
 
     count: number of values in the slice.
     divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
-    read: number of values whose remainders have been skipped.
-    waiting: number of values of the last chunk of quotients; their remainders are still to come.
-    unary: two bit masks for each chunk of quotients. Bit i of the first mask says whether symbol i
-        is above 0. Bit j of the second mask says whether the j-th symbol above 0 is 2; for runs,
-        the second mask is 0.
+    read: number of values whose remainders have been located.
+    waiting: number of values in the latest chunk, whose remainders have not been located yet.
+    unary: for each chunk, its symbols as (first mask, second mask). Symbols have values 0 to 2. Bit
+        i of the first mask is 1 if symbol i is above 0. The second mask has one bit for each such
+        symbol: 1 if it is 2. For example, symbols 2, 0, 1 are stored as 0b101, 0b01. For lengths of
+        runs, whose symbols are 0 or 1, the second mask is 0.
     places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int
@@ -159,18 +169,18 @@ class _Coded:
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def add_chunk(self, quotients: int) -> None:
-        """Update `begun` and `waiting` after a chunk of quotients has been read.
+        """Record that a chunk of quotients has been read.
 
         quotients: number of quotients that end in the chunk."""
         self.begun += quotients
         self.waiting = quotients
 
     def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Skip the remainders of the previous chunk of quotients, and append their position to
+        """Skip the remainders of the previous chunk of quotients, and record their positions in
         `places`.
 
-        has_chunk: whether another chunk of quotients has just been read. If so, call `add_chunk`
-            next; otherwise, the remainders skipped by this call are the last ones."""
+        has_chunk: whether another chunk of quotients has just been read. If so, `add_chunk` must be
+            called next; otherwise, the skipped remainders are the last ones."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:
@@ -179,8 +189,10 @@ class _Coded:
             self.waiting = 0
 
     def values(self, bits: _Bits, quotients: Any) -> Any:
-        """Return all values of the slice: quotient << divider, plus remainder. Raises DamagedError
-        if the slice contains fewer than `count` values."""
+        """Return all values of the slice as an array. Raises DamagedError if the slice contains
+        fewer than `count` values.
+
+        quotients: array of the quotients of the values."""
         begins, counts = np.array(self.places or [(0, 0)], np.int64).T
         before = np.repeat(counts.cumsum() - counts, counts)
         within = np.arange(int(counts.sum())) - before
@@ -194,8 +206,8 @@ class _Slice:
     """A slice of a weight stream.
 
     bits: the stream, positioned at the header of the slice.
-    run_divider: the 3-bit number before the header: number of remainder bits in the Golomb-Rice
-        code of the length of a zero run, or 6 (`NO_RUNS`) if the slice contains no runs.
+    run_divider: the 3-bit number before the header: 6 (`NO_RUNS`) if the slice contains no runs of
+        zeros, otherwise the number of remainder bits in the Golomb-Rice code of run lengths.
     palette: the palette of the previous slice, which remains in use unless this slice contains a
         new palette; None for the first slice."""
 
@@ -218,7 +230,7 @@ class _Slice:
         self.symbols = SHORT_CHUNK if self.plain and self.coded.divider > 5 else CHUNK
 
     def weights(self) -> Any:
-        """Return all weights of the slice, including the zeros of its runs."""
+        """Return all weights of the slice as an array, including the zeros of its runs."""
         while self._read_chunks():
             pass
         quotients = np.zeros(self.coded.count, np.int64) if self.plain else self._quotients()
@@ -229,12 +241,12 @@ class _Slice:
         return self._with_runs(weights, runs)
 
     def _read_chunks(self) -> bool:
-        """Read the next chunk of weights and the next chunk of runs, and then the remainders of the
-        previous chunks. Return False if all chunks have been read.
+        """Read the next chunk of weights and the next chunk of run lengths; skip the remainders of
+        the previous chunks. Return False if all chunks had been read before.
 
-        The stream omits one of the two chunks where this keeps the numbers of weights and runs
-        similar. The chunk of weights is omitted if at least 8 more weights than runs have been read
-        (`MOST_AHEAD`). The chunk of runs is omitted if more runs than weights have been read."""
+        The stream omits one of the two chunks while its kind of value is too far ahead: the chunk
+        of weights after at least 8 (`MOST_AHEAD`) more weights than run lengths, the chunk of run
+        lengths after more run lengths than weights."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count
@@ -256,7 +268,7 @@ class _Slice:
         """Return the quotients of the weight indices, decoded from symbols with values 0, 1 and 2.
 
         A quotient is the sum of consecutive symbols and ends with the first symbol below 2. For
-        example, the symbols 2, 2, 1 encode 5. If the header of the slice says that quotients are
+        example, the symbols 2, 2, 1 encode 5. If the header of the slice states that quotients are
         truncated, each symbol is a quotient."""
         first, second = np.array(self.coded.unary, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
@@ -272,7 +284,7 @@ class _Slice:
         return _sums(ones, ones == 0)
 
     def _with_runs(self, weights: Any, runs: Any) -> Any:
-        """Return the weights with zeros inserted: one run of zeros after each weight and, if the
+        """Return the weights with runs of zeros inserted: one run after each weight and, if the
         slice has a new palette, one before the first weight. Raises DamagedError if the result is
         too long.
 

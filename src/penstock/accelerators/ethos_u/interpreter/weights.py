@@ -1,9 +1,9 @@
-"""Decoding of the weight stream of an operation, and of biases with their scales.
+"""Decoding of the weight stream of an operation, and of biases with their scales. A weight stream
+contains the compressed weights in the order in which the hardware consumes them.
 
-The stream contains weights in the order in which the hardware consumes them. The nested loops are,
-from the outermost: blocks of output channels, blocks of input channels, parts of the kernel (groups
-of taps), micro blocks (small groups of channels). Incomplete micro blocks and parts are padded with
-zeros. Source: Arm's weight encoder, mlw_encode.c.
+The nested loops over weights are, from the outermost: blocks of output channels, blocks of input
+channels, parts of the kernel (groups of taps), micro blocks (small groups of channels). Incomplete
+micro blocks and parts are padded with zeros. Source: Arm's weight encoder, mlw_encode.c.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ WIDE_PARALLEL_TAPS = 2
 class WeightLayout:
     """The parameters that determine the order of weights in a stream.
 
-    outputs, inputs: number of output and input channels; one input channel if depthwise.
+    outputs, inputs: number of output and input channels; `inputs` is 1 for a depthwise convolution.
+    kernel: the window of the operation.
+    depthwise: whether the operation is a depthwise convolution.
     block: maximum number of output channels in a block of the output.
-    micro, input_micro: output and input channels of a micro block, the smallest unit of
-        computation.
-    bits: bits of an element of the input feature map."""
+    micro, input_micro: output and input channels of a micro block, the unit of computation of the
+        multipliers.
+    bits: number of bits of an input element."""
 
     outputs: int
     inputs: int
@@ -64,11 +66,11 @@ class WeightLayout:
 
 def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardware) -> Any:
     """Return the weights of an operation as an int64 array of shape (height, width, input channels,
-    output channels).
+    output channels). The number of input channels is 1 for depthwise operations.
 
-    The number of input channels is 1 for depthwise operations. Raises BackendError if the stream is
-    invalid or has too few weights.
-    """
+    stream: the bytes of the compressed weights.
+
+    Raises BackendError if the stream is invalid or has too few weights."""
     depthwise = operation.kind == "depthwise"
     order = WeightLayout(
         operation.ofm.shape[2],
@@ -140,8 +142,8 @@ def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
 
 @lru_cache(maxsize=256)
 def _weights(stream: bytes) -> Any:
-    """Decode a compressed weight stream, or return the cached result. Raises DamagedError if the
-    stream is invalid."""
+    """Return the decoded weights of a compressed stream, in the order of the stream; results are
+    cached. Raises DamagedError if the stream is invalid."""
     return decoded(stream)
 
 
@@ -149,8 +151,8 @@ def _weights(stream: bytes) -> Any:
 def _places(order: WeightLayout) -> Any:
     """Return the place of each weight of the stream, in the order of the stream.
 
-    A place is a flat index into an array of shape (height, width, inputs, outputs). For a zero that
-    pads the stream, the place is the number of elements of that array, one more than the last
+    A place is a flat index into an array of shape (height, width, inputs, outputs). The zeros that
+    pad the stream have the place N, the number of elements of this array, which is not a valid
     index."""
     parts = [
         _part_places(order, first_output, first_input, part)
@@ -162,17 +164,16 @@ def _places(order: WeightLayout) -> Any:
 
 
 def _input_block(order: WeightLayout) -> int:
-    """Return the maximum number of input channels that the hardware processes at a time. For these
-    channels, it processes all parts of the kernel before it continues with the next channels."""
+    """Return the maximum number of input channels of a block. The hardware processes all parts of
+    the kernel for these channels before it continues with the next channels."""
     if order.depthwise:
         return 1
     return 16 if order.kernel.part_kernel_first or order.bits == 16 else 32
 
 
 def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
-    """Yield (rows, columns) for each part of a kernel: the ranges of indices of its taps. The
-    hardware divides kernels into parts that span, including dilation, at most
-    `kernel.decomposition` rows and columns."""
+    """Yield (rows, columns) for each part of a kernel: the ranges of the indices of its taps. A
+    part spans, including dilation, at most `kernel.decomposition` rows and columns."""
     tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
     for top in range(0, kernel.height, tall):
         for left in range(0, kernel.width, wide):
@@ -187,11 +188,11 @@ def _part_places(
 ) -> Any:
     """Return the places of the weights of one part of a kernel, in the order of the stream.
 
-    A place is a flat index into an array of shape (height, width, inputs, outputs). For a zero that
-    pads the stream, the place is the number of elements of that array.
+    A place is a flat index into an array of shape (height, width, inputs, outputs). The zeros that
+    pad the stream have the place N, the number of elements of this array.
 
-    first_output, first_input: first channel of the block of output channels and of the block of
-        input channels.
+    first_output: first channel of the block of output channels.
+    first_input: first channel of the block of input channels.
     part: rows and columns of the taps in the part.
 
     The result has six axes:
@@ -223,9 +224,9 @@ def _part_places(
 
 
 def _taps(order: WeightLayout, taps: int) -> int:
-    """Return the number of taps that the stream contains for one part of a kernel: `taps`, rounded
-    up to a multiple that depends on the order of weights and the input type. The additional taps
-    are zeros."""
+    """Return the number of taps that the stream contains for a part of the kernel with `taps` taps.
+    It is rounded up to a multiple that depends on the order of weights and the input type; the
+    additional taps are zeros."""
     if order.depthwise:
         step = PARALLEL_TAPS
     elif order.kernel.part_kernel_first:

@@ -4,10 +4,10 @@ and copies, for example) run.
 A kernel is a loop nest in C and assembly.  A count function returns how often each section of the
 kernel runs while it computes a whole output (`portable_counts.py`, and `counts.py` of a family).
 The weights, cycles per run of a section, are in the family's `figures.toml`;
-`python -m benchmarks.kernel_figures` fits them to random layers on the simulated core.  For loops
-in assembly, the count function returns cycles.  The generated C prevents compilers from
-specialising a kernel for its callers (`PENSTOCK_KERNEL` in `view.h`), so that the weights hold in
-every network.
+`python -m benchmarks.kernel_figures` fits them to random layers on the simulated core.  Loops in
+assembly have no weights: the count function returns their cycles under the key "cycles".  The
+generated C prevents compilers from specialising a kernel for its callers (`PENSTOCK_KERNEL` in
+`view.h`), so that the weights hold in every network.
 """
 
 from __future__ import annotations

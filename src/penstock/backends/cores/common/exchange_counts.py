@@ -1,8 +1,9 @@
 """Counts how often each section of the kernel `exchange_axes` is executed, if it runs in place.
 
-The pixels of an image move along the cycles of a permutation.  The kernel moves the pixels of each
-cycle from its least index on.  To find out whether an index is the least of its cycle, it follows
-the permutation from there until it meets a lower index, or the index itself."""
+The pixels of an image move along the cycles of a permutation.  The kernel moves the pixels of a
+cycle when it reaches the least index of the cycle.  To find out whether an index is the least of
+its cycle, the kernel follows the cycle from this index until it reaches a lower index, or returns
+to the index itself."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ def _steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=256)
 def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
-    """Return how many indices the kernel computes, and how many pairs of pixels it swaps, for an
-    image of `rows` x `columns` pixels.
+    """Return how often the kernel computes the next index of a cycle, and how often it swaps two
+    pixels, for an image of `rows` x `columns` pixels.
 
     >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
     ((10, 0), (9, 1))

@@ -38,14 +38,15 @@ LayerOp = Conv2D | DepthwiseConv2D | FullyConnected
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CertifiedLayer:
-    """A layer whose output channels are in the order of a kernel.
+    """A layer whose requantisation is proved bit-exact, with its output channels in the order in
+    which a kernel computes them ("the kernel's channel order").
 
     A requantisation form is integer arithmetic that converts accumulators to outputs.  One form
     serves all channels, except those listed in `outside`.
 
     weights        (channels, taps), in the kernel's channel order
-    bias           (channels,); the accumulator is bias + weights * stored inputs, so that the bias
-                   contains the correction for the input's zero point
+    bias           (channels,), including the correction for the input's zero point: an accumulator
+                   is the bias plus the products of weights and stored inputs
     form           the shared requantisation form
     least, most    inclusive bounds of the output values (fused activation)
     classes        one letter per channel, in the operator's order: its requantisation class, from A

@@ -298,10 +298,10 @@ def _truncated(p: Params, site: Site) -> Counts:
 def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
-    "loop" counts the vectors that are summed.  Its cycles include the first addition of a vector,
-    which adds to 0 and is therefore faster in software floating point; "step" counts the other
-    additions.  The kernel divides once per vector: "bit" counts the bits of the quotients, since
-    software division takes one iteration per bit."""
+    "loop" counts the vectors that are summed, and "step" the additions except the first of each
+    vector.  The cycles of "loop" include this first addition, which adds to 0 and is therefore
+    faster in software floating point.  "bit" counts the bits of quotients: the kernel divides once
+    per vector, and software division takes one iteration per bit of the quotient."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}
@@ -310,8 +310,8 @@ def _cumulative(p: Params, site: Site) -> Counts:
 def _softmax(p: Params, site: Site) -> Counts:
     """Return how often each section of a floating-point softmax runs.
 
-    "pixel" counts the vectors.  Its cycles include the greatest element of each, whose exponential,
-    exp(0), is fast in software floating point.  "output" counts the other elements."""
+    "pixel" runs once per vector and includes its greatest element, whose exponential, exp(0), is
+    fast in software floating point.  "output" runs once for each other element."""
     outputs = site.output.elements
     pixels = outputs // p["depth"]
     return {"pixel": pixels, "output": outputs - pixels}

@@ -1,10 +1,10 @@
 """Counts how often each section of a DSP kernel (a loop body or a copy, for example) runs while it
 computes a whole output.
 
-For loops in assembly, the cycles are counted, instruction by instruction, with the timing of
-`simulators/cortex_m_timing.py` (key "cycles").  For the surrounding C code, the runs of its
-sections are counted, as in `common/portable_counts.py`; "window four", for example, copies four
-bytes of a window.
+The count "cycles" is the number of cycles of the loops in assembly, counted instruction by
+instruction with the timing of `simulators/cortex_m_timing.py`.  The other counts are for sections
+of the surrounding C code, as in `common/portable_counts.py`; "window four", for example, is the
+number of copies of four bytes of a window.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ class ChannelGroups:
     def order(self) -> Int64s:
         """The indices of the output channels, one merged group after the other.
 
-        The last channel of each merged group is repeated until 4 divides the group's number of
-        channels.
+        A merged group consists of `merged` consecutive groups.  Its last channel is repeated until
+        its number of channels is a multiple of 4.
 
         >>> ChannelGroups(count=2, depth=4, outputs=3).order.tolist()
         [0, 1, 2, 2, 3, 4, 5, 5]
@@ -79,11 +79,11 @@ class ChannelGroups:
     def spread(self, weights: Int64s) -> Int64s:
         """Return weights that connect each output channel to all inputs of its merged group.
 
-        A merged group consists of several channel groups.  An output channel has zero weights for
-        the inputs of all channel groups but its own.
+        A merged group consists of `merged` channel groups of `depth` inputs each.  The weights for
+        inputs outside an output channel's own channel group are 0.
 
-        weights: of shape (channels, taps * depth), with the channels in the order of `order`.  The
-            result has shape (channels, taps, merged * depth)."""
+        weights: of shape (output channels, taps * depth), in the channel order of `order`.  The
+            result has shape (output channels, taps, merged * depth)."""
         order = self.order
         each = len(order) // len(self.starts)
         member = order // self.outputs - np.repeat(self.starts, each)
@@ -100,8 +100,8 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     pixels of four output channels at a time.
 
     Returns None if there are too few groups to merge, if the window has more than `MOST_TAPS` taps,
-    if the kernel's requantisation is not proved bit-exact, or if two weights cannot be packed into
-    16 bits."""
+    if the kernel's requantisation is not proved bit-exact, or if a packed pair of weights exceeds
+    16 bits (`tiles.packed_weights`)."""
     taps = op.rows.size * op.columns.size
     possible = list(_merged(ChannelGroups.of(op, site)))
     if not possible or taps > MOST_TAPS:

@@ -89,11 +89,11 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def _one_pixel(op: Conv2D, site: Site) -> Kernel | None:
-    """Return a kernel that reads its inputs in place, for an output of one pixel; or None.
+    """Return a kernel that reads its inputs in place, if the output is a single pixel; else None.
 
-    It takes 24,774 simulated cycles on a Cortex-M4 for 128 inputs and outputs; a copy to scratch
-    would make it 24,837.  Returns None if the ordinary kernel makes no copy, or if negative
-    accumulators need a correction (`is_signed`)."""
+    For 128 inputs and outputs, it takes 24,774 simulated cycles on a Cortex-M4; with a copy of the
+    inputs to scratch, it would take 24,837.  Also returns None if the kernel from `_convolution`
+    makes no such copy, or if negative accumulators need a correction (`is_signed`)."""
     copying = _convolution(op, site) if site.output.shape[:3] == (1, 1, 1) else None
     direct = direct_kernel(op, site) if copying is not None and copying.scratch_bytes else None
     return direct if direct is not None and not dict(direct.params)["is_signed"] else None
@@ -141,7 +141,7 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
     channels: indices of the output channels to compute.  The kernel copies the others from a table,
         so they must be constant for every input.
 
-    Returns None if two weights cannot be packed into 16 bits."""
+    Returns None if a packed pair of weights exceeds 16 bits (`tiles.packed_weights`)."""
     x, outputs = site.inputs[0], len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:
@@ -211,8 +211,8 @@ def _outside(
 def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
     """Return the indices of a window's elements in the order in which kernels multiply them.
 
-    The groups of four elements of all rows come first, each in the order 0, 2, 1, 3, in which
-    instructions widen int8 to 16 bits.  The remaining elements of all rows follow."""
+    All groups of four elements of a row come first, row by row, then the remaining elements of all
+    rows.  The order in a group is 0, 2, 1, 3, in which instructions widen int8 to 16 bits."""
     return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
 
 
@@ -250,7 +250,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
 
     It reads its inputs in place, four channels at a time.  Returns None if the number of input
     channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, if its
-    requantisation is not proved bit-exact, or if two weights cannot be packed into 16 bits."""
+    requantisation is not proved bit-exact, or if a packed pair of weights exceeds 16 bits."""
     x, outputs = site.inputs[0], site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
@@ -292,8 +292,8 @@ def _packed(
     channels: indices of the output channels.
     most_outside: the largest accepted number of channels that need a form of their own.
 
-    Returns None if more than `most_outside` channels need a form of their own, or if two weights
-    cannot be packed into 16 bits."""
+    Returns None if more than `most_outside` channels need a form of their own, or if a packed pair
+    of weights exceeds 16 bits."""
     layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
     if layer is None:
         return None
@@ -358,7 +358,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
     Returns None if the number of inputs is not a multiple of four, if the kernel's
-    requantisation is not proved bit-exact, or if two weights cannot be packed into 16 bits."""
+    requantisation is not proved bit-exact, or if a packed pair of weights exceeds 16 bits."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     if depth % tiles.QUAD:

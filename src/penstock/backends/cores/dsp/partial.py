@@ -1,4 +1,4 @@
-"""Kernel of partial products for cores with the DSP extension."""
+"""DSP kernel of the operator `PartialProduct`, which adds a matrix product to int32 sums."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.ops.partial_product import PartialProduct
 
 
 def partial_kernel(op: PartialProduct, site: Site) -> Kernel | None:
-    """Return the kernel that computes four outputs at a time.
+    """Return the kernel, which computes four output channels at a time.
 
-    Returns None if the number of inputs is not a multiple of four."""
+    Returns None if the number of input channels is not a multiple of four."""
     weights = site.constant(2)
     if weights.shape[1] % QUAD:
         return None

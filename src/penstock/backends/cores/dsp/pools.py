@@ -40,7 +40,8 @@ def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
 
 
 def _covers_inputs(window: Window) -> bool:
-    """Return whether windows are not dilated, and each has a tap inside the input.
+    """Return whether the DSP kernel supports windows: they are not dilated, and none is entirely in
+    the padding.
 
     window: the size, stride, dilation and padding of the windows along one axis."""
     return window.dilation == 1 and max(window.before, window.after) < window.size

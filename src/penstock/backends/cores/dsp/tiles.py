@@ -23,9 +23,9 @@ _EVEN_THEN_ODD = (0, 2, 1, 3)
 def window_order(rows: int, row_elements: int) -> Int64s:
     """Return the indices of a window's elements in the order in which kernels multiply them.
 
-    The window has `rows` rows of `row_elements` elements.  The groups of four elements of all rows
-    come first, each in the order 0, 2, 1, 3, in which instructions widen int8 to 16 bits.  The
-    remaining elements of all rows follow.
+    The window has `rows` rows of `row_elements` elements.  Each row is divided into groups of four
+    elements.  All groups come first, row by row, followed by the remaining elements of all rows.
+    The order in a group is 0, 2, 1, 3, in which instructions widen int8 to 16 bits.
 
     >>> window_order(2, 5).tolist()
     [0, 2, 1, 3, 5, 7, 6, 8, 4, 9]

@@ -52,10 +52,11 @@ def packed_scales(layer: CertifiedLayer, together: int) -> Table:
 def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
     """Return weights and requantisation constants of each block of sixteen channels.
 
-    The result has shape (blocks, bytes).  A block has sixteen weights per tap, the weight of
-    channel c at byte `LANES[c]`.  The constants of `packed_scales` follow in another order: the
-    offset of each channel (with the bias), the correction of each channel (omitted if the layer
-    needs none), the factor of each channel, and one base per four channels."""
+    The result has shape (blocks, bytes).  A block begins with sixteen bytes of weights for each of
+    nine taps, in order; the weight of channel c is byte `LANES[c]` of these sixteen.  The constants
+    follow as little-endian int32 words: the offset of each channel (with the bias), the correction
+    of each channel (omitted if the layer needs none), the factor of each channel, and one base per
+    four channels."""
     weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
     lanes = layer.weights.reshape(-1, VECTOR, NINE)
     weights[:, :, LANES] = lanes.swapaxes(1, 2)
@@ -67,7 +68,8 @@ def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
 def _form_rows(layer: CertifiedLayer) -> Int64s:
     """Return the constants of the requantisation form, with one column per channel.
 
-    Rows: base, offset (including the bias), correction (if any is nonzero), factor."""
+    The rows are base, offset (with the bias), correction (omitted if the layer needs none) and
+    factor."""
     form = layer.form
     corrections = (form.correction,) if form.corrects else ()
     return np.stack([form.base, layer.offset, *corrections, form.factor])

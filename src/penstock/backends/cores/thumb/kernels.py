@@ -143,9 +143,9 @@ def _odd_cycles(site: Site, pair: float) -> int:
     """Return the additional cycles of a call that computes an odd number of rows.
 
     The kernel computes pixels in pairs, and `Kernel.work_cycles` includes half the cycles of a pair
-    for each pixel.  If the number of pixels is odd, however, the last pixel takes as long as a
-    pair.  The result is therefore half the cycles of a pair, or 0 if rows have an even number of
-    pixels.
+    for each pixel.  If each row has an odd number of pixels, so has the call.  Its last pixel then
+    takes as long as a pair, and the result is half the cycles of a pair.  If each row has an even
+    number of pixels, the result is 0.
 
     pair: cycles of two pixels."""
     return round(site.output.shape[2] % 2 * pair / 2)

@@ -45,10 +45,9 @@ class ThumbLayer:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the requantisation form corrects accumulators below a threshold.
+        """Whether requantisation adds a correction for accumulators below a threshold.
 
-        It does so by adding a constant to each.  Only then do the packed constants of channels
-        contain thresholds and corrections."""
+        If so, the packed constants of each channel contain its threshold and its correction."""
         return self.form.corrects
 
     def scale(self, channel: int) -> bytes:

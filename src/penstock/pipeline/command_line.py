@@ -1,0 +1,86 @@
+"""The command line that states a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from penstock.backends.accelerator import Accelerator
+from penstock.fixedpoint import Rounding
+from penstock.hardware.load import load_target, target_names
+from penstock.hardware.target import MemoryRegion
+from penstock.passes.interface_types import InterfaceTypes
+from penstock.pipeline.request import DEFAULT_STACK_BYTES, Request
+from penstock.reports.command import CompileCommand
+from penstock.scheduling.options import DEFAULTS, Options
+
+
+def command_line(request: Request) -> CompileCommand:
+    """Return the command that states a request.
+
+    It names the model's file without its folder, so that reports do not depend on folders."""
+    model = request.model if request.model.startswith("zoo:") else Path(request.model).name
+    goal = None if request.optimize is None else request.optimize.value
+    return CompileCommand(
+        model, request.target.name, tuple(_options(request)), request.sram_bytes, goal
+    )
+
+
+def _options(request: Request) -> Iterator[str]:
+    """Yield the options that differ from their defaults, but not the RAM budget and the goal."""
+    reading = request.reading
+    for accelerator in request.accelerators:
+        yield from ("--accelerator", _spelled(accelerator))
+    for memory in _resized(request):
+        yield from ("--memory", f"{memory.name}={memory.size_bytes}")
+    if request.flash_bytes is not None:
+        yield from ("--flash", str(request.flash_bytes))
+    if request.stack_bytes != DEFAULT_STACK_BYTES:
+        yield from ("--stack", str(request.stack_bytes))
+    if request.rounding is not Rounding.DOUBLE:
+        yield from ("--rounding", request.rounding.value)
+    if request.io is not InterfaceTypes.QUANTISED:
+        yield from ("--io", request.io.value)
+    if reading.incremental is not None:
+        yield from ("--incremental", str(reading.incremental))
+    for name, extent in reading.dimensions:
+        yield from ("--dimension", f"{name}={extent}")
+    for before, after in reading.states:
+        yield from ("--state", f"{before}={after}")
+    flags = {
+        "--stream-input": request.stream_input,
+        "--strict": request.strict,
+        "--assume-int8": reading.assume_int8,
+    }
+    yield from (flag for flag, is_set in flags.items() if is_set)
+    yield from _search_options(request.options)
+
+
+def _spelled(accelerator: Accelerator) -> str:
+    """Return an accelerator as a value of --accelerator, with all its attributes."""
+    attributes = ",".join(f"{name}={value}" for name, value in accelerator.target.attrs.items())
+    return f"{accelerator.name}:{attributes}" if attributes else accelerator.name
+
+
+def _resized(request: Request) -> Iterator[MemoryRegion]:
+    """Yield the memories of a shipped target that the user has resized."""
+    if request.target.name not in target_names():
+        return
+    shipped = {memory.name: memory for memory in load_target(request.target.name).memories}
+    for memory in request.target.memories:
+        known = shipped.get(memory.name)
+        if known is not None and known.size_bytes != memory.size_bytes:
+            yield memory
+
+
+def _search_options(options: Options) -> Iterator[str]:
+    """Yield the search options that differ from their defaults."""
+    for option in fields(options):
+        value, name = getattr(options, option.name), option.name.replace("_", "-")
+        if value == getattr(DEFAULTS, option.name):
+            continue
+        if isinstance(value, bool):
+            yield f"--{name}" if value else f"--no-{name}"
+        else:
+            yield from (f"--{name}", str(value))

@@ -1,0 +1,126 @@
+"""The layers of a compiled network, as reports show them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.brief import Brief
+from penstock.ir.breakdown import Breakdown
+from penstock.program.program import Program
+from penstock.reports.constant_channels import ConstantChannels, constant_by_layer
+from penstock.reports.costed_steps import CostedStep, numbered_steps
+from penstock.reports.engine_work import is_offloaded
+from penstock.reports.logical_shape import logical_shape, producers
+from penstock.reports.resource_use import ResourceUse, resource_use
+from penstock.scheduling.model.cost import total
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.row_stripes import Stripes, highest_stripe
+from penstock.scheduling.model.schedule import Schedule
+
+_NOTHING = ResourceUse()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LayerReport(Brief):
+    """A part of the schedule, with the facts that reports contain.
+
+    `step` is its step number in the program and in the C code, or None if the caller supplies its
+    rows. `requantisation` counts output channels per class, for layers with weights. `macs` are the
+    executed ones; `constant` describes output channels that do not depend on the input. `cascade`
+    is the index of its cascade and `rows` the maximum rows per stripe; both are None if the layer
+    runs whole. `stripes` are the stripes of its output, one per call. `reads` are the indices of
+    the layers that it reads; -1 is the caller. `offloaded` is True if the engine is an accelerator.
+    `breakdown` is the use of the accelerator's resources, and `traffic` the bytes that it moves by
+    category, if the backend reports them.
+    """
+
+    step: int | None
+    name: str
+    kind: str
+    origin: str
+    shape: tuple[int, ...]
+    cascade: int | None
+    rows: int | None
+    reads: tuple[int, ...]
+    calls: int
+    macs: int
+    read_bytes: int
+    written_bytes: int
+    cycles: int
+    engine: str
+    offloaded: bool
+    kernel: str = ""
+    requantisation: Mapping[str, int] = field(default_factory=dict[str, int])
+    breakdown: Breakdown | None = None
+    traffic: Mapping[str, int] = field(default_factory=dict[str, int])
+    constant: ConstantChannels | None = None
+    stripes: Stripes = ()
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes moved: the backend's `traffic`, or else the bytes of the regions that the kernel
+        reads and writes."""
+        return sum(self.traffic.values()) or self.read_bytes + self.written_bytes
+
+    @property
+    def limit(self) -> str | None:
+        """The limiting resource, or None if the backend states no breakdown."""
+        return self.breakdown and self.breakdown.limit
+
+    @property
+    def utilisation(self) -> float | None:
+        """Utilisation of the accelerator's multipliers in [0, 1], or None if the backend does not
+        state their number."""
+        return self.breakdown and self.breakdown.utilisation(self.macs, self.cycles)
+
+
+def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
+    """Return the layers with their costs, in the order of the program's steps; updates last."""
+    found = numbered_steps(schedule, program)
+    owners, needed = schedule.assigned_parts.owners, resource_use(schedule)
+    constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
+    reads = _reads([one.step for one in found], owners)
+    return tuple(
+        LayerReport(
+            number,
+            one.tensor,
+            *one.part.kind_and_origin,
+            logical_shape(one.part.output, making),
+            cascade_number,
+            highest_stripe(one.stripes) if one.in_cascade else None,
+            read,
+            one.cost.calls,
+            one.cost.macs,
+            total(one.cost.read_bytes),
+            total(one.cost.written_bytes),
+            one.cost.cycles,
+            one.part.engine,
+            is_offloaded(one.part),
+            one.part.kernel.name,
+            requantisation_classes(one.part),
+            needed.get(one.tensor, _NOTHING).breakdown,
+            dict(needed.get(one.tensor, _NOTHING).traffic),
+            constant.get(one.tensor),
+            one.stripes,
+        )
+        for (number, one, cascade_number), read in zip(
+            ((x.number, x.step, x.cascade) for x in found), reads, strict=True
+        )
+    )
+
+
+def _reads(steps: Sequence[CostedStep], owners: Mapping[str, str]) -> Iterator[tuple[int, ...]]:
+    """Yield the indices of the steps that each step reads: of those that write a tensor, such as
+    the bands of a cascade, the last one before it; -1 for the caller."""
+    places: dict[str, int] = {}
+    for place, one in enumerate(steps):
+        yield tuple(dict.fromkeys(places.get(owners[name], -1) for name in one.inputs))
+        if one.tensor in owners:
+            places[owners[one.tensor]] = place
+
+
+def requantisation_classes(part: Part) -> Mapping[str, int]:
+    """Return the number of output channels per requantisation class."""
+    return dict(sorted(Counter(part.kernel.classes).items()))

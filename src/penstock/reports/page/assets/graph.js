@@ -1,0 +1,166 @@
+// The graph: layers from top to bottom in the order of their steps. A cascade is a box; a line leads
+// from a layer to each reader. Lines that pass other layers have lanes of their own, so none crosses a dot.
+
+/** Return the lane of each tensor that passes layers: (source, last reader, lane), and the number of lanes. */
+function edgeLanes(layers) {
+  const readers = new Map();
+  layers.forEach((layer, reader) => {
+    for (const source of layer.reads ?? []) register(readers, source, reader);
+  });
+  const busyUntil = [];
+  const lanes = new Map();
+  for (const source of [...readers.keys()].sort((a, b) => a - b)) {
+    const last = Math.max(...readers.get(source));
+    if (last - source <= 1) continue;
+    let lane = busyUntil.findIndex((end) => end <= source);
+    if (lane < 0) lane = busyUntil.length;
+    busyUntil[lane] = last;
+    lanes.set(source, lane);
+  }
+  return { readers, lanes, count: busyUntil.length };
+}
+
+function graphSection() {
+  const layers = data.layers ?? [];
+  if (!layers.length) return "";
+  const pitch = 22;
+  const { readers, lanes, count } = edgeLanes(layers);
+  const lanePitch = Math.min(9, 90 / Math.max(1, count));
+  const dots = 14 + lanePitch * count;
+  const left = dots + 14;
+  const host = element("div", { class: "layers" });
+  const middles = [];
+  const most = Math.max(1, ...layers.map((layer) => layer.written_bytes));
+  let top = pitch;
+  host.append(
+    element(
+      "div",
+      { class: "row muted", style: `padding-left:${left}px` },
+      element("span", { class: "n" }, "step"),
+      element("span", { class: "operator" }, "operator"),
+      element("span", {}, "layer"),
+      element("span", {}, "output"),
+      element("span", { class: "bytes" }, "live", element("span", { class: "whole" }, ", of bytes")),
+    ),
+  );
+  stretches.forEach((stretch) => {
+    if (stretch.cascade !== undefined) {
+      const some = layers.slice(stretch.first, stretch.end);
+      const height = Math.max(...some.map((layer) => layer.rows ?? 1));
+      const words = `cascade ${stretch.cascade}: ${height === 1 ? "row by row" : `stripes of at most ${number(height)} rows`}, ${number(stretch.kernelCalls)} calls`;
+      arrowKeys(host, ".row[tabindex]");
+      const box = element("div", {
+        class: "cascade",
+        style: `left:2px;top:${top + 1}px;height:${pitch * (some.length + 1) - 2}px`,
+      });
+      showsCascade(box, stretch.cascade);
+      host.append(box, element("div", { class: "title", style: `padding-left:${left}px` }, words));
+      top += pitch;
+    }
+    for (let index = stretch.first; index < stretch.end; index += 1) {
+      host.append(layerRow(layers[index], index, left, most));
+      middles[index] = top + pitch / 2;
+      top += pitch;
+    }
+  });
+  for (let index = stretches.at(-1)?.end ?? 0; index < layers.length; index += 1) {
+    // updates of states
+    host.append(layerRow(layers[index], index, left, most));
+    middles[index] = top + pitch / 2;
+    top += pitch;
+  }
+  host.append(graphEdges(layers, { readers, lanes, lanePitch, dots, middles, top, pitch }));
+  const box = element(
+    "div",
+    {
+      class: "graph sized",
+      tabindex: "0",
+      role: "region",
+      "aria-label": "Layers in execution order, with cascades",
+    },
+    host,
+  );
+  const cascades = stretches.some((one) => one.cascade !== undefined);
+  return section(
+    "graph",
+    cascades ? "Graph and cascades" : "Graph",
+    "narrow",
+    "",
+    box,
+    element(
+      "p",
+      { class: "note" },
+      "Layers in the order of their steps; a line leads to each layer that reads the output. ",
+      cascades ? "A box is a cascade. " : "",
+      totals.accelerators.length ? "A square is a layer on an accelerator. " : "",
+      "The bar is the whole output; its dark part is the maximum that is live at a time.",
+    ),
+  );
+}
+
+function layerRow(layer, index, left, most) {
+  const partly = layer.live_bytes < layer.written_bytes;
+  const row = element(
+    "div",
+    { class: "row", style: `padding-left:${left}px` },
+    element("span", { class: "n" }, layer.step === undefined ? ABSENT : String(layer.step)),
+    element("span", { class: "operator" }, layer.kind),
+    nameElement(layer.name),
+    element(
+      "span",
+      { class: "meter" },
+      element("i", { style: `width:${(100 * layer.written_bytes) / most}%` }),
+      element("i", { style: `width:${(100 * Math.min(layer.live_bytes, layer.written_bytes)) / most}%` }),
+    ),
+    element(
+      "span",
+      { class: "bytes" },
+      number(Math.min(layer.live_bytes, layer.written_bytes)),
+      partly ? element("span", { class: "whole" }, ` of ${number(layer.written_bytes)}`) : "",
+    ),
+  );
+  row.tabIndex = index ? -1 : 0;
+  highlightsOnFocus(row, index, () => layerLines(index));
+  showsLayers(row, [index]);
+  highlights(
+    row,
+    () => index,
+    () => layerLines(index),
+  );
+  return row;
+}
+
+function graphEdges(layers, { readers, lanes, lanePitch, dots, middles, top, pitch }) {
+  const svg = d3
+    .create("svg")
+    .attr("width", dots + 12)
+    .attr("height", top + 2)
+    .attr("aria-hidden", "true");
+  const edges = svg.append("g");
+  const begin = (source) => (source < 0 ? pitch * 0.6 : middles[source]);
+  for (const [source, some] of readers) {
+    const lane = lanes.has(source) ? dots - 12 - lanePitch * lanes.get(source) : null;
+    for (const reader of some) {
+      const [from, to] = [begin(source), middles[reader]];
+      const path =
+        reader - source <= 1 || lane === null
+          ? `M${dots} ${from}V${to}`
+          : `M${dots} ${from}C${dots} ${from + 11} ${lane} ${from + 4} ${lane} ${from + 15}V${to - 15}C${lane} ${to - 4} ${dots} ${to - 11} ${dots} ${to}`;
+      const edge = edges.append("path").attr("class", "edge").attr("d", path).node();
+      showsLayers(edge, source < 0 ? [reader] : [source, reader], false);
+    }
+  }
+  layers.forEach((layer, index) => {
+    const y = middles[index];
+    if (layer.offloaded)
+      svg
+        .append("rect")
+        .attr("x", dots - 4)
+        .attr("y", y - 4)
+        .attr("width", 8)
+        .attr("height", 8)
+        .attr("style", `fill:${engineColor(layer.engine)}`);
+    else svg.append("circle").attr("class", "dot").attr("cx", dots).attr("cy", y).attr("r", 3);
+  });
+  return svg.node();
+}

@@ -1,0 +1,211 @@
+// The table of layers.
+function layerSection() {
+  const layers = data.layers ?? [];
+  if (!layers.length) return "";
+  const any = (key) => layers.some((layer) => layer[key] !== undefined);
+  const measured = any("simulated_cycles");
+  const cycles = (layer) => layer.simulated_cycles ?? layer.cycles;
+  const largest = Math.max(1e-9, ...layers.map((layer) => cycles(layer) / totals.cycles));
+  const sum = (value) => (rows) => number(rows.reduce((total, row) => total + (value(row) ?? 0), 0));
+  const numeric = (key, label, value, show = number, title = undefined, total = sum(value)) => ({
+    key,
+    label,
+    kind: "n",
+    title,
+    value,
+    show: (layer) => show(value(layer)),
+    total,
+  });
+  const none = () => "";
+  // Simulated cycles have no total if an accelerator runs a layer, because its cycles are unknown.
+  const simulatedSum = (value) => (rows) => (rows.some((row) => row.offloaded) ? ABSENT : sum(value)(rows));
+  const columns = [
+    {
+      key: "layer",
+      label: "layer",
+      kind: "name",
+      value: (layer) => layer.name,
+      full: (layer) => layer.full_name,
+      total: (rows) => `total of ${number(rows.length)}`,
+    },
+    numeric(
+      "step",
+      "step",
+      (layer) => layer.step,
+      (step) => (step === undefined ? ABSENT : String(step)),
+      "number of the step in the program and in the C code",
+      none,
+    ),
+    {
+      key: "share",
+      label: "share of\ncycles",
+      kind: "n",
+      value: (layer) => cycles(layer) / totals.cycles,
+      show: (layer) => shareBar(cycles(layer) / totals.cycles, largest),
+      total: (rows) => percent(rows.reduce((total, layer) => total + cycles(layer), 0) / totals.cycles),
+    },
+    ...(measured
+      ? [
+          numeric(
+            "simulated",
+            "cycles,\nsimulated",
+            (layer) => layer.simulated_cycles,
+            number,
+            "cycles of the executed instructions",
+            simulatedSum((layer) => layer.simulated_cycles),
+          ),
+          numeric(
+            "instructions",
+            "instruc-\ntions",
+            (layer) => layer.instructions,
+            number,
+            "instructions executed",
+            simulatedSum((layer) => layer.instructions),
+          ),
+        ]
+      : []),
+    numeric("cycles", "cycles,\nestimated", (layer) => layer.cycles, number, "cycles by the cost model"),
+    numeric(
+      "cycles/mac",
+      "cycles\nper MAC",
+      (layer) => (layer.macs ? cycles(layer) / layer.macs : undefined),
+      (value) => fixed(value, 2),
+      "cycles per multiply-accumulate",
+      none,
+    ),
+    ...(measured && any("above_floor")
+      ? [
+          numeric(
+            "floor",
+            "over the\nfloor",
+            (layer) => layer.above_floor,
+            (value) => fixed(value, 2),
+            "cycles relative to the least that loads and multiplications alone need",
+            none,
+          ),
+        ]
+      : []),
+    { key: "operator", label: "operator", kind: "nowrap", value: (layer) => layer.kind },
+    ...(totals.engines > 1
+      ? [
+          {
+            key: "engine",
+            label: "engine",
+            kind: "nowrap",
+            value: (layer) => layer.engine,
+            show: (layer) => element("span", {}, swatch(layer.engine), layer.engine),
+          },
+        ]
+      : []),
+    numeric("macs", "MACs", (layer) => layer.macs, number, "multiply-accumulates executed"),
+    { key: "shape", label: "output\nshape", kind: "nowrap", value: (layer) => layer.shape },
+    numeric(
+      "live",
+      "output bytes\nlive",
+      (layer) => layer.live_bytes,
+      number,
+      "maximum of the output that is live at a time",
+      none,
+    ),
+    ...(any("cascade")
+      ? [
+          {
+            key: "cascade",
+            label: "cascade",
+            kind: "nowrap",
+            value: (layer) => layer.cascade,
+            show: (layer) =>
+              layer.cascade === undefined
+                ? ABSENT
+                : `${layer.cascade}: ${layer.rows} ${layer.rows === 1 ? "row" : "rows"}`,
+          },
+        ]
+      : []),
+    numeric("calls", "calls", (layer) => layer.calls),
+    ...(any("limit")
+      ? [
+          { key: "limit", label: "limited\nby", kind: "nowrap", value: (layer) => layer.limit },
+          numeric(
+            "used",
+            "multipliers\nused",
+            (layer) => layer.utilisation,
+            percent,
+            "utilisation of the multipliers",
+            none,
+          ),
+        ]
+      : []),
+    numeric("read", "bytes\nread", (layer) => layer.read_bytes),
+    numeric("written", "bytes\nwritten", (layer) => layer.written_bytes),
+    ...(layers.some((layer) => layer.moved_bytes !== layer.read_bytes + layer.written_bytes)
+      ? [
+          numeric(
+            "moved",
+            "bytes\nmoved",
+            (layer) => layer.moved_bytes,
+            number,
+            "traffic that the backend states",
+          ),
+        ]
+      : []),
+    ...(any("requantisation")
+      ? [
+          {
+            key: "requantisation",
+            label: "requanti-\nsation",
+            kind: "nowrap",
+            value: (layer) => layer.requantisation,
+          },
+        ]
+      : []),
+    ...(any("kernel")
+      ? [{ key: "kernel", label: "kernel", kind: "nowrap", value: (layer) => layer.kernel }]
+      : []),
+  ];
+  const { box, controls } = sortedTable({
+    caption: "Layers",
+    columns,
+    rows: layers,
+    filtered: true,
+    totals: true,
+    decorate: (row, layer, index) => {
+      if (layer.cascade !== undefined) row.classList.add("in-cascade");
+      row.tabIndex = index ? -1 : 0;
+      row.dataset.layer = index;
+      showsLayers(row, [index]);
+      highlights(
+        row,
+        () => index,
+        () => null,
+      );
+      highlightsOnFocus(row, index);
+    },
+  });
+  const constants = layers.filter((layer) => layer.constant);
+  return section(
+    "layers",
+    "Layers",
+    "",
+    controls,
+    box,
+    element("p", { class: "note" }, (data.notes ?? []).join(" ")),
+    constants.length
+      ? element(
+          "details",
+          {},
+          element(
+            "summary",
+            { class: "note" },
+            `Output channels of ${number(constants.length)} ${constants.length === 1 ? "layer" : "layers"} that do not depend on the input`,
+          ),
+          element(
+            "ul",
+            { class: "note" },
+            constants.map((layer) =>
+              element("li", {}, `step ${layer.step}, ${layer.name}: ${layer.constant}`),
+            ),
+          ),
+        )
+      : "",
+  );
+}

@@ -1,0 +1,72 @@
+"""The stripes of every tensor of a schedule, those in bands of columns included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from penstock.scheduling.bands.band_schedule import expanded_band
+from penstock.scheduling.model.bands import Band
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import update_name
+from penstock.scheduling.model.row_stripes import Stripes, whole_tensor
+from penstock.scheduling.model.tensor_config import BufferMode, TensorConfig
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
+
+
+def tensor_configs(expanded: ExpandedSchedule) -> Iterator[TensorConfig]:
+    """Yield the configuration of each tensor that a schedule computes, in execution order.
+
+    The last ones are those of the updates of states.
+    """
+    schedule = expanded.schedule
+    for cascade in expanded.cascades:
+        yield from plan_configs(expanded, cascade)
+    for part in schedule.parts.updates:
+        region = schedule.memory.region(schedule.parts.owners[part.output.name])
+        stripes = (whole_tensor(part.output.type.shape),)
+        name = update_name(schedule.parts, part.output)
+        yield TensorConfig(name, region, BufferMode.FULL, stripes)
+
+
+def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterator[TensorConfig]:
+    """Yield the configuration of each tensor that a plan of a schedule computes."""
+    schedule = expanded.schedule
+    parts, memory = schedule.parts, schedule.memory
+    bands = schedule.find_bands(parts.parts[cascade.plan.parts[0]])
+    if bands is not None:
+        found: dict[str, Stripes] = {}
+        for band in bands.bands:
+            for value, stripes in band_stripes(band, memory).items():
+                name = next(s.tensor for s in band.sections if s.value == value)
+                found[name] = (*found.get(name, ()), *stripes)
+        for name, stripes in found.items():
+            mode = BufferMode.FULL if name == bands.name else BufferMode.RECOMPUTE
+            yield TensorConfig(name, memory.region(parts.owners.get(name, name)), mode, stripes)
+        return
+    for place, stripes in enumerate(cascade.stripes):
+        part = parts.parts[cascade.plan.parts[place]]
+        region = memory.region(parts.owners[part.name])
+        mode = _mode(expanded, cascade, cascade.lower + place)
+        yield TensorConfig(part.name, region, mode, stripes)
+
+
+def band_stripes(band: Band, memory: MemoryAssignment) -> Mapping[str, Stripes]:
+    """Return the stripes of each tensor that consecutive bands compute, by the name of its value.
+
+    memory: the memory assignment of the network.
+    """
+    (cascade,) = expanded_band(band, memory).cascades
+    sections = {section.value: section for section in band.sections}
+    names = [band.parts.parts[k].name for k in cascade.plan.parts]
+    return {
+        name: tuple(map(sections[name].nested, stripes))
+        for name, stripes in zip(names, cascade.stripes, strict=True)
+    }
+
+
+def _mode(expanded: ExpandedSchedule, cascade: ExpandedCascade, position: int) -> BufferMode:
+    """Return how much of the tensor that the part at a position computes is kept."""
+    tables = expanded.tables
+    inside = int(tables.last[tables.written[position]]) < cascade.upper
+    several = len(cascade.calls[cascade.calls[:, 0] == position]) > 1
+    return BufferMode.ROLLING if inside and several else BufferMode.FULL

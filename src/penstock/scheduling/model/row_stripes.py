@@ -1,0 +1,95 @@
+"""row_stripes: the stripes of a tensor that is computed in intervals of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from penstock.ir.op import row_axis, row_count
+from penstock.ir.region import Interval
+from penstock.scheduling.model.stripe import StripeConfig
+
+Stripes = tuple[StripeConfig, ...]
+"""The stripes of a tensor in order; several configurations if sizes or distances change."""
+
+
+def whole_tensor(shape: tuple[int, ...]) -> StripeConfig:
+    """Return a tensor as a single stripe."""
+    none = (0,) * len(shape)
+    return StripeConfig(shape, shape, shape, none, (1,) * len(shape), none)
+
+
+def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[StripeConfig, ...]:
+    """Return stripes of whole rows as few configurations, in order.
+
+    shape: shape of the tensor, with extent 1 along the axes before that of the rows.
+    rows: the rows of each stripe.
+
+    Consecutive stripes share a configuration if they have equally many rows and equal distances.
+    The last one may have fewer if it ends with the tensor.
+
+    >>> for config in row_stripes((9, 5, 3), [(0, 2), (2, 3), (3, 5), (5, 7), (7, 9)]):
+    ...     print(config.offset, config.shape, config.stripes)
+    (0, 0, 0) (2, 5, 3) (1, 1, 1)
+    (2, 0, 0) (1, 5, 3) (1, 1, 1)
+    (3, 0, 0) (2, 5, 3) (3, 1, 1)
+    """
+    axis = row_axis(len(shape))
+    return tuple(_along_rows(shape, axis, run) for run in _runs(rows, shape[axis]))
+
+
+def _runs(rows: Iterable[Interval], extent: int) -> Iterator[list[Interval]]:
+    """Yield consecutive intervals of one configuration, see `row_stripes`."""
+    run: list[Interval] = []
+    for lower, upper in rows:
+        if run and not _continues(run, (lower, upper), extent):
+            yield run
+            run = []
+        run.append((lower, upper))
+    if run:
+        yield run
+
+
+def _continues(run: list[Interval], following: Interval, extent: int) -> bool:
+    """Return whether an interval is the next stripe of the configuration of `run`."""
+    (first, end), (lower, upper) = run[0], following
+    distance = run[1][0] - first if len(run) > 1 else lower - first
+    return 0 < distance == lower - run[-1][0] and upper == min(lower + end - first, extent)
+
+
+def _along_rows(shape: tuple[int, ...], axis: int, run: list[Interval]) -> StripeConfig:
+    """Return stripes at equal distances as one configuration."""
+    first, end = run[0]
+    distance = run[1][0] - first if len(run) > 1 else end - first
+
+    def with_rows(others: tuple[int, ...], number: int) -> tuple[int, ...]:
+        return (*others[:axis], number, *others[axis + 1 :])
+
+    none = (0,) * len(shape)
+    return StripeConfig(
+        with_rows(shape, end - first),
+        shape,
+        with_rows(shape, distance),
+        with_rows(none, int(len(run) > 1)),
+        with_rows((1,) * len(shape), len(run)),
+        with_rows(none, first),
+    )
+
+
+def stripe_heights(stripes: Stripes) -> list[int]:
+    """Return the number of rows of each stripe, in no particular order."""
+    return [
+        row_count(shape)
+        for config in stripes
+        for shape, count in config.count_stripes().items()
+        for _ in range(count)
+    ]
+
+
+def count_stripes(stripes: Stripes) -> int:
+    """Return the number of stripes, empty ones left out."""
+    return sum(sum(config.count_stripes().values()) for config in stripes)
+
+
+def highest_stripe(stripes: Stripes) -> int:
+    """Return the maximum number of rows per stripe."""
+    return max(row_count(config.shape) for config in stripes)

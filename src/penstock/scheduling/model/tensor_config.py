@@ -1,0 +1,57 @@
+"""TensorConfig: in which stripes a plan computes a tensor, and how much of it is kept.
+
+Source: TVM RFC 0037 and its class `TensorConfig`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.brief import Brief
+from penstock.ir.region import Region
+from penstock.scheduling.model.row_stripes import Stripes, count_stripes
+
+
+class BufferMode(Enum):
+    """How much of a tensor is in memory while a cascade runs.
+
+    FULL: all of it, since parts outside the cascade write or read it, or since one call computes
+        it.
+    ROLLING: the rows that have been computed and that are still to be read.  Each is computed once.
+    RECOMPUTE: in bands of columns, those of one band; columns that two bands read are computed
+        twice.
+    """
+
+    FULL = "full"
+    ROLLING = "rolling"
+    RECOMPUTE = "recompute"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TensorConfig(Brief):
+    """In which stripes a plan computes a tensor, and how much of it is kept.
+
+    tensor: name of the tensor.
+    memory: name of the memory region in which it is.
+    mode: how much of it is in memory while the plan runs.
+    stripes: the stripes, one per kernel call.  There are several configurations if the distances
+        between stripes change: the first rows of a tensor may be computed in smaller stripes.  They
+        are in the order of execution, except that those of the same bands of columns alternate.
+    """
+
+    tensor: str
+    memory: str
+    mode: BufferMode
+    stripes: Stripes
+
+    @property
+    def count(self) -> int:
+        """Number of stripes, and so of kernel calls."""
+        return count_stripes(self.stripes)
+
+    def regions(self) -> Iterator[Region]:
+        """Yield the region of the tensor that each kernel call computes."""
+        for config in self.stripes:
+            yield from config.regions()

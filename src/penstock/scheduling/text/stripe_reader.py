@@ -1,0 +1,66 @@
+"""Checks the lines of a text that state the stripes of a plan's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.scanner import Scanner, Token, quoted
+from penstock.scheduling.bands.tensor_configs import plan_configs
+from penstock.scheduling.model.row_stripes import Stripes
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.model.tensor_config import BufferMode
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+
+MODES = tuple(mode.value for mode in BufferMode)
+"""Words for how much of a tensor is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStripes:
+    """The stripes of a tensor that a text states for a plan.
+
+    at: the token of the tensor.
+    """
+
+    tensor: str
+    mode: BufferMode
+    stripes: Stripes
+    at: Token
+
+
+@dataclass(frozen=True, slots=True)
+class StripeReader:
+    """Compares the stripes that a text states with those that follow from the plans.
+
+    _stated: those of the text, by name of the plan.
+    _checked: names of the plans that have been compared.
+    """
+
+    scanner: Scanner
+    _stated: dict[str, list[ReadStripes]] = field(default_factory=dict[str, list[ReadStripes]])
+    _checked: set[str] = field(default_factory=set[str])
+
+    def add(self, plan: str, stated: ReadStripes) -> None:
+        """Add a line of the text."""
+        self._stated.setdefault(plan, []).append(stated)
+
+    def check(self, schedule: Schedule, plans: Sequence[str]) -> None:
+        """Compare the stripes of the plans of a schedule, which have these names in the text.
+
+        Raises ModelError if the stripes of a tensor differ.
+        """
+        if self._stated.keys().isdisjoint(plans):
+            return
+        expanded = ExpandedSchedule(schedule)
+        for plan, cascade in zip(plans, expanded.cascades, strict=True):
+            if plan not in self._stated or plan in self._checked:
+                continue
+            self._checked.add(plan)
+            known = {config.tensor: config for config in plan_configs(expanded, cascade)}
+            for stated in self._stated[plan]:
+                found = known.get(stated.tensor)
+                if found is None or (found.mode, found.stripes) != (stated.mode, stated.stripes):
+                    others = "does not compute it" if found is None else "has other stripes of it"
+                    text = f"the plan {quoted(plan)} {others}"
+                    raise self.scanner.contradiction(text, at=stated.at)

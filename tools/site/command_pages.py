@@ -55,7 +55,8 @@ def _file(words: tuple[str, ...]) -> str:
 
 
 def _summary(text: str | None) -> str:
-    return (text or "").partition("\n\n")[0].replace("\n", " ").strip()
+    """Return the first sentence of a help text."""
+    return re.split(r"(?<=\.)\s", " ".join((text or "").split()), maxsplit=1)[0]
 
 
 def _page(context: Any) -> str:

@@ -44,7 +44,8 @@ MLPERF = """## MLPerf Tiny
 
 *RAM* is that of the default schedule, *least RAM* that of the smallest one. *ms* is modelled;
 *v1.3* is the best published time on the same board (STMicroelectronics, X-CUBE-AI), measured on the
-chip. The published results have no column for RAM.
+chip. The published results have no column for RAM. The streaming wake word runs incrementally, one
+frame per inference; its published time includes the computation of features.
 """
 
 

@@ -27,6 +27,7 @@ from penstock.ground_truth import golden_inputs
 from penstock.hardware.target import Target
 from penstock.ir.tensor import Array
 from penstock.simulators.compare import Comparison, compare_tensor
+from penstock.simulators.core_tools import core_compiler
 from penstock.simulators.golden_archive import read_goldens
 from penstock.simulators.goldens import Goldens
 from penstock.toolchains.compiler import (
@@ -134,7 +135,7 @@ def _compilers(target: Target) -> Mapping[str, Compiler]:
     """
     if target.core is not None:
         kinds = {"arm-none-eabi-gcc": "gcc", "clang": "zig"}
-        return {name: execution.core_compiler(target, kind) for name, kind in kinds.items()}
+        return {name: core_compiler(target, kind) for name, kind in kinds.items()}
     found = {"clang": Compiler("zig", zig_command(), _ZIG_FLAGS)}
     if program := shutil.which("gcc"):
         found["gcc"] = Compiler("gcc", (program,), ("-std=c11",))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import main
+from penstock.cli import run
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Said:
 
 
 class CommandLine:
-    """Calls `main` with arguments."""
+    """Calls `run` with arguments."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
@@ -37,7 +37,7 @@ class CommandLine:
         self._monkeypatch.setattr(sys, "argv", ["penstock", *map(str, words)])
         self._capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
-            main()
+            run()
         out, err = self._capsys.readouterr()
         code = caught.value.code
         assert isinstance(code, int)

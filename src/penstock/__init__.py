@@ -22,8 +22,10 @@ if TYPE_CHECKING:
         compile,
         explore,
         golden,
+        profile,
         run,
         scan,
+        show,
         verify,
     )
     from penstock.errors import (
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "penstock.api": (
         "Compiled", "Explored", "Ran", "Scanned", "Verified",
-        "compile", "explore", "golden", "run", "scan", "verify",
+        "compile", "explore", "golden", "profile", "run", "scan", "show", "verify",
     ),
     "penstock.errors": (
         "BackendError", "CapacityError", "InternalError", "MismatchError", "ModelError",
@@ -86,8 +88,10 @@ __all__ = [
     "compile",
     "explore",
     "golden",
+    "profile",
     "run",
     "scan",
+    "show",
     "verify",
 ]
 

@@ -7,22 +7,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
 
+from penstock.errors import PenstockError
 from penstock.ir.graph import Graph
+from penstock.passes.incremental import incremental
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import placed_points
+from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
 from penstock.reports.report import Alternative
 from penstock.scheduling.cascades.selection import Optimize, pick
 
+PLANNED_PARTS: Final = 128
+"""Networks of at most this many parts are also planned with other options.  Larger ones took 3 to
+78 s more, which delayed the output."""
+PLANNED_PARTS_WITH_MEMORIES: Final = 32
+"""The same if the search also assigns tensors to memories, which takes longer for each part."""
+ACCEPTED_SLOWDOWN: Final = Fraction(11, 10)
+"""Relative cycles of a point that is offered because it needs less RAM."""
+HOPS_TRIED: Final = (1, 2, 4)
+"""Numbers of new frames per run for which a network may be made incremental; convolutions with
+strides demand more than one."""
+LEAST_SAVING: Final = 2
+"""By what factor an incremental network has fewer multiply-accumulates per run, at least."""
+
 
 @dataclass(frozen=True, slots=True)
-class Streamed:
-    """The frontier with a streamed input.
+class Planned:
+    """The frontier with other options.
 
     `least_bytes` is its least RAM in bytes.  `chosen` is the RAM in bytes and the cycles of the
     point that the request's goal selects; None if no point is feasible."""
@@ -35,49 +53,95 @@ class Streamed:
         return self.chosen is not None and (self.chosen[0] < ram_bytes or self.chosen[1] < cycles)
 
 
-def streamed(graph: Graph, request: Request) -> Streamed:
-    """Schedule and place, with a streamed input, a graph whose nodes are assigned to engines."""
-    wanted = replace(request, stream_input=True)
-    points = placed_points(graph, wanted)
-    chosen = chosen_index(points, wanted)
-    found = None if chosen is None else _bytes_and_cycles(points[chosen], wanted)
-    return Streamed(points[0].ram_bytes(wanted), found)
+def planned(model: Graph, request: Request) -> Planned:
+    """Run the stages up to `place` on a graph as it is read."""
+    parts = assign_engines(simplify(model, request.rounding, request.io), request)
+    found = schedule(parts, request.target, request.options)
+    points = place(found, request.target, request.options)
+    chosen = chosen_index(points, request)
+    figures = None if chosen is None else _bytes_and_cycles(points[chosen], request)
+    return Planned(points[0].ram_bytes(request), figures)
 
 
-def streamed_model(model: Graph, request: Request) -> Streamed:
-    """`streamed` for a model; a worker can run it at once and without the model's file."""
-    return streamed(
-        assign_engines(simplify(model, request.rounding, request.io), request).graph, request
-    )
+def streamed(model: Graph, part_count: int, request: Request) -> Planned | None:
+    """The frontier with a streamed input; None if it is not planned.
+
+    part_count: the parts of the network without streaming."""
+    if not is_planned(part_count, request):
+        return None
+    return planned(model, replace(request, stream_input=True))
 
 
-def alternatives(done: Compilation, with_streaming: Streamed) -> tuple[Alternative, ...]:
+def streamed_model(model: Graph, request: Request) -> Planned | None:
+    """`streamed` for a model of which the number of parts is not known yet."""
+    parts = assign_engines(simplify(model, request.rounding, request.io), request)
+    return streamed(model, len(parts.parts), request)
+
+
+def is_planned(part_count: int, request: Request) -> bool:
+    """Whether a network is also planned with other options: as the request states, or else if that
+    is cheap."""
+    if request.plan_streaming is not None:
+        return request.plan_streaming
+    several = len(request.target.memories_for("arena")) > 1
+    return part_count <= (PLANNED_PARTS_WITH_MEMORIES if several else PLANNED_PARTS)
+
+
+def alternatives(done: Compilation, with_streaming: Planned | None) -> tuple[Alternative, ...]:
     """The points that other options select, without repetitions of the chosen point."""
     request, points = done.request, done.points
     taken = [_bytes_and_cycles(done.point, request)]
     found: list[Alternative] = []
-    for options, point in _named(points, request):
+    for options, point in _named(points, request, done.point):
         figures = _bytes_and_cycles(point, request)
         if figures not in taken:
             taken.append(figures)
             found.append(Alternative(options, *figures))
-    if not request.stream_input and with_streaming.helps(*taken[0]):
+    if with_streaming is not None and not request.stream_input and with_streaming.helps(*taken[0]):
         assert with_streaming.chosen is not None
-        found.append(Alternative("--stream-input", *with_streaming.chosen))
-    return tuple(found)
+        condition = "the caller supplies the input row by row"
+        found.append(Alternative("--stream-input", *with_streaming.chosen, condition))
+    return (*found, *_incremental(done))
 
 
-def _named(points: Sequence[PlacedPoint], request: Request) -> Iterator[tuple[str, PlacedPoint]]:
-    """The points of the three goals, and the fastest point if only the budget excludes it."""
+def _named(
+    points: Sequence[PlacedPoint], request: Request, selected: PlacedPoint
+) -> Iterator[tuple[str, PlacedPoint]]:
+    """The points of the three goals, the one of least RAM that is hardly slower than the selected
+    one, and the fastest point if only the budget excludes it."""
     fitting = [point for point in points if point.is_feasible(request)]
     cycles = [point.schedule.cost.cycles for point in fitting]
     for goal in (Optimize.SIZE, Optimize.BALANCED, Optimize.SPEED):
         yield f"--optimize {goal}", fitting[pick(cycles, goal)]
+    limit = ACCEPTED_SLOWDOWN * selected.schedule.cost.cycles
+    least = next(point for point in fitting if point.schedule.cost.cycles <= limit)
+    yield f"--sram {least.ram_bytes(request)} --optimize {Optimize.SPEED}", least
     fastest = points[-1]
     if request.sram_bytes is not None:
         budget = fastest.ram_bytes(request)
         if fastest.is_feasible(replace(request, sram_bytes=budget)):
             yield f"--sram {budget} --optimize {Optimize.SPEED}", fastest
+
+
+def _incremental(done: Compilation) -> Iterator[Alternative]:
+    """Yield the incremental network of fewest new frames per run, if the network can be made
+    incremental and that saves work."""
+    request, model = done.request, done.model
+    already = request.reading.incremental is not None or request.stream_input
+    if already or not is_planned(len(done.parts.parts), request):
+        return
+    for hop in HOPS_TRIED:
+        try:
+            made = incremental(model, hop)
+        except PenstockError:
+            continue
+        reading = replace(request.reading, incremental=hop)
+        figures = planned(made, replace(request, reading=reading)).chosen
+        if figures is not None and made.macs() * LEAST_SAVING <= model.macs():
+            frames = "frame" if hop == 1 else "frames"
+            condition = f"each input is the previous one moved by {hop} {frames}"
+            yield Alternative(f"--incremental {hop}", *figures, condition)
+        return
 
 
 def _bytes_and_cycles(point: PlacedPoint, request: Request) -> tuple[int, int]:

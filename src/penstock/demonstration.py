@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -9,9 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from penstock import api
+from penstock.api.ran import RUN
+from penstock.pipeline.graphs import read
+from penstock.pipeline.stage_names import READ
 from penstock.reports.formats import ABSENT
 from penstock.reports.report import Json, Report
+from penstock.reports.times import duration
+from penstock.simulators.core_tools import require_tools
 
+STEPS = 4
 _FOLDER = files("penstock.demo")
 
 
@@ -30,31 +37,46 @@ class Demonstration:
 
     def __str__(self) -> str:
         ram, flash, cycles = self.report.ram_bytes, self.report.flash_bytes, self.report.cycles
+        shown = cycles.simulated or cycles.estimated
+        time = duration(shown, self.report.clock_hz)
         code = ABSENT if flash.code is None else flash.code
         return "\n".join(
             (
                 f"digits on {self.report.target}: {self.right} of {self.digits} right",
                 f"RAM    {ram.total:>9,} bytes: arena {ram.arena}, stack reserve {ram.stack}",
                 f"flash  {flash.total:>9,} bytes: weights {flash.weights}, code {code}",
-                f"cycles {cycles.simulated or cycles.estimated:>9,} an inference (modelled)",
+                f"cycles {shown:>9,} an inference (modelled)" + (f": {time}" if time else ""),
                 f"the C and report.html are in {self.folder}/",
             )
         )
 
 
-def run(target: str, folder: Path, on_stage: api.OnStage) -> Demonstration:
+def run(
+    target: str, folder: Path, on_step: Callable[[str], None], *, force: bool = False
+) -> Demonstration:
     """Compile the digits model for a target into a new `folder` and classify the test digits.
+
+    on_step: called with the description of each of the `STEPS` steps when it begins.
 
     Raises OutputError, ToolError."""
     with as_file(_FOLDER / "digits.tflite") as model, as_file(_FOLDER / "digits_test.npz") as test:
         wanted = api.request(model, target)
-        compiled = api.compile(wanted, on_stage=on_stage)
+        on_step("check the compiler and the simulator")
+        require_tools(wanted.target, "zig")
         with np.load(test) as archive:
             digits = {key: archive[key] for key in ("inputs", "labels")}
-        name = compiled.compilation.model.inputs[0].name
-        compiled.write(folder)
+        name = read(wanted.model).inputs[0].name
         sets = [{name: digit[np.newaxis]} for digit in digits["inputs"]]
+
+        def on_stage(stage: str) -> None:
+            if stage == READ:
+                on_step(f"compile the digit classifier for {target}")
+            elif stage == RUN:
+                on_step(f"build it, and run {len(sets)} images on the simulated core")
+
         ran = api.run(wanted, sets=sets, on_stage=on_stage)
+    on_step(f"write the C files and the report to {folder}/")
+    ran.compiled.write(folder, force=force)
     answers = [int(np.argmax(next(iter(outputs.values())))) for outputs in ran.outputs]
     right = sum(a == b for a, b in zip(answers, digits["labels"].tolist(), strict=True))
     return Demonstration(right, len(answers), ran.report, folder)

@@ -18,9 +18,10 @@ in which some models do not compile.
 
 from __future__ import annotations
 
+import difflib
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 class PenstockError(Exception):
@@ -84,10 +85,14 @@ class PenstockError(Exception):
         names = ("code", "what", "where", "why", "help")
         return {name: getattr(self, name) for name in names}
 
-    def __str__(self) -> str:
-        lines = [f"error[{self.code}]: {self.what}"]
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """Return label and text of each part that is not empty, as `str` prints them."""
+        first = (f"error[{self.code}]: ", self.what)
         parts = (("  --> ", self.where), ("  why: ", self.why), ("  help: ", self.help))
-        return "\n".join(lines + [label + text for label, text in parts if text])
+        return (first, *((label, text) for label, text in parts if text))
+
+    def __str__(self) -> str:
+        return "\n".join(label + text for label, text in self.lines())
 
 
 def _rebuilt(
@@ -143,6 +148,18 @@ class InternalError(PenstockError):
     """A broken invariant of penstock itself."""
 
     exit_code = 3
+
+
+def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """Return a suggestion for a help text: the known name that is most like a misspelt one.
+
+    likeness: how like it must be, from 0 (anything) to 1 (equal).
+
+    >>> did_you_mean("schedul", ("read", "schedule")), did_you_mean("x", ("read", "schedule"))
+    ('did you mean schedule? ', '')
+    """
+    near = difflib.get_close_matches(name, tuple(known), 1, likeness)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 def raise_interruption(error: Exception) -> None:

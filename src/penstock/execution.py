@@ -17,7 +17,6 @@ from penstock.codegen.c_program import c_sources
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.errors import CapacityError, InternalError, ToolError
-from penstock.hardware.target import Target
 from penstock.ir.op import row_count
 from penstock.ir.tensor import Array, TensorType
 from penstock.pipeline.compilation import Compilation
@@ -26,10 +25,11 @@ from penstock.program.program import View
 from penstock.program.steps import streams
 from penstock.simulators import cores
 from penstock.simulators.calling import CallOutcome
+from penstock.simulators.core_tools import core_compiler, core_name
 from penstock.simulators.cores import CoreSimulator
 from penstock.simulators.counts import ExecutionCounts
 from penstock.toolchains.compiler import Compiler, compile_objects
-from penstock.toolchains.cortex_m import gcc_cortex_m, link_firmware, zig_cortex_m
+from penstock.toolchains.cortex_m import link_firmware
 from penstock.toolchains.elf_file import defined_symbols, object_sections
 from penstock.toolchains.host import (
     host_compiler,
@@ -191,27 +191,6 @@ class Sections:
     bss: int
 
 
-def _core_name(target: Target) -> str:
-    """The name of the target's simulated core.  Raises ToolError if it has none."""
-    if target.core is None:
-        raise ToolError(
-            "tool-021",
-            f"target {target.name} has no simulated core",
-            where="core of the target",
-            help="take cortex-m4, or run on this machine with --target host",
-        )
-    return target.core
-
-
-def core_compiler(target: Target, kind: str) -> Compiler:
-    """The compiler "zig" or "gcc" with the flags of the target.
-
-    Raises ToolError if the target has no core, or the compiler is not installed."""
-    _core_name(target)
-    make = {"zig": zig_cortex_m, "gcc": gcc_cortex_m}[kind]
-    return make(getattr(target.compiler, kind), target.compiler.optimise)
-
-
 class Firmware:
     """A linked model on a simulated core: unmodified for counts, and traced for its tensors.
 
@@ -228,7 +207,7 @@ class Firmware:
     ) -> None:
         self._compilation = compilation
         self._names = Names.of(compilation.program, compilation.prefix)
-        self._core = _core_name(compilation.request.target)
+        self._core = core_name(compilation.request.target)
         self._tools = tools
         self._folder = folder
         self._steps = tuple(self._names.steps.values())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
@@ -19,11 +20,9 @@ from penstock.pipeline.command_line import command_line
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
-from penstock.pipeline.provenance import c_prefix
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY
-from penstock.reports.command import CompileCommand
 from penstock.reports.formats import number
 from penstock.reports.frontier import FrontierPoint, FrontierReport, choice
 from penstock.reports.html import framed, render_frontier
@@ -39,11 +38,11 @@ class OnProgress(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explored(Brief):
-    """The frontier of a network and its files. `command` compiles the network with the same
-    options."""
+    """The frontier of a network and its files.
+
+    choices: the points, with and without a streamed input."""
 
     choices: FrontierReport
-    command: CompileCommand
 
     def __repr__(self) -> str:
         found = self.choices
@@ -52,7 +51,7 @@ class Explored(Brief):
         return shortened(f"Explored({words}, RAM {number(least)} to {number(most)} bytes)")
 
     def _repr_html_(self) -> str:
-        return framed(render_frontier(self.choices, self.command))
+        return framed(render_frontier(self.choices))
 
     def bundle(self) -> Bundle:
         """frontier.csv, frontier.json and frontier.html."""
@@ -61,18 +60,14 @@ class Explored(Brief):
             (
                 ("frontier.csv", self.choices.as_csv().encode()),
                 ("frontier.json", text.encode()),
-                ("frontier.html", render_frontier(self.choices, self.command)),
+                ("frontier.html", render_frontier(self.choices)),
             )
         )
 
-    def write(self, folder: str | Path) -> None:
-        """Write the bundle into a new folder, completely or not at all.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder))
-
-    @property
-    def folder(self) -> str:
-        """The default output directory."""
-        return f"{c_prefix(self.choices.model)}_frontier"
+    def write(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
+        of the same names in an existing one.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder), force=force)
 
 
 def explore_request(
@@ -106,8 +101,10 @@ def explore_request(
             request.goal,
             chosen_index(points, request),
             streamed,
-        ),
-        command_line(request),
+            version("penstock"),
+            command_line(request),
+            request.target.clock_hz,
+        )
     )
 
 

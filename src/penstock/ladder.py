@@ -140,10 +140,11 @@ def without_c(compilation: Compilation) -> tuple[str, ...]:
     """Accelerators that run a part and whose driver has no stub in C."""
     used = {part.engine for part in compilation.parts.parts}
     every = (a for a in compilation.request.accelerators if a.name in used)
-    return tuple(a.name for a in every if not _has_c(a))
+    return tuple(a.name for a in every if not has_c(a))
 
 
-def _has_c(accelerator: Accelerator) -> bool:
+def has_c(accelerator: Accelerator) -> bool:
+    """Whether the driver of an accelerator has a model in C."""
     return any(name.endswith(".c") for name, _ in accelerator.codegen.sources)
 
 

@@ -59,9 +59,10 @@ def odd_report(count: int) -> bytes:
         Instructions(None),
         tuple(Point(30000 + 50 * k, 10**9 - k, 10**12, k == 3) for k in range(40)),
         Optimality("optimal", 0.2, 0.9),
+        CompileCommand(NAMES[1], NAMES[0]),
     )
     timeline = Timeline(spans, stretches)
-    return render_html(report, layers, (timeline,), times, CompileCommand(NAMES[1], NAMES[0]))
+    return render_html(report, layers, (timeline,), times)
 
 
 def _stretches(count: int):

@@ -29,6 +29,7 @@ from penstock.cascader import single_cascade
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.text import graph_from_text
+from penstock.hardware.frequency import parse_frequency
 from penstock.hardware.load import load_target
 from penstock.ir.affine import Affine
 from penstock.memory.text import parse as parse_problem
@@ -207,6 +208,7 @@ CALLS: dict[str, Callable[[], object]] = {
         )
     ),
     "grouping-004": lambda: proportional((4, 4, 4), 2),
+    "usage-003": lambda: parse_frequency("168 Mhertz"),
     "memory-004": lambda: parse_problem("id,lower,upper\na,0,1\n"),
     "memory-005": lambda: parse_problem("id,lower,upper,size\na,0,1,many\n"),
     "model-011": lambda: graph_of(

@@ -12,28 +12,32 @@ from typing import TYPE_CHECKING
 from penstock.lazy import importer
 
 if TYPE_CHECKING:
-    from penstock.api.arrays import drawn_sets, read_inputs, write_array
+    from penstock.api.arrays import check_outputs, drawn_sets, read_inputs, write_array
     from penstock.api.compiled import Compiled, compile
     from penstock.api.explored import explore, nodes
     from penstock.api.ran import Ran, profile, run
     from penstock.api.rungs import LAST_RUNGS
     from penstock.api.scanned import ScanSettings, scan
     from penstock.api.settings import Settings, Size, request
+    from penstock.api.shown import show
     from penstock.api.verified import DRAWN_SETS, Verified, golden, real_judge, verify
     from penstock.exploration import Explored
+    from penstock.pipeline.provenance import default_folder
     from penstock.pipeline.stages import OnStage
     from penstock.reports.scan import Scanned
 
 _MODULES = {
-    "penstock.api.arrays": ("drawn_sets", "read_inputs", "write_array"),
+    "penstock.api.arrays": ("check_outputs", "drawn_sets", "read_inputs", "write_array"),
     "penstock.api.compiled": ("Compiled", "compile"),
     "penstock.api.explored": ("explore", "nodes"),
     "penstock.api.ran": ("Ran", "profile", "run"),
     "penstock.api.rungs": ("LAST_RUNGS",),
     "penstock.api.scanned": ("ScanSettings", "scan"),
     "penstock.api.settings": ("Settings", "Size", "request"),
+    "penstock.api.shown": ("show",),
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "real_judge", "verify"),
     "penstock.exploration": ("Explored",),
+    "penstock.pipeline.provenance": ("default_folder",),
     "penstock.pipeline.stages": ("OnStage",),
     "penstock.reports.scan": ("Scanned",),
 }
@@ -50,7 +54,9 @@ __all__ = [
     "Settings",
     "Size",
     "Verified",
+    "check_outputs",
     "compile",
+    "default_folder",
     "drawn_sets",
     "explore",
     "golden",
@@ -61,6 +67,7 @@ __all__ = [
     "request",
     "run",
     "scan",
+    "show",
     "verify",
     "write_array",
 ]

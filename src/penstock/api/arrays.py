@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from penstock.api.array_files import read_runs
-from penstock.errors import ModelError, OutputError
+from penstock.api.sequences import SEQUENCE_STEPS
+from penstock.errors import ModelError, OutputError, UsageError
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array
@@ -19,13 +21,6 @@ from penstock.passes.quantised_interface import quantised_interface
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
-
-SEQUENCE_STEPS = 8
-"""Runs of each random sequence for a model with state."""
-
-
-HOPS = 200
-"""Runs of the random sequence for an incremental network."""
 
 
 def sequence_steps(model: Graph) -> int | None:
@@ -120,15 +115,41 @@ def read_inputs(
     return tuple(dict(zip(names, arrays, strict=True)) for arrays in zip(*runs, strict=True))
 
 
+def check_outputs(model: str, paths: Sequence[Path], reading: Reading = AS_IT_IS) -> None:
+    """Check the files that receive the first outputs of a model, before it is compiled.
+
+    Raises UsageError if the model has fewer outputs, OutputError if a file cannot be written."""
+    outputs = len(read(model, reading).outputs) if paths else 0
+    if len(paths) > outputs:
+        raise UsageError(
+            "usage-017",
+            f"{len(paths)} output files are named, the model has {outputs} outputs",
+            where="--output",
+            help="name a file for each output, or for the first ones only",
+        )
+    for path in paths:
+        folder = path.parent
+        if not folder.is_dir():
+            raise _unwritable(path, "No such file or directory")
+        if path.is_dir():
+            raise _unwritable(path, "Is a directory")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise _unwritable(path, "Permission denied")
+
+
 def write_array(path: Path, array: Array) -> None:
     """Write an array as .npy.  Raises OutputError."""
     try:
         with path.open("wb") as file:
             np.save(file, array)
     except OSError as error:
-        raise OutputError(
-            "output-003",
-            f"the output cannot be written: {error.strerror}",
-            where=str(path),
-            help="use a file in an existing, writable folder",
-        ) from error
+        raise _unwritable(path, str(error.strerror)) from error
+
+
+def _unwritable(path: Path, reason: str) -> OutputError:
+    return OutputError(
+        "output-003",
+        f"the output cannot be written: {reason}",
+        where=str(path),
+        help="use a file in an existing, writable folder",
+    )

@@ -8,16 +8,18 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Unpack
 
-from penstock.alternatives import Streamed, alternatives, streamed, streamed_model
+from penstock.alternatives import Planned, alternatives, streamed, streamed_model
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Settings, request
+from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.command_line import command_line
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.graphs import read
@@ -35,7 +37,10 @@ from penstock.workers import Workers, executor_of, mapped
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Compiled(Brief):
-    """A compiled model: the results of all stages, and the report."""
+    """A compiled model.
+
+    compilation: the results of all stages.
+    report: the figures, as report.json contains them."""
 
     compilation: Compilation
     report: Report
@@ -62,7 +67,6 @@ class Compiled(Brief):
             self.layers,
             self.timelines,
             engine_times(self.compilation.schedule, request.target),
-            command_line(request),
             measured or None,
             budget,
         )
@@ -83,11 +87,13 @@ class Compiled(Brief):
         """The contents of each memory over one inference, the arena first."""
         return timelines(self.compilation.schedule, self.compilation.program)
 
-    def write(self, folder: str | Path) -> None:
-        """Write the bundle into a new folder.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder))
+    def write(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
+        of the same names in an existing one.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder), force=force)
 
 
+@with_settings
 def compile(
     model: str | Path | Request,
     target: str = DEFAULT_TARGET,
@@ -105,9 +111,9 @@ def compile(
     network exceeds a budget."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     with executor_of(workers) as executor:
-        elsewhere = _streamed_elsewhere(wanted, executor) if executor else None
+        elsewhere = _streamed_elsewhere(wanted, executor)
         done = compile_request(wanted, on_stage, executor)
-        with_streaming = next(elsewhere) if elsewhere else streamed(done.graph, wanted)
+        with_streaming = _with_streaming(done, elsewhere)
     report = make_report(
         done.model,
         wanted.target.name,
@@ -117,13 +123,16 @@ def compile(
         done.point.unbudgeted_bytes,
         wanted.stack_bytes,
         _frontier(done),
-        with_streaming.least_bytes,
+        command_line(wanted),
+        None if with_streaming is None else with_streaming.least_bytes,
     )
     report = dataclasses.replace(
         report,
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
         alternatives=alternatives(done, with_streaming),
+        version=version("penstock"),
+        clock_hz=wanted.target.clock_hz,
     )
     check_flash(report, wanted)
     return Compiled(done, report)
@@ -144,8 +153,25 @@ def check_flash(report: Report, wanted: Request) -> None:
         )
 
 
-def _streamed_elsewhere(wanted: Request, executor: Executor) -> Iterator[Streamed]:
-    """The frontier with a streamed input, computed by a worker in the meantime."""
+def _with_streaming(
+    done: Compilation, elsewhere: Iterator[Planned | None] | None
+) -> Planned | None:
+    """The frontier with a streamed input; None if it is not planned."""
+    if elsewhere is not None:
+        return next(elsewhere)
+    if done.request.stream_input:
+        chosen = done.point.ram_bytes(done.request), done.schedule.cost.cycles
+        return Planned(done.points[0].ram_bytes(done.request), chosen)
+    return streamed(done.model, len(done.parts.parts), done.request)
+
+
+def _streamed_elsewhere(
+    wanted: Request, executor: Executor | None
+) -> Iterator[Planned | None] | None:
+    """The frontier with a streamed input, computed by a worker in the meantime; None without
+    workers, or if the request itself streams the input."""
+    if executor is None or wanted.stream_input:
+        return None
     model = read(wanted.model, wanted.reading)
     return mapped(partial(streamed_model, request=wanted), (model,), executor)
 

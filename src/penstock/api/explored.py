@@ -7,9 +7,10 @@ from typing import Unpack
 
 from penstock.api.progress import ignore_progress
 from penstock.api.settings import Settings, request
+from penstock.api.signatures import with_settings
 from penstock.backends.offload import offload
 from penstock.exploration import Explored, OnProgress, explore_request
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.composite import Composite
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.request import Request
@@ -17,6 +18,7 @@ from penstock.reports.engine_work import NodeLine
 from penstock.workers import Workers, executor_of
 
 
+@with_settings
 def explore(
     model: str | Path | Request,
     target: str = DEFAULT_TARGET,
@@ -26,6 +28,9 @@ def explore(
     **settings: Unpack[Settings],
 ) -> Explored:
     """The frontier of a model: every schedule that some request can select.
+
+    workers: number of processes, or an executor; the result does not depend on it.
+    on_progress: called with the name of each stage, and how many of its items are done.
 
     Raises as `compile`, but no CapacityError: without a feasible point, none is marked as
     chosen."""

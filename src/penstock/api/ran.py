@@ -7,16 +7,17 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Final, Unpack
 
 from penstock import execution, ladder
 from penstock.api.arrays import drawn_sets
 from penstock.api.compiled import Compiled, check_flash, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Settings, request
+from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.tensor import Array
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
@@ -24,14 +25,19 @@ from penstock.reports.engine_work import CycleCounts
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
 from penstock.reports.report import Flash, Instructions, Json, Report
+from penstock.simulators.core_tools import require_tools
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
+
+RUN: Final = "run"
+"""The stage after those of the pipeline, as `on_stage` receives it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ran(Brief):
     """One or more inferences.
 
+    compiled: the compiled model.
     outputs: the outputs of each inference by name; empty if nothing was simulated.
     report: the report with measured figures.
     steps: the counts of each step; None for steps of accelerators, where the core executes a
@@ -81,11 +87,13 @@ class Ran(Brief):
         page = self.compiled.page(self.report, self.steps)
         return Bundle((("profile.json", text.encode()), ("profile.html", page)))
 
-    def write(self, folder: str | Path) -> None:
-        """Write the bundle into a new folder.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder))
+    def write(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
+        of the same names in an existing one.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder), force=force)
 
 
+@with_settings
 def run(
     model: str | Path | Request,
     target: str = DEFAULT_TARGET,
@@ -103,9 +111,13 @@ def run(
     elements have the type of the model's input or that of the generated code.
     `compiler` is "zig" or "gcc".
 
+    workers: number of processes, or an executor; the result does not depend on it.
+    on_stage: called with the name of each stage when it begins.
+
     Raises as `compile`; CapacityError also if the measured stack exceeds its reserve, or the
     measured code and constants the flash budget; ToolError if a compiler or simulator fails."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    require_tools(wanted.target, compiler)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     done = compiled.compilation
     sets = (
@@ -113,7 +125,7 @@ def run(
         if sets is None
         else [ladder.with_interface(done, given) for given in sets]
     )
-    on_stage("run")
+    on_stage(RUN)
     if wanted.target.core is None:
         tensors = execution.run_on_host(done, sets, steps=len(sets)).tensors
         outputs = tuple({v.tensor: t[v.tensor] for v in done.program.outputs} for t in tensors)
@@ -121,21 +133,33 @@ def run(
     return _on_core(compiled, sets, compiler)
 
 
+@with_settings
 def profile(
-    wanted: Request,
+    model: str | Path | Request,
+    target: str = DEFAULT_TARGET,
     *,
     simulate: bool = True,
     compiler: str = "zig",
     workers: Workers = 1,
     on_stage: OnStage = ignore_stage,
+    **settings: Unpack[Settings],
 ) -> Ran:
     """Compile a model and count its layers on the target's simulated core.
+
+    simulate: count instructions and cycles; otherwise, estimate cycles.
+    compiler: "zig" or "gcc".
+    workers: number of processes, or an executor; the result does not depend on it.
+    on_stage: called with the name of each stage when it begins.
 
     All figures are estimates if `simulate` is false, if the target has no simulated core, or if
     the driver of an accelerator has no model in C; `Ran.unmeasured` states which.  Raises as
     `run`."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    has_c = all(map(ladder.has_c, wanted.accelerators))
+    if simulate and has_c and wanted.target.core is not None:
+        require_tools(wanted.target, compiler)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
-    on_stage("run")
+    on_stage(RUN)
     why = "" if simulate else "as asked for"
     if not why and wanted.target.core is None:
         why = f"target {wanted.target.name} has no simulated core"

@@ -27,7 +27,7 @@ from penstock.exploration import OnProgress
 from penstock.frontends.model_files import model_files, operator_count
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import run_through
 from penstock.reports.scan import Scanned, Verdict, scanned
@@ -111,6 +111,7 @@ def scan(
     """Compile every model of a folder and its subfolders; yield a record for each, in the order of
     their paths.  Files with the same content are one model.
 
+    on_progress: called with the number of models that are done.
     workers: a number of processes.  With more than one, a process that is terminated stops only
         the model that it was at.
 

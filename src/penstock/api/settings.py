@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Annotated, Literal, TypedDict, Unpack
 
 from penstock.accelerators.registry import check_is_target, open_accelerators
 from penstock.backends.cores.targets import load_checked_target
-from penstock.errors import UsageError
+from penstock.errors import UsageError, did_you_mean
 from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import Reading
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.hardware.frequency import parse_frequency
+from penstock.hardware.schema import LARGEST_CLOCK_HZ
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
 from penstock.passes.interface_types import InterfaceTypes
@@ -26,40 +27,76 @@ Size = int | str
 
 
 class Settings(TypedDict, total=False):
-    """Keyword arguments of all functions that take a model and a target.
+    """Keyword arguments of all functions that take a model and a target.  `DEFAULT_SETTINGS` has
+    their defaults, `penstock.api.signatures` shows both in the help of these functions."""
 
-    sram: RAM budget, stack included.
-    memory: capacities of memories of the target or of accelerators, by memory name.
-    flash: budget for constants and code.
-    stack: stack reserve, part of the RAM budget.
-    rounding: requantisation of fully connected layers: "double" as TensorFlow Lite Micro, "single"
-        as newer LiteRT.
-    optimize: the goal that selects a point of the frontier.
-    stream_input: read inputs row by row through a callback.
-    options: options of the search.
-    accelerators: accelerators beside the processor, each "NAME[:attr=value,...]".
-    strict: reject networks that accelerators run only in part.
-    io: element types of the generated interface: "quantized", or those of the "model", which must
-        be TFLite, or ONNX whose inputs and outputs are not converted.
-    states: by the name of an input that is a state, the output with its new elements.
-    incremental: number of new frames that a network with a window of frames consumes per run.
-    assume_int8, dimensions: see `frontends.reading`."""
+    clock: Annotated[
+        int | str | None,
+        "clock of the processor, in hertz or a text such as '168MHz', for which cycles are also "
+        "stated as time; None: that of the target, if it states one",
+    ]
+    sram: Annotated[Size | None, "RAM budget, stack included"]
+    memory: Annotated[
+        Mapping[str, Size], "capacities of memories of the target or of accelerators, by name"
+    ]
+    flash: Annotated[Size | None, "budget for constants and code"]
+    stack: Annotated[Size, "stack reserve, part of the RAM budget"]
+    stream_input: Annotated[bool, "read inputs row by row through a callback"]
+    plan_streaming: Annotated[
+        bool | None,
+        "also plan with a streamed input, and report its RAM; None: if that takes little time",
+    ]
+    optimize: Annotated[
+        Optimize | Literal["speed", "balanced", "size"] | None,
+        "goal that selects a point of the frontier; None: speed with a RAM budget, else balanced",
+    ]
+    rounding: Annotated[
+        Literal["double", "single"],
+        "requantisation of fully connected layers: double as TensorFlow Lite Micro, single as "
+        "newer LiteRT",
+    ]
+    io: Annotated[
+        Literal["quantized", "model"],
+        "element types of the generated interface: quantized, or those of the model, which must be "
+        "TFLite, or ONNX whose inputs and outputs are not converted",
+    ]
+    accelerators: Annotated[
+        Sequence[str], "accelerators beside the processor, each 'NAME[:attr=value,...]'"
+    ]
+    strict: Annotated[bool, "reject networks that accelerators run only in part"]
+    assume_int8: Annotated[
+        bool, "treat a float model as int8 with arbitrary scales; for estimates only"
+    ]
+    dimensions: Annotated[Mapping[str, int], "values of dynamic dimensions of the model, by name"]
+    states: Annotated[
+        Mapping[str, str],
+        "by the name of an input that is a state, the output with its new elements",
+    ]
+    incremental: Annotated[
+        int | None, "number of new frames that a network with a window of frames consumes per run"
+    ]
+    options: Annotated[Options, "options of the search"]
 
-    sram: Size | None
-    memory: Mapping[str, Size]
-    flash: Size | None
-    stack: Size
-    rounding: Literal["double", "single"]
-    optimize: Optimize | Literal["speed", "balanced", "size"] | None
-    stream_input: bool
-    options: Options
-    accelerators: Sequence[str]
-    strict: bool
-    io: Literal["quantized", "model"]
-    assume_int8: bool
-    dimensions: Mapping[str, int]
-    states: Mapping[str, str]
-    incremental: int | None
+
+DEFAULT_SETTINGS = Settings(
+    clock=None,
+    sram=None,
+    memory={},
+    flash=None,
+    stack=DEFAULT_STACK_BYTES,
+    stream_input=False,
+    plan_streaming=None,
+    optimize=None,
+    rounding="double",
+    io="quantized",
+    accelerators=(),
+    strict=False,
+    assume_int8=False,
+    dimensions={},
+    states={},
+    incremental=None,
+    options=Options(),
+)
 
 
 def request(
@@ -72,6 +109,8 @@ def request(
     check_is_target(target)
     sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
     chip = load_checked_target(target).resized(sizes)
+    if settings.get("clock") is not None:
+        chip = dataclasses.replace(chip, clock_hz=_hertz(settings.get("clock")))
     opened = open_accelerators(settings.get("accelerators", ()), chip)
     accelerators = tuple(one.resized(sizes) for one in opened)
     chip = chip.beside(memory for one in accelerators for memory in one.arenas)
@@ -101,6 +140,7 @@ def request(
         ),
         goal,
         io,
+        settings.get("plan_streaming"),
     )
 
 
@@ -118,8 +158,7 @@ def _check_names(settings: Mapping[str, object]) -> None:
     """Raises UsageError if a setting is unknown, such as a misspelled one."""
     known = Settings.__annotations__
     for name in settings.keys() - known.keys():
-        near = difflib.get_close_matches(name, known, 1)
-        help = f"did you mean {near[0]}? " if near else ""
+        help = did_you_mean(name, known).rstrip()
         if name in {field.name for field in dataclasses.fields(Options)}:
             help = f"it is an option of the search: options=Options({name}=..)"
         raise UsageError(
@@ -140,7 +179,7 @@ def _rounding(name: str) -> Rounding:
             "usage-013",
             f"unknown value {name!r}",
             where="--rounding",
-            help=f"use one of {', '.join(r.value for r in Rounding)}",
+            help=_misspelt(name, [rounding.value for rounding in Rounding]),
         ) from None
 
 
@@ -153,8 +192,29 @@ def _interface_types(name: str) -> InterfaceTypes:
             "usage-013",
             f"unknown value {name!r}",
             where="--io",
-            help=f"use one of {', '.join(types.value for types in InterfaceTypes)}",
+            help=_misspelt(name, [types.value for types in InterfaceTypes]),
         ) from None
+
+
+def _hertz(clock: object) -> int:
+    """A clock in hertz.  Raises UsageError if it is malformed, not above 0, or too fast."""
+    try:
+        found = parse_frequency(str(clock))
+    except UsageError as error:
+        raise error.but(where="--clock") from None
+    if found > LARGEST_CLOCK_HZ:
+        raise UsageError(
+            "usage-003",
+            f"'{clock}' is {found:g} Hz, must be at most {LARGEST_CLOCK_HZ:g} Hz",
+            where="--clock",
+            help="write 168MHz, 1.5GHz or 168000000",
+        )
+    return found
+
+
+def _misspelt(name: str, known: Sequence[str]) -> str:
+    """The help about a misspelt name."""
+    return f"{did_you_mean(name, known)}use one of {', '.join(known)}"
 
 
 def _bytes(size: Size, option: str) -> int:
@@ -176,5 +236,5 @@ def _check_memories(target: Target, named: Iterable[str]) -> None:
                 "usage-011",
                 f"target {target.name} has no memory {region!r}",
                 where="--memory",
-                help=f"its memories are {', '.join(names)}",
+                help=f"{did_you_mean(region, names)}its memories are {', '.join(names)}",
             )

@@ -10,27 +10,22 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from penstock import ladder
-from penstock.api.arrays import (
-    HOPS,
-    drawn_hops,
-    drawn_sets,
-    drawn_steps,
-    input_types,
-    sequence_steps,
-)
+from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.compiled import Compiled, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.rungs import LAST_RUNGS
+from penstock.api.sequences import HOPS
 from penstock.api.settings import Settings, request
+from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
-from penstock.errors import MismatchError, ModelError, UsageError
+from penstock.errors import MismatchError, ModelError, UsageError, did_you_mean
 from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes, unpacked
 from penstock.frontends.reading import Reading
 from penstock.frontends.tflite import looks_like_tflite
 from penstock.ground_truth import golden_inputs
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hops import Hops
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
@@ -42,10 +37,12 @@ from penstock.reports.engine_work import is_offloaded
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
 from penstock.reports.report import Report, RungReport
+from penstock.simulators.core_tools import require_tools
 from penstock.simulators.drawn_inputs import KINDS
 from penstock.simulators.golden_archive import read_goldens, write_goldens
 from penstock.simulators.goldens import Goldens, make_goldens, sequence_length, unrolled
 from penstock.simulators.judgement import Judgement
+from penstock.simulators.tflite_micro import require_tflite_micro
 from penstock.workers import Workers, executor_of
 
 DRAWN_SETS = 2
@@ -70,7 +67,11 @@ _OFFLOADED_HELP = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verified(Brief):
-    """The result of every rung of the verification ladder."""
+    """The result of a verification.
+
+    compiled: the compiled model.
+    rungs: the comparison on each rung of the ladder, lowest first.
+    report: the report, with the number of mismatches on each rung."""
 
     compiled: Compiled
     rungs: tuple[ladder.Rung, ...]
@@ -127,6 +128,7 @@ class Verified(Brief):
         return all(rung.comparison.mismatches == 0 for rung in self.rungs)
 
 
+@with_settings
 def verify(
     model: str | Path | Request,
     target: str = DEFAULT_TARGET,
@@ -151,10 +153,13 @@ def verify(
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end, one of `LAST_RUNGS`; "reference" needs ground truth.
     hops: runs of an incremental network, without ground truth.
+    workers: number of processes, or an executor; the result does not depend on it.
+    on_stage: called with the name of each stage when it begins.
 
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     last = check_last_rung(last_rung)
+    _require_tools(wanted, goldens, reference, last, compiler)
     with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
@@ -199,6 +204,21 @@ def verify(
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
 
 
+def _require_tools(
+    wanted: Request, goldens: str | Path | None, reference: str | None, last: str, compiler: str
+) -> None:
+    """Check that the tools of all rungs are installed, before the first rung.  Raises
+    ToolError."""
+    if goldens is None and reference == "tflite":
+        require_tflite_micro()
+    if not all(map(ladder.has_c, wanted.accelerators)):
+        return  # which rungs run depends on the accelerators that the network uses
+    if last in ("host", "core"):
+        require_tools(wanted.target, compiler, host=True)
+    if last == "core" and wanted.target.core is not None:
+        require_tools(wanted.target, compiler)
+
+
 @contextmanager
 def _located(goldens: str | Path | None) -> Generator[None]:
     """Names the archive in the error that its goldens do not fit the model."""
@@ -227,7 +247,7 @@ def check_last_rung(name: str) -> str:
             "usage-013",
             f"unknown value {name!r}",
             where="--last-rung",
-            help=f"use one of {', '.join(LAST_RUNGS)}",
+            help=f"{did_you_mean(name, LAST_RUNGS)}use one of {', '.join(LAST_RUNGS)}",
         )
     return name
 
@@ -245,7 +265,10 @@ def golden(
     model: str | Path, output: str | Path, *, states: Mapping[str, str] | None = None
 ) -> Goldens:
     """Write ground truth from TensorFlow Lite Micro to an archive; sequences for a model with
-    state.  `states` as in `Settings`.
+    state.
+
+    output: the archive to write (.npz).
+    states: by the name of an input that is a state, the output with its new elements.
 
     Raises ModelError, UsageError, ToolError, OutputError."""
     reading = Reading(states=tuple((states or {}).items()))

@@ -7,8 +7,8 @@ import json
 import os
 import sys
 from contextlib import suppress
-from importlib.metadata import version
 from io import TextIOWrapper
+from itertools import chain
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -16,10 +16,12 @@ import typer
 from penstock.cli import backend, build, check, execute, lists, scan, show
 from penstock.cli.parameters import with_records
 from penstock.cli.sections import TERMS, SectionedCommand
+from penstock.cli.terminal import print_error
 from penstock.errors import (
     OutputError,
     PenstockError,
     UsageError,
+    did_you_mean,
     internal_error,
     raise_interruption,
 )
@@ -37,7 +39,6 @@ app = typer.Typer(
     epilog="Exit codes: 0 success; 1 error in the model, target or budget, or a mismatch found by "
     "`verify`; 2 usage error; 3 internal error; 4 `scan`: some models do not compile.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -50,16 +51,21 @@ for command in (
     scan.scan,
 ):
     app.command(cls=SectionedCommand, epilog=TERMS)(with_records(command))
-for command in (check.golden, show.show, lists.targets, lists.ops, lists.options, build.demo):
-    app.command()(command)
+for command in (
+    *(check.golden, show.show, lists.targets, lists.ops, lists.options),
+    with_records(build.demo),
+):
+    app.command(cls=SectionedCommand)(command)
 backend_app = typer.Typer(help="List accelerators, or create a package for a new one.")
-backend_app.command("list")(backend.list_backends)
-backend_app.command("new")(backend.new)
+backend_app.command("list", cls=SectionedCommand)(backend.list_backends)
+backend_app.command("new", cls=SectionedCommand)(backend.new)
 app.add_typer(backend_app, name="backend")
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         print(f"penstock {version('penstock')}")
         raise typer.Exit
 
@@ -123,7 +129,7 @@ def _fail(error: PenstockError) -> NoReturn:
     if "--json" in sys.argv:
         with suppress(OSError):  # if standard output is full, the message below states it
             print(json.dumps({"error": error.parts()}, indent=2), flush=True)
-    print(error, file=sys.stderr)
+    print_error(error)
     sys.exit(error.exit_code)
 
 
@@ -135,4 +141,8 @@ def _fail_usage(error: Any) -> NoReturn:
     command = error.ctx.command_path if error.ctx else "penstock"
     what = " ".join(error.format_message().split()).rstrip(".")
     help = f"`{command} --help` lists what there is"
+    if error.ctx and hasattr(error, "option_name"):  # otherwise, the message holds suggestions
+        what = what.partition(" (Possible options")[0]
+        known = chain.from_iterable(parameter.opts for parameter in error.ctx.command.params)
+        help = f"{did_you_mean(error.option_name, known)}{help}"
     _fail(UsageError("usage-020", what[:1].lower() + what[1:], where=command, help=help))

@@ -8,22 +8,22 @@ from typing import Annotated
 
 import typer
 
-from penstock.accelerators.registry import listed
 from penstock.cli import parameters as p
 from penstock.cli.terminal import out, print_json
-from penstock.scaffold import new_backend
 
 
 def list_backends(as_json: p.Json = False) -> None:
     """List the accelerators with their attributes, patterns and operators."""
+    from penstock.accelerators.registry import listed
+
     found = listed()
     if as_json:
         print_json({"backends": [dataclasses.asdict(one) for one in found]})
         return
     if not found:
-        out.print("there is no accelerator yet; `penstock backend new NAME` makes one")
+        out().print("there is no accelerator yet; `penstock backend new NAME` makes one")
     for one in found:
-        out.print(f"{one.name:20} {one.origin}", highlight=False)
+        out().print(f"{one.name:20} {one.origin}", highlight=False)
         defaults = ",".join(f"{name}={value}" for name, value in one.attributes.items())
         rows = (
             ("attributes", defaults),
@@ -33,7 +33,7 @@ def list_backends(as_json: p.Json = False) -> None:
         )
         for label, text in rows:
             if text:
-                out.print(f"{'':20} {label}: {text}", style="dim", highlight=False)
+                out().print(f"{'':20} {label}: {text}", style="dim", highlight=False)
 
 
 def new(
@@ -47,11 +47,13 @@ def new(
     as_json: p.Json = False,
 ) -> None:
     """Create a package with a working example accelerator."""
+    from penstock.scaffold import new_backend
+
     folder = name if output is None else output
     bundle = new_backend(name, Path(folder))
     if as_json:
         files = [path for path, _ in bundle.files]
         print_json({"name": name, "folder": folder, "files": files})
         return
-    out.print(f"written to {folder}/; its README.md says what is where", highlight=False)
-    out.print(f'next: pip install -e "{folder}[develop]" && pytest {folder}', highlight=False)
+    out().print(f"written to {folder}/; its README.md says what is where", highlight=False)
+    out().print(f'next: pip install -e "{folder}[develop]" && pytest {folder}', highlight=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +14,9 @@ from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.show import show_stage
 from penstock.cli.terminal import out, print_json
-from penstock.hardware.load import DEFAULT_TARGET
-from penstock.pipeline.stages import STAGE_NAMES
-from penstock.reports import summary
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.reports.command import CompileCommand
 from penstock.scheduling.options import DEFAULTS, Options
 
 
@@ -31,7 +32,7 @@ def compile(
             "files.",
         ),
     ] = None,
-    output: p.Output = None,
+    destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
@@ -42,22 +43,25 @@ def compile(
     if stop_after is not None:
         show_stage(wanted, stop_after, workers, as_json)
         return
+    folder = destination.folder(api.default_folder(model))
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
-        folder = done.compilation.prefix if output is None else output
-        done.write(folder)
+        done.write(folder, force=destination.force)
     if as_json:
         print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
     else:
-        out.print(summary.summary(done.report))
-        out.print(f"written to {folder}/", highlight=False)
+        from penstock.reports import summary
+
+        named = CompileCommand(model, target)
+        out().print(summary.summary(done.report, named), crop=False)
+        out().print(f"written to {folder}/", highlight=False)
 
 
 def explore(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
-    limits: Annotated[p.Limits, p.Without(("flash",))] = p.NO_LIMITS,
-    output: p.Output = None,
+    limits: Annotated[p.Limits, p.Without(("flash", "plan_streaming"))] = p.NO_LIMITS,
+    destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
@@ -65,34 +69,41 @@ def explore(
     """Write the Pareto front of memory against cycles.  The output directory, named after the
     model by default, contains it as CSV, JSON and HTML."""
     wanted = values.request(model, target, limits, options)
+    folder = destination.folder(f"{api.default_folder(model)}_frontier")
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")
-        folder = found.folder if output is None else output
-        found.write(folder)
+        found.write(folder, force=destination.force)
     if as_json:
         print_json(found.choices.as_json())
     else:
-        out.print(summary.choice_table(found.choices))
-        out.print(f"written to {folder}/", highlight=False)
+        from penstock.reports import summary
+
+        out().print(summary.choice_table(found.choices), crop=False)
+        out().print(f"written to {folder}/", highlight=False)
 
 
 def demo(
     target: p.TargetName = DEFAULT_TARGET,
-    output: p.Output = None,
+    destination: p.Destination = p.DEFAULT_DESTINATION,
     as_json: p.Json = False,
 ) -> None:
     """Compile a digit classifier and run it on a simulated core.  It classifies 200 images of
     handwritten digits.  The output directory is `penstock-demo` by default."""
     from penstock import demonstration
 
-    folder = _unused_name("penstock-demo") if output is None else output
-    with progress(len(STAGE_NAMES) + 2) as on_stage:
-        found = demonstration.run(target, Path(folder), on_stage)
+    folder = destination.folder(_unused_name("penstock-demo"))
+    begun: list[str] = []
+
+    def on_step(description: str) -> None:
+        begun.append(description)
+        print(f"[{len(begun)}/{demonstration.STEPS}] {description}", file=sys.stderr, flush=True)
+
+    found = demonstration.run(target, Path(folder), on_step, force=destination.force)
     if as_json:
         print_json(found.as_json())
     else:
-        out.print(str(found), highlight=False)
+        out().print(str(found), highlight=False)
 
 
 def _unused_name(name: str) -> str:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock import api
-from penstock.api.arrays import HOPS
+from penstock.api.sequences import HOPS
 from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.progress import progress
-from penstock.cli.terminal import out, print_json
-from penstock.hardware.load import DEFAULT_TARGET
-from penstock.pipeline.stages import STAGE_NAMES
-from penstock.reports import summary
+from penstock.cli.terminal import out, print_error, print_json
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
 
 RUNGS = 5
@@ -86,20 +84,23 @@ def verify(
     else:
         _print_verified(done)
     if error is not None:
-        print(error, file=sys.stderr)
+        print_error(error)
         raise typer.Exit(error.exit_code)
 
 
 def _print_verified(done: api.Verified) -> None:
-    out.print(summary.ladder_table(done.rungs))
+    from penstock.reports import summary
+    from penstock.reports.ladder_table import ladder_table
+
+    out().print(ladder_table(done.rungs))
     for line in summary.engine_lines(done.report.engines):
-        out.print(line)
+        out().print(line)
     for name in done.converted:
-        out.print(f'converted by the caller (--io quantized): "{name}"', highlight=False)
+        out().print(f'converted by the caller (--io quantized): "{name}"', highlight=False)
     for name in done.vanished:
-        out.print(f'computed nowhere: "{name}"', highlight=False)
+        out().print(f'computed nowhere: "{name}"', highlight=False)
     for name in done.added:
-        out.print(f'not of the model, not compared: "{name}"', highlight=False)
+        out().print(f'not of the model, not compared: "{name}"', highlight=False)
 
 
 def golden(
@@ -120,4 +121,4 @@ def golden(
     if as_json:
         print_json({"model": found.model, "sets": len(found.sets), "tensors": tensors})
     else:
-        out.print(f"{output}: {len(found.sets)} sets of inputs, {tensors} tensors of the first")
+        out().print(f"{output}: {len(found.sets)} sets of inputs, {tensors} tensors of the first")

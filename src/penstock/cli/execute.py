@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from penstock import api
@@ -14,12 +13,13 @@ from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
-from penstock.errors import UsageError
-from penstock.hardware.load import DEFAULT_TARGET
-from penstock.ir.tensor import Array
-from penstock.pipeline.stages import STAGE_NAMES
-from penstock.reports import summary
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.reports.command import CompileCommand
 from penstock.scheduling.options import DEFAULTS, Options
+
+if TYPE_CHECKING:
+    from penstock.ir.tensor import Array
 
 
 def run(
@@ -54,6 +54,7 @@ def run(
     on the host if the target has none."""
     wanted = values.request(model, target, limits, options)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
+        api.check_outputs(model, output or [], wanted.reading)
         sets = api.read_inputs(model, input, wanted.reading, wanted.io) if input else None
         done = api.run(
             wanted,
@@ -68,9 +69,17 @@ def run(
         arrays = {name: array.tolist() for name, array in outputs.items()}
         print_json({**done.report.as_json(), "outputs": arrays})
     else:
-        out.print(summary.summary(done.report))
-        for name, array in outputs.items():
-            out.print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
+        _print_run(done, outputs, CompileCommand(model, target))
+
+
+def _print_run(done: api.Ran, outputs: Mapping[str, Array], named: CompileCommand) -> None:
+    import numpy as np
+
+    from penstock.reports import summary
+
+    out().print(summary.summary(done.report, named), crop=False)
+    for name, array in outputs.items():
+        out().print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
 
 
 def _joined(runs: Sequence[Mapping[str, Array]]) -> Mapping[str, Array]:
@@ -78,18 +87,13 @@ def _joined(runs: Sequence[Mapping[str, Array]]) -> Mapping[str, Array]:
     first, *others = runs
     if not others:
         return first
+    import numpy as np
+
     return {name: np.stack([run[name] for run in runs]) for name in first}
 
 
 def _write_outputs(paths: list[Path], outputs: Mapping[str, Array]) -> None:
-    """Write the first outputs to the files named.  Raises UsageError, OutputError."""
-    if len(paths) > len(outputs):
-        raise UsageError(
-            "usage-017",
-            f"{len(paths)} output files are named, the model has {len(outputs)} outputs",
-            where="--output",
-            help="name a file for each output, or for the first ones only",
-        )
+    """Write the first outputs to the files named.  Raises OutputError."""
     for path, array in zip(paths, outputs.values(), strict=False):
         api.write_array(path, array)
 
@@ -105,7 +109,7 @@ def profile(
         ),
     ] = True,
     compiler: p.CompilerName = "zig",
-    output: p.Output = None,
+    destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
@@ -114,6 +118,7 @@ def profile(
     and instructions of each layer and, on accelerators, the limiting resource and the
     utilisation of the multipliers.  With --output-folder, writes the same as HTML."""
     wanted = values.request(model, target, limits, options)
+    output = None if destination.output is None else destination.folder("")
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(
             wanted,
@@ -123,21 +128,23 @@ def profile(
             on_stage=on_stage,
         )
         if output is not None:
-            done.write(output)
+            done.write(output, force=destination.force)
     if as_json:
         print_json(done.as_json())
     else:
-        _print_profile(done)
+        _print_profile(done, CompileCommand(model, target))
         if output is not None:
-            out.print(f"written to {output}/", highlight=False)
+            out().print(f"written to {output}/", highlight=False)
 
 
-def _print_profile(done: api.Ran) -> None:
-    out.print(summary.layer_table(done.compiled.layers, done.steps))
+def _print_profile(done: api.Ran, named: CompileCommand) -> None:
+    from penstock.reports import summary
+
+    out().print(summary.layer_table(done.compiled.layers, done.steps, done.report.clock_hz))
     for line in summary.constant_lines(done.compiled.layers):
-        out.print(line)
+        out().print(line)
     if done.functions:
-        out.print(summary.code_table(done.functions))
+        out().print(summary.code_table(done.functions))
     if done.unmeasured:
-        out.print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
-    out.print(summary.summary(done.report))
+        out().print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
+    out().print(summary.summary(done.report, named), crop=False)

@@ -7,12 +7,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.backends.operator_facts import operator_facts
 from penstock.cli import parameters as p
 from penstock.cli.terminal import out, print_json
-from penstock.hardware.load import load_target, target_names, target_text
-from penstock.ops.registry import operator_files
-from penstock.reports.formats import ABSENT
 from penstock.scheduling.options import Options
 
 
@@ -23,6 +19,8 @@ def targets(
     as_json: p.Json = False,
 ) -> None:
     """List the built-in targets."""
+    from penstock.hardware.load import load_target, target_names, target_text
+
     if show is not None:
         if as_json:
             print_json({"target": show, "text": target_text(show)})
@@ -34,7 +32,7 @@ def targets(
         print_json({"targets": [dataclasses.asdict(target) for target in found]})
     else:
         for target in found:
-            out.print(f"{target.name:20} {target.description}", highlight=False)
+            out().print(f"{target.name:20} {target.description}", highlight=False)
 
 
 def ops(
@@ -48,6 +46,8 @@ def ops(
     if name is not None:
         _print_operator(name, as_json)
         return
+    from penstock.ops.registry import operator_files
+
     rows = [
         {
             "operator": op.__name__,
@@ -64,19 +64,24 @@ def ops(
     else:
         for row in rows:
             taken = [*row["takes"], *(f"onnx:{name}" for name in row["takes_of_onnx"])]
-            out.print(f"{row['operator']:20} {', '.join(taken)}", highlight=False)
-            out.print(f"{'':20} {row['meaning']}", style="dim", highlight=False)
+            out().print(f"{row['operator']:20} {', '.join(taken)}", highlight=False)
+            out().print(f"{'':20} {row['meaning']}", style="dim", highlight=False)
 
 
 def _print_operator(name: str, as_json: bool) -> None:
+    from penstock.backends.operator_facts import operator_facts
+    from penstock.reports.formats import ABSENT
+
     found = operator_facts(name, "penstock ops")
     if as_json:
         print_json({"operators": [dataclasses.asdict(facts) for facts in found]})
         return
     for facts in found:
-        out.print(f"{facts.definition}\n", highlight=False)
+        out().print(f"{facts.definition}\n", highlight=False)
         for label in ("names", "attributes", "parameters", "tables"):
-            out.print(f"  {label:12} {', '.join(getattr(facts, label)) or ABSENT}", highlight=False)
+            out().print(
+                f"  {label:12} {', '.join(getattr(facts, label)) or ABSENT}", highlight=False
+            )
 
 
 def options(as_json: p.Json = False) -> None:
@@ -93,4 +98,6 @@ def options(as_json: p.Json = False) -> None:
         print_json({"options": rows})
     else:
         for row in rows:
-            out.print(f"{row['option']:20} {row['default']!s:12} {row['meaning']}", highlight=False)
+            out().print(
+                f"{row['option']:20} {row['default']!s:12} {row['meaning']}", highlight=False
+            )

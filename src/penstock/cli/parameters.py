@@ -8,12 +8,26 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from penstock.api.rungs import LAST_RUNGS
-from penstock.cli.sections import SEARCH_OPTIONS
+from penstock.cli.sections import (
+    ACCELERATOR_OPTIONS,
+    MEMORY_OPTIONS,
+    MODEL_OPTIONS,
+    SEARCH_OPTIONS,
+)
+
+
+def _complete_target(incomplete: str) -> list[str]:
+    """Target names that begin with a text, for the completion of the shell."""
+    from penstock.hardware.load import target_names
+
+    return [name for name in target_names() if name.startswith(incomplete)]
+
 
 Model = Annotated[
     str,
@@ -26,7 +40,19 @@ Model = Annotated[
 TargetName = Annotated[
     str,
     typer.Option(
-        "--target", "-t", metavar="TARGET", help="Target name (`penstock targets`) or TOML file."
+        "--target",
+        "-t",
+        metavar="TARGET",
+        help="Target name (`penstock targets`) or TOML file.",
+        autocompletion=_complete_target,
+    ),
+]
+Clock = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FREQUENCY",
+        help="Clock of the processor, such as 168MHz, for which cycles are also stated as time; "
+        "default: that of the target, if it states one.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -35,6 +61,7 @@ Sram = Annotated[
     typer.Option(
         metavar="SIZE",
         help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536.",
+        rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
 Memory = Annotated[
@@ -43,16 +70,24 @@ Memory = Annotated[
         metavar="REGION=SIZE",
         help="Override the capacity of a memory of the target (`penstock targets --show TARGET`) "
         "or of an accelerator; repeatable.",
+        rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
 Flash = Annotated[
     str | None,
     typer.Option(
-        metavar="SIZE", help="Budget for constants; `run` and `profile` also count the code."
+        metavar="SIZE",
+        help="Budget for constants; `run` and `profile` also count the code.",
+        rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
 Stack = Annotated[
-    str, typer.Option(metavar="SIZE", help="RAM reserved for the stack; counts towards --sram.")
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="RAM reserved for the stack; counts towards --sram.",
+        rich_help_panel=MEMORY_OPTIONS,
+    ),
 ]
 RoundingName = Annotated[
     str,
@@ -61,6 +96,7 @@ RoundingName = Annotated[
         metavar="NAME",
         help="Requantisation: double (as in TensorFlow Lite Micro) or single (fully connected "
         "layers round once, as in newer LiteRT).",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
 InterfaceTypesName = Annotated[
@@ -69,6 +105,7 @@ InterfaceTypesName = Annotated[
         "--io",
         help="Element types of inputs and outputs in C: quantized (int8, with functions that "
         "convert) or model (as in the model file, converted by the generated code; TFLite only).",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
 Optimize = Annotated[
@@ -85,11 +122,15 @@ Accelerator = Annotated[
     typer.Option(
         metavar="NAME[:attr=value,...]",
         help="Accelerator to offload to (`penstock backend list`); repeatable.",
+        rich_help_panel=ACCELERATOR_OPTIONS,
     ),
 ]
 Strict = Annotated[
     bool,
-    typer.Option(help="With --accelerator: fail if any node falls back to the processor."),
+    typer.Option(
+        help="With --accelerator: fail if any node falls back to the processor.",
+        rich_help_panel=ACCELERATOR_OPTIONS,
+    ),
 ]
 AssumeInt8 = Annotated[
     bool,
@@ -97,11 +138,16 @@ AssumeInt8 = Annotated[
         "--assume-int8",
         help="Treat a float model as int8, with arbitrary scales; for estimates only, since the "
         "outputs are meaningless.",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
 Dimension = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=N", help="Value of a dynamic dimension of the model; repeatable."),
+    typer.Option(
+        metavar="NAME=N",
+        help="Value of a dynamic dimension of the model; repeatable.",
+        rich_help_panel=MODEL_OPTIONS,
+    ),
 ]
 State = Annotated[
     list[str] | None,
@@ -109,6 +155,7 @@ State = Annotated[
         metavar="INPUT=OUTPUT",
         help="Make INPUT a state: in each run, it contains the elements of OUTPUT of the previous "
         "run; in the first run, it represents 0; repeatable.",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
 Incremental = Annotated[
@@ -118,9 +165,23 @@ Incremental = Annotated[
         help="For a network whose input is a window of frames, along the first axis after the "
         "batch: consume only HOP new frames per run, and keep the results of earlier runs that "
         "later runs need.  Before the first run, all frames are 0.",
+        rich_help_panel=MODEL_OPTIONS,
     ),
 ]
-StreamInput = Annotated[bool, typer.Option(help="Read the input row by row through a callback.")]
+StreamInput = Annotated[
+    bool,
+    typer.Option(
+        help="Read the input row by row through a callback.", rich_help_panel=MEMORY_OPTIONS
+    ),
+]
+PlanStreaming = Annotated[
+    bool | None,
+    typer.Option(
+        help="Also plan with a streamed input, and report its RAM.  By default, only for networks "
+        "for which that takes little time.",
+        rich_help_panel=MEMORY_OPTIONS,
+    ),
+]
 CompilerName = Annotated[
     str,
     typer.Option(
@@ -138,7 +199,17 @@ LastRung = Annotated[
 ]
 Output = Annotated[
     str | None,
-    typer.Option("-o", "--output-folder", metavar="DIR", help="Output directory; must not exist."),
+    typer.Option(
+        "-o", "--output-folder", metavar="DIR", help="Output directory; must be new or empty."
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Write into an existing output directory: replace files of the same names, keep all "
+        "others.",
+    ),
 ]
 Workers = Annotated[
     int,
@@ -152,11 +223,13 @@ Workers = Annotated[
 class Limits:
     """Budgets and settings of a compilation: one field per option."""
 
+    clock: Clock = None
     sram: Sram = None
     memory: Memory = None
     flash: Flash = None
     stack: Stack = "1KiB"
     stream_input: StreamInput = False
+    plan_streaming: PlanStreaming = None
     optimize: Optimize = None
     rounding: RoundingName = "double"
     io: InterfaceTypesName = "quantized"
@@ -168,6 +241,22 @@ class Limits:
     incremental: Incremental = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where a command writes its files."""
+
+    output: Output = None
+    force: Force = False
+
+    def folder(self, default: str) -> str:
+        """The output directory, after a check that it can be written.  Raises OutputError."""
+        from penstock.codegen.bundle import check_output
+
+        name = default if self.output is None else self.output
+        check_output(Path(name), force=self.force)
+        return name
+
+
 @dataclass(frozen=True, slots=True)
 class Without:
     """Annotation of a record parameter: options that the command omits; they keep their
@@ -177,6 +266,7 @@ class Without:
 
 
 NO_LIMITS = Limits()
+DEFAULT_DESTINATION = Destination()
 
 
 def with_records(command: Callable[..., None]) -> Callable[..., None]:

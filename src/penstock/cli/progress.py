@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-from penstock.exploration import OnProgress
+if TYPE_CHECKING:
+    from penstock.exploration import OnProgress
 
 PATIENCE_SECONDS = 1.0
 
@@ -18,16 +18,18 @@ PATIENCE_SECONDS = 1.0
 def progress(stages: int) -> Generator[OnProgress]:
     """A callback that receives the name of each stage as it begins, and how many of its items are
     done.  `stages` is the expected number of stages."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if sys.stderr is None or not sys.stderr.isatty():
         yield _ignore
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         TimeElapsedColumn(),
-        console=console,
+        console=Console(stderr=True),
         transient=True,
     )
     task = bar.add_task("", total=stages)

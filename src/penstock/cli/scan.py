@@ -13,10 +13,8 @@ from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
-from penstock.hardware.load import DEFAULT_TARGET
-from penstock.pipeline.stages import STAGE_NAMES
-from penstock.reports import scan_table
-from penstock.reports.scan import Verdict, cause_counts
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
 
 SOME_FAIL = 4
@@ -95,6 +93,9 @@ def scan(
     that nothing else stops.  The default target has 64 MiB of RAM and of flash, so the operators
     decide, unless --sram, --flash or --target say otherwise.  Exits with 0 if every model compiles,
     with 4 if some do not, with 3 if penstock itself fails at one."""
+    from penstock.reports import scan_table
+    from penstock.reports.scan import Verdict, cause_counts
+
     wanted = _settings(checks, limits, options)
     with progress(1) as on_progress:
         scanned = api.scan(folder, target, workers=workers, on_progress=on_progress, **wanted)
@@ -110,10 +111,10 @@ def scan(
             }
         )
     else:
-        out.print(scan_table.model_table(records))
+        out().print(scan_table.model_table(records))
         if causes:
-            out.print(scan_table.cause_table(causes))
-        out.print(scan_table.totals(records), highlight=False)
+            out().print(scan_table.cause_table(causes))
+        out().print(scan_table.totals(records), highlight=False)
     if counts[Verdict.INTERNAL]:
         raise typer.Exit(INTERNAL)
     if counts.total() > counts[Verdict.COMPILES] + counts[Verdict.LEFT_OUT]:

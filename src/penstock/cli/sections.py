@@ -9,7 +9,17 @@ from typing import Protocol
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
-SEARCH_OPTIONS = "Search options (the defaults suit most models)"
+from penstock.cli.examples import EXAMPLES
+
+COMMON_OPTIONS = "Common options"
+MEMORY_OPTIONS = "Memory"
+MODEL_OPTIONS = "Model"
+ACCELERATOR_OPTIONS = "Accelerators"
+SEARCH_OPTIONS = "Advanced search (the defaults suit most models)"
+_ORDER = (
+    *("Arguments", COMMON_OPTIONS, MEMORY_OPTIONS, MODEL_OPTIONS, ACCELERATOR_OPTIONS),
+    SEARCH_OPTIONS,
+)
 TERMS = "Terms are defined in docs/glossary.md, the search options in docs/options.md."
 
 
@@ -24,9 +34,13 @@ class HelpFormatter(Protocol):
         """Write a list of terms and definitions."""
         ...
 
+    def write(self, string: str) -> None:
+        """Write a text as it is."""
+        ...
+
 
 class SectionedCommand(TyperCommand):
-    """A command whose help lists arguments, then options by section.
+    """A command whose help lists arguments, then options by section, then examples.
 
     The section of an option is its `rich_help_panel`, which Typer ignores in plain text."""
 
@@ -34,19 +48,29 @@ class SectionedCommand(TyperCommand):
         self, ctx: typer.Context, formatter: HelpFormatter
     ) -> None:
         """Write a list of parameters for each section."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _ORDER}
         for parameter in self.get_params(ctx):  # pyright: ignore[reportArgumentType]
             record = parameter.get_help_record(ctx)  # pyright: ignore[reportArgumentType]
             if record is not None:
-                sections.setdefault(_section_title(parameter), []).append(record)
+                sections[_section_title(parameter)].append(record)
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+    def format_epilog(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, ctx: typer.Context, formatter: HelpFormatter
+    ) -> None:
+        """Write the examples, then the epilog."""
+        examples = EXAMPLES[ctx.command_path]
+        with formatter.section("Example" if len(examples) == 1 else "Examples"):
+            for example in examples:
+                formatter.write(f"  {ctx.command_path} {example}".rstrip() + "\n")
+        super().format_epilog(ctx, formatter)  # pyright: ignore[reportArgumentType]
 
 
 def _section_title(parameter: object) -> str:
     if isinstance(parameter, TyperArgument):
         return "Arguments"
     panel = parameter.rich_help_panel if isinstance(parameter, TyperOption) else None
-    return panel or "Options"
+    return panel or COMMON_OPTIONS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,14 +12,12 @@ from penstock import api
 from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.terminal import out, print_json
-from penstock.hardware.load import DEFAULT_TARGET
-from penstock.pipeline.request import Request
-from penstock.pipeline.stages import STAGE_NAMES, run_through
-from penstock.pipeline.texts import print_stage
-from penstock.reports import summary
-from penstock.reports.engine_work import NodeLine
-from penstock.workers import executor_of
-from penstock.zoo.registry import zoo_networks
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.stage_names import STAGE_NAMES
+
+if TYPE_CHECKING:
+    from penstock.pipeline.request import Request
+    from penstock.reports.engine_work import NodeLine
 
 
 def show(
@@ -68,10 +66,7 @@ def show_stage(
     wanted: Request, stage: str, workers: int, as_json: bool, *, with_data: bool = False
 ) -> None:
     """Run the stages up to one and print its result.  Raises UsageError if there is none such."""
-    name = values.one_of(stage, STAGE_NAMES, "--stop-after")
-    with executor_of(workers) as executor:
-        outcomes = run_through(wanted, name, executor)
-    shown = print_stage(outcomes, with_data=with_data)
+    shown = api.show(wanted, stop_after=stage, with_data=with_data, workers=workers)
     if as_json:
         print_json({"stage": stage, "text": shown})
     else:
@@ -82,15 +77,19 @@ def _print_nodes(nodes: Sequence[NodeLine], as_json: bool) -> None:
     if as_json:
         print_json({"nodes": [dataclasses.asdict(node) for node in nodes]})
         return
-    out.print(summary.node_table(nodes))
+    from penstock.reports import summary
+
+    out().print(summary.node_table(nodes))
 
 
 def _print_zoo(as_json: bool) -> None:
+    from penstock.zoo.registry import zoo_networks
+
     exhibits = zoo_networks()
     if as_json:
         print_json({"zoo": [dataclasses.asdict(exhibit) for exhibit in exhibits]})
         return
     for exhibit in exhibits:
         defaults = ",".join(f"{o.name}={o.default}" for o in exhibit.options)
-        out.print(f"zoo:{exhibit.name}:{defaults}", highlight=False)
-        out.print(f"    {exhibit.summary}", style="dim", highlight=False)
+        out().print(f"zoo:{exhibit.name}:{defaults}", highlight=False)
+        out().print(f"    {exhibit.summary}", style="dim", highlight=False)

@@ -4,13 +4,40 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from penstock.errors import PenstockError
 
 WIDTH = 120
-_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
-# Names of files and tensors may look like markup or emoji codes.
-out = Console(width=None if _TERMINAL else WIDTH, markup=False, emoji=False)
+
+
+@cache
+def out() -> Console:
+    """The console on stdout.  Names of files and tensors may look like markup or emoji codes."""
+    from rich.console import Console
+
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return Console(width=None if is_terminal else WIDTH, markup=False, emoji=False)
+
+
+def print_error(error: PenstockError) -> None:
+    """Print an error on stderr; in colours, if that is a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        print(error, file=sys.stderr)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    styles = {"  --> ": "bold blue", "  help: ": "bold green", "  why: ": "bold"}
+    for label, text in error.lines():
+        title = label not in styles
+        words = Text(text, "bold" if title else "")
+        console.print(Text.assemble((label, styles.get(label, "bold red")), words))
 
 
 def print_json(value: object) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock import api
 from penstock.cli import parameters as p
-from penstock.errors import UsageError
-from penstock.pipeline.request import Request
-from penstock.scheduling.cascades.selection import Optimize
+from penstock.errors import UsageError, did_you_mean
 from penstock.scheduling.options import Options
+
+if TYPE_CHECKING:
+    from penstock.pipeline.request import Request
 
 _Value = TypeVar("_Value")
 
@@ -22,9 +23,12 @@ def request(model: str, target: str, limits: p.Limits, options: Options) -> Requ
 
 def settings(limits: p.Limits, options: Options) -> api.Settings:
     """The settings that a command line states.  Raises UsageError."""
+    from penstock.scheduling.cascades.selection import Optimize
+
     rounding = one_of(limits.rounding, ("double", "single"), "--rounding")
     io = one_of(limits.io, ("quantized", "model"), "--io")
     return api.Settings(
+        clock=limits.clock,
         sram=limits.sram,
         memory=sizes(limits.memory or ()),
         flash=limits.flash,
@@ -33,6 +37,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
         io="model" if io == "model" else "quantized",
         optimize=None if limits.optimize is None else Optimize.of(limits.optimize),
         stream_input=limits.stream_input,
+        plan_streaming=limits.plan_streaming,
         options=options,
         accelerators=limits.accelerator or (),
         strict=limits.strict,
@@ -50,7 +55,7 @@ def one_of(value: str, allowed: tuple[str, ...], option: str) -> str:
             "usage-013",
             f"unknown value {value!r}",
             where=option,
-            help=f"use one of {', '.join(allowed)}",
+            help=f"{did_you_mean(value, allowed)}use one of {', '.join(allowed)}",
         )
     return value
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.brief import Brief
 from penstock.errors import OutputError
+from penstock.interruption import delayed
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,22 +30,55 @@ class Bundle(Brief):
         return Bundle((*self.files, *more))
 
 
-def write_bundle(bundle: Bundle, folder: Path) -> None:
-    """Writes the files to a new folder, completely or not at all.
+def write_bundle(bundle: Bundle, folder: Path, *, force: bool = False) -> None:
+    """Writes the files to a new folder, completely or not at all, even if a signal interrupts it.
+
+    force: the folder may exist; files of the same names are replaced, others are kept.
 
     Raises OutputError if the folder exists and is not empty, or cannot be written."""
-    folder = Path(os.path.realpath(folder))  # replaces the target of a symbolic link, not the link
-    try:
-        _require_free(folder)
-        with _new_parents(folder):
-            staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-            try:
-                _write_files(bundle, staging)
+    folder = _real(folder)
+    check_output(folder, force=force)
+    with _reported(folder), delayed() as check_interruption, _new_parents(folder):
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            _write_files(bundle, staging)
+            check_interruption()
+            if force and folder.exists():
+                _replace_files(bundle, staging, folder)
+            else:
                 staging.chmod(0o755)
                 os.replace(staging, folder)
-            except BaseException:
-                shutil.rmtree(staging, ignore_errors=True)
-                raise
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def check_output(folder: Path, *, force: bool = False) -> None:
+    """Check that `write_bundle` can write to a folder, before the work begins.
+
+    Raises OutputError if the folder exists and is not empty, or cannot be written."""
+    folder = _real(folder)
+    with _reported(folder):
+        if folder.exists() and not folder.is_dir():
+            raise _occupied("the output is a file", folder)
+        if folder.exists() and any(folder.iterdir()) and not force:
+            raise _occupied("the output folder exists", folder)
+        existing = next(place for place in (folder, *folder.parents) if place.exists())
+        if not existing.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _real(folder: Path) -> Path:
+    """The folder that a path denotes: the target of a symbolic link is replaced, not the link."""
+    return Path(os.path.realpath(folder))
+
+
+@contextmanager
+def _reported(folder: Path) -> Generator[None]:
+    """Report errors of the operating system as an OutputError."""
+    try:
+        yield
     except OSError as error:
         raise OutputError(
             "output-002",
@@ -53,14 +88,15 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
         ) from error
 
 
-def _require_free(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OutputError(
-            "output-001",
-            "the output folder exists" if folder.is_dir() else "the output is a file",
-            where=str(folder),
-            help="name a folder that does not exist yet, or remove it first",
-        )
+def _occupied(what: str, folder: Path) -> OutputError:
+    is_folder = folder.is_dir()
+    return OutputError(
+        "output-001",
+        what,
+        where=str(folder),
+        help="name a folder that does not exist yet"
+        + (", or replace its files with --force" if is_folder else ", or remove the file first"),
+    )
 
 
 @contextmanager
@@ -85,3 +121,23 @@ def _write_files(bundle: Bundle, folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+
+
+def _replace_files(bundle: Bundle, staging: Path, folder: Path) -> None:
+    """Move files from `staging` into a folder.  If one cannot be moved, all are as before."""
+    before = Path(tempfile.mkdtemp(dir=staging))
+    with ExitStack() as undo:
+        for number, (name, _) in enumerate(bundle.files):
+            place, kept = folder / name, before / str(number)
+            for parent in reversed([parent for parent in place.parents if not parent.exists()]):
+                parent.mkdir()
+                undo.callback(parent.rmdir)
+            if place.is_dir():
+                raise IsADirectoryError(errno.EISDIR, f"{os.strerror(errno.EISDIR)}: {name}")
+            if os.path.lexists(place):
+                os.replace(place, kept)
+                undo.callback(os.replace, kept, place)
+            else:
+                undo.callback(place.unlink, missing_ok=True)
+            os.replace(staging / name, place)
+        undo.pop_all()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
-from penstock.errors import ModelError, UnsupportedError, UsageError
+from penstock.errors import ModelError, UnsupportedError, UsageError, did_you_mean
 from penstock.frontends import tflite
 from penstock.frontends.causes import ImportProblem, explained, most_severe_first
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
@@ -25,6 +25,8 @@ from penstock.ops.registry import foreign_names
 SUFFIXES = (".tflite", ".onnx")
 GZIP_MARK = b"\x1f\x8b"
 MOST_BYTES = 2**31
+FILE_LIKENESS = 0.8
+"""Of file names that are suggested: all have equal suffixes."""
 
 
 def read_bytes(path: Path) -> bytes:
@@ -36,8 +38,19 @@ def read_bytes(path: Path) -> bytes:
             "model-001",
             f"the model cannot be read: {error.strerror or error}",
             where=str(path),
-            help="MODEL is a .tflite or .onnx file, or zoo:NAME (`penstock show zoo:` lists them)",
+            help=did_you_mean(path.name, _models_beside(path), FILE_LIKENESS)
+            + "MODEL is a .tflite or .onnx file, or zoo:NAME (`penstock show zoo:` lists them)",
         ) from error
+
+
+def _models_beside(path: Path) -> list[str]:
+    """The names of model files in the folder of a path."""
+    try:
+        return [
+            other.name for other in path.parent.iterdir() if set(other.suffixes) & set(SUFFIXES)
+        ]
+    except OSError:
+        return []
 
 
 def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | None = None) -> Graph:

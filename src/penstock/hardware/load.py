@@ -19,8 +19,6 @@ from penstock.hardware.faults import EXAMPLE, closest, location, shown, target_e
 from penstock.hardware.schema import TargetFile
 from penstock.hardware.target import CALLER, CompilerFlags, Copier, Engine, MemoryRegion, Target
 
-DEFAULT_TARGET = "cortex-m4"
-"""Default of `--target` and of the `target` parameter of the Python API."""
 _FOLDER = files("penstock.hardware") / "targets"
 
 
@@ -157,4 +155,5 @@ def _convert(read: TargetFile) -> Target:
         ),
         tuple(Engine(**e.model_dump()) for e in read.engines),
         None if read.copier is None else Copier(read.copier.name, read.copier.setup_cycles),
+        read.clock,
     )

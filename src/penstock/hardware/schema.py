@@ -12,10 +12,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock.errors import PenstockError
+from penstock.hardware.frequency import parse_frequency
 from penstock.hardware.size import parse_size
 
 LARGEST_SIZE_BYTES = 2**40
 """1 TiB.  No memory of an embedded system is larger; sums of sizes stay far below 2**63."""
+LARGEST_CLOCK_HZ = 10**11
+"""100 GHz; no processor is faster."""
 LARGEST_FIGURE = 2**20
 """Upper limit of a rate or a cycle count.  A network of 2**40 operations then costs less than 2**63
 cycles."""
@@ -51,6 +54,14 @@ def _size(value: object) -> object:
         raise ValueError(error.what) from error
 
 
+def _hertz(value: object) -> object:
+    """The number of hertz of a frequency given as text; any other value unchanged."""
+    try:
+        return parse_frequency(value) if isinstance(value, str) else value
+    except PenstockError as error:
+        raise ValueError(error.what) from error
+
+
 Name = Annotated[
     str,
     Field(
@@ -82,6 +93,17 @@ Size = Annotated[
         examples=["64KiB"],
     ),
     BeforeValidator(_size),
+]
+Frequency = Annotated[
+    int,
+    Field(
+        strict=True,
+        gt=0,
+        le=LARGEST_CLOCK_HZ,
+        description='a frequency from 1 Hz to 100 GHz, such as "168MHz"',
+        examples=["168MHz"],
+    ),
+    BeforeValidator(_hertz),
 ]
 Cycles = Annotated[
     int,
@@ -206,6 +228,11 @@ class TargetFile(TargetTable):
     description: Text
     core: Name | None = Field(
         None, description="the name of a simulated core", examples=["cortex-m4"]
+    )
+    clock: Frequency | None = Field(
+        None,
+        description='a frequency from 1 Hz to 100 GHz, such as "168MHz"',
+        examples=["168MHz"],
     )
     compiler: CompilerTable = Field(description="a table [compiler]")
     memories: tuple[MemoryTable, ...] = Field(

@@ -78,7 +78,10 @@ class CompilerFlags(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target(Brief):
-    """A chip or board.  `core` is the simulated core that executes its code, if there is one."""
+    """A chip or board.
+
+    core: the simulated core that executes its code, if there is one.
+    clock_hz: the clock of the processor; None if the target does not state one."""
 
     name: str
     description: str
@@ -87,6 +90,7 @@ class Target(Brief):
     memories: tuple[MemoryRegion, ...]
     engines: tuple[Engine, ...]
     copier: Copier | None = None
+    clock_hz: int | None = None
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Target:
         """The target with new sizes for the memories that `sizes_bytes` names."""

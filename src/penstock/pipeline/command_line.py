@@ -30,10 +30,7 @@ def command_line(request: Request) -> CompileCommand:
 def _options(request: Request) -> Iterator[str]:
     """Yield the options that differ from their defaults, but not the RAM budget and the goal."""
     reading = request.reading
-    for accelerator in request.accelerators:
-        yield from ("--accelerator", _spelled(accelerator))
-    for memory in _resized(request):
-        yield from ("--memory", f"{memory.name}={memory.size_bytes}")
+    yield from _target_options(request)
     if request.flash_bytes is not None:
         yield from ("--flash", str(request.flash_bytes))
     if request.stack_bytes != DEFAULT_STACK_BYTES:
@@ -54,13 +51,33 @@ def _options(request: Request) -> Iterator[str]:
         "--assume-int8": reading.assume_int8,
     }
     yield from (flag for flag, is_set in flags.items() if is_set)
+    if request.plan_streaming is not None:
+        yield "--plan-streaming" if request.plan_streaming else "--no-plan-streaming"
     yield from _search_options(request.options)
+
+
+def _target_options(request: Request) -> Iterator[str]:
+    """Yield the options that describe what the model runs on, beside the target."""
+    for accelerator in request.accelerators:
+        yield from ("--accelerator", _spelled(accelerator))
+    for memory in _resized(request):
+        yield from ("--memory", f"{memory.name}={memory.size_bytes}")
+    clock_hz = request.target.clock_hz
+    if clock_hz is not None and _has_other_clock(request):
+        megahertz = f"{clock_hz / 1e6:.6f}".rstrip("0").rstrip(".")
+        yield from ("--clock", f"{megahertz}MHz")
 
 
 def _spelled(accelerator: Accelerator) -> str:
     """Return an accelerator as a value of --accelerator, with all its attributes."""
     attributes = ",".join(f"{name}={value}" for name, value in accelerator.target.attrs.items())
     return f"{accelerator.name}:{attributes}" if attributes else accelerator.name
+
+
+def _has_other_clock(request: Request) -> bool:
+    """Whether the user has stated the clock of a shipped target."""
+    name, clock_hz = request.target.name, request.target.clock_hz
+    return name in target_names() and load_target(name).clock_hz != clock_hz
 
 
 def _resized(request: Request) -> Iterator[MemoryRegion]:

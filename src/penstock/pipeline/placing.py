@@ -20,7 +20,7 @@ from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.culling import culled, may_survive
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
-from penstock.pipeline.search import least_memory_first, schedule
+from penstock.pipeline.search import least_memory_first
 from penstock.program.placed_cost import with_placed_costs
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
@@ -50,15 +50,6 @@ def place(
         if may_survive(found, points, target):
             points.append(point)
     return culled(points, target)
-
-
-def placed_points(graph: Graph, request: Request) -> tuple[PlacedPoint, ...]:
-    """Return the points that culling keeps for a graph, in ascending order of memory.
-
-    graph: its composites are the sub-graphs claimed by accelerators.
-    """
-    found = schedule(assign_kernels(graph, request), request.target, request.options)
-    return place(found, request.target, request.options)
 
 
 def least_ram_bytes(graph: Graph, request: Request) -> int:

@@ -20,6 +20,12 @@ def c_prefix(model_name: str) -> str:
     return prefix(name.rsplit(suffix, 1)[0])
 
 
+def default_folder(model: str) -> str:
+    """Return the name of the default output directory of a model file or zoo network."""
+    is_zoo = model.startswith("zoo:")
+    return c_prefix(model.split(":")[1] if is_zoo else Path(model).name)
+
+
 def provenance(request: Request) -> str:
     """Return a text for the head of each file: model, digest, target, and how it was read."""
     text = f"{_source(request.model)}, for {request.target.name}"

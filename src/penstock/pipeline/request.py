@@ -25,6 +25,8 @@ class Request(Brief):
     sram_bytes, flash_bytes: budgets of the user; None: only the target's capacities apply.
     stack_bytes: RAM reserved for the stack, which counts towards the RAM budget.
     stream_input: whether the caller supplies the input row by row.
+    plan_streaming: whether the report states the RAM with a streamed input, which is planned
+        separately; None: if that is cheap.
     rounding: requantisation of fully connected layers.
     strict: whether to reject networks of which accelerators run only a part.
     reading: how to interpret the model file.
@@ -44,6 +46,7 @@ class Request(Brief):
     reading: Reading = AS_IT_IS
     optimize: Optimize | None = None
     io: InterfaceTypes = InterfaceTypes.QUANTISED
+    plan_streaming: bool | None = None
 
     @property
     def goal(self) -> Optimize:

@@ -1,7 +1,7 @@
 """The table of stages: each is a function from one frozen result to the next.
 
-Only `STAGES` defines the names, the order and the functions of the stages.  Compilation,
-`--stop-after`, progress and timing use this table.
+`STAGES` defines the order and the functions of the stages, `stage_names.py` their names.
+Compilation, `--stop-after`, progress and timing use this table.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
+from penstock.pipeline import stage_names
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose
 from penstock.pipeline.emission import lower_point, write
@@ -22,6 +23,7 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
+from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.program.program import Program
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
@@ -74,36 +76,35 @@ def _place_and_choose(frontier: Frontier, context: Context) -> Placed:
 
 
 READ: Stage[str, Graph] = Stage(
-    "read",
+    stage_names.READ,
     lambda model, context: read(model, context.request.reading),
 )
 SIMPLIFY: Stage[Graph, Graph] = Stage(
-    "simplify",
+    stage_names.SIMPLIFY,
     lambda graph, context: simplify(graph, context.request.rounding, context.request.io),
 )
 ASSIGN: Stage[Graph, Parts] = Stage(
-    "assign",
+    stage_names.ASSIGN,
     lambda graph, context: assign_engines(graph, context.request),
 )
 SCHEDULE: Stage[Parts, Frontier] = Stage(
-    "schedule",
+    stage_names.SCHEDULE,
     lambda parts, context: schedule(parts, context.request.target, context.request.options),
 )
 PLACE: Stage[Frontier, Placed] = Stage(
-    "place",
+    stage_names.PLACE,
     _place_and_choose,
 )
 LOWER: Stage[Placed, Program] = Stage(
-    "lower",
+    stage_names.LOWER,
     lambda placed, context: lower_point(placed.chosen, context.request.accelerators),
 )
 WRITE: Stage[Program, Bundle] = Stage(
-    "write",
+    stage_names.WRITE,
     lambda program, context: write(program, context.request),
 )
 
 STAGES: tuple[Stage[Any, Any], ...] = (READ, SIMPLIFY, ASSIGN, SCHEDULE, PLACE, LOWER, WRITE)
-STAGE_NAMES = tuple(stage.name for stage in STAGES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,10 @@ class CompileCommand:
         words += [] if self.optimize is None else ["--optimize", self.optimize]
         return shlex.join(words)
 
+    def with_rest(self, other: CompileCommand) -> CompileCommand:
+        """Return this command with the options, the budget and the goal of another."""
+        return replace(other, model=self.model, target=self.target)
+
     def selecting(self, ram_bytes: int, *, streamed: bool = False) -> CompileCommand:
         """Return the command that selects the point of the frontier that needs `ram_bytes`.
 
@@ -46,10 +50,11 @@ class CompileCommand:
         found, words = self, shlex.split(text)
         while words:
             option = words.pop(0)
+            value = (words.pop(0),) if words and not words[0].startswith("-") else ()
             if option == "--sram":
-                found = replace(found, sram_bytes=int(words.pop(0)))
+                found = replace(found, sram_bytes=int(*value))
             elif option == "--optimize":
-                found = replace(found, optimize=words.pop(0))
+                found = replace(found, optimize=str(*value))
             elif option not in found.options:
-                found = replace(found, options=(*found.options, option))
+                found = replace(found, options=(*found.options, option, *value))
         return found

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from penstock.brief import Brief
+from penstock.reports.command import CompileCommand
 from penstock.reports.report import CascadeReport, Json, striped
 from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.model.schedule import Schedule
@@ -80,7 +81,8 @@ class FrontierReport(Brief):
     `limit_bytes` is the budget or the size of the target's memory. `chosen` is the index of the
     point that the goal `optimize` selects among those that fit, or None if none fits. If the input
     is an array, `streamed` contains the front for a streamed input, which is scheduled separately;
-    otherwise it is None.
+    otherwise it is None. `version` is that of penstock, and `command` compiles the network with the
+    same options. `clock_hz` is the clock of the target, if known.
     """
 
     model: str
@@ -93,6 +95,9 @@ class FrontierReport(Brief):
     optimize: Optimize
     chosen: int | None
     streamed: tuple[FrontierPoint, ...] | None
+    version: str
+    command: CompileCommand
+    clock_hz: int | None = None
 
     @property
     def fastest_cycles(self) -> int:
@@ -124,11 +129,21 @@ class FrontierReport(Brief):
             "stream_input": self.stream_input,
             "optimize": self.optimize,
             "chosen": self.chosen,
-            "frontier": [choice.as_json() for choice in self.choices],
+            "frontier": [self._point(choice) for choice in self.choices],
             "frontier_streamed_input": (
-                None if streamed is None else [choice.as_json() for choice in streamed]
+                None if streamed is None else [self._point(choice) for choice in streamed]
             ),
+            "version": self.version,
+            "command": str(self.command),
+            "clock_hz": self.clock_hz,
         }
+
+    def _point(self, choice: FrontierPoint) -> dict[str, Json]:
+        """Return a point for frontier.json, with the duration of an inference if it is known."""
+        found = choice.as_json()
+        if self.clock_hz is not None:
+            found["milliseconds"] = round(1000 * choice.cycles / self.clock_hz, 6)
+        return found
 
     def as_csv(self) -> str:
         """Return the contents of frontier.csv: one line per point, those with a streamed input

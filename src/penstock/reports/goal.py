@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from penstock.reports.formats import change, number, relative
 from penstock.reports.report import Report
+from penstock.reports.times import duration
 
 GOALS = {
     "speed": "the fastest that fits",
@@ -20,8 +21,10 @@ def totals(report: Report) -> str:
     simulated = report.cycles.simulated
     kind = "estimated" if simulated is None else "simulated"
     cycles = report.cycles.estimated if simulated is None else simulated
+    time = duration(cycles, report.clock_hz)
+    words = f"{number(cycles)} cycles {kind}" + (f" ({time})" if time else "")
     ram = f"RAM {number(report.ram_bytes.total)} bytes"
-    return f"{report.model} for {report.target}: {ram}, {number(cycles)} cycles {kind}"
+    return f"{report.model} for {report.target}: {ram}, {words}"
 
 
 def goal_words(report: Report) -> str:
@@ -40,4 +43,5 @@ def alternative_words(report: Report) -> Iterator[str]:
     for other in report.alternatives:
         saved = change(other.ram_bytes, report.ram_bytes.total)
         cycles = relative(other.cycles, report.cycles.estimated)
-        yield f"{number(other.ram_bytes)} bytes ({saved}), {cycles} cycles"
+        given = f", if {other.condition}" if other.condition else ""
+        yield f"{number(other.ram_bytes)} bytes ({saved}), {cycles} cycles{given}"

@@ -15,7 +15,6 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from penstock.reports.command import CompileCommand
 from penstock.reports.engine_times import EngineTimes
 from penstock.reports.frontier import FrontierReport
 from penstock.reports.layer_report import LayerReport
@@ -46,17 +45,16 @@ def render_html(
     layers: Sequence[LayerReport],
     timelines: Sequence[Timeline],
     times: EngineTimes | None,
-    command: CompileCommand,
     measured: Sequence[Measured | None] | None = None,
     budget_bytes: int | None = None,
 ) -> bytes:
     """Return the page of a compilation; see `report_data` for the parameters."""
-    return page(report_data(report, layers, timelines, times, command, measured, budget_bytes))
+    return page(report_data(report, layers, timelines, times, measured, budget_bytes))
 
 
-def render_frontier(found: FrontierReport, command: CompileCommand) -> bytes:
+def render_frontier(found: FrontierReport) -> bytes:
     """Return the page of an exploration; see `frontier_data` for the parameters."""
-    return page(frontier_data(found, command))
+    return page(frontier_data(found))
 
 
 def page(data: PageData) -> bytes:

@@ -12,6 +12,7 @@ from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
+from penstock.reports.command import CompileCommand
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
 from penstock.reports.costed_steps import costed_steps
 from penstock.reports.engine_work import (
@@ -22,6 +23,7 @@ from penstock.reports.engine_work import (
     left_to_cpu,
 )
 from penstock.reports.layer_report import requantisation_classes
+from penstock.reports.times import times
 from penstock.scheduling.model.row_stripes import count_stripes, highest_stripe
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -82,11 +84,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """RAM and cycles that the same command yields with other options."""
+    """RAM and cycles that the same command yields with other options. `condition` is what these
+    options demand of the caller, if anything."""
 
     options: str
     ram_bytes: int
     cycles: int
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,8 @@ class Report(Brief):
     `engines` and `left_to_cpu` are empty without accelerators. `numbers_assumed` is True if the
     scales are arbitrary (`--assume-int8`) and outputs are meaningless. `free_bytes` maps memories
     that do not count as RAM, such as those of accelerators, to bytes. `optimize` is the goal that
-    selected the point; `alternatives` are the results of other options.
+    selected the point; `alternatives` are the results of other options. `version` is that of
+    penstock, and `command` states the request. `clock_hz` is the clock of the target, if known.
     """
 
     model: str
@@ -158,6 +163,7 @@ class Report(Brief):
     instructions: Instructions
     frontier: tuple[Point, ...]
     optimality: Optimality
+    command: CompileCommand
     ram_bytes_streamed_input: int | None = None
     cascades: tuple[CascadeReport, ...] = ()
     verified: tuple[RungReport, ...] = ()
@@ -170,10 +176,19 @@ class Report(Brief):
     free_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
     optimize: str = "balanced"
     alternatives: tuple[Alternative, ...] = ()
+    version: str = ""
+    clock_hz: int | None = None
 
     def as_json(self) -> dict[str, Json]:
         """Return the contents of report.json."""
-        return {"schema": SCHEMA, **dataclasses.asdict(self)}
+        found: dict[str, Json] = {"schema": SCHEMA, **dataclasses.asdict(self)}
+        found |= times(self.cycles, self.clock_hz)
+        found["command"] = str(self.command)
+        found["alternatives"] = [
+            {**dataclasses.asdict(one), "command": str(self.command.with_options(one.options))}
+            for one in self.alternatives
+        ]
+        return found
 
 
 def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
@@ -218,12 +233,13 @@ def make_report(
     free_bytes: Mapping[str, int],
     stack_bytes: int,
     frontier: tuple[Point, ...],
-    streamed_bytes: int,
+    command: CompileCommand,
+    streamed_bytes: int | None,
 ) -> Report:
     """Return the report of a compilation. Measured figures are None until the caller adds them.
 
     `free_bytes` maps memories that do not count as RAM to bytes. `streamed_bytes` is the least
-    total RAM with a streamed input.
+    total RAM with a streamed input; None if that was not planned.
     """
     cost = schedule.cost
     weights = weight_bytes(program)
@@ -255,6 +271,7 @@ def make_report(
             certificate(schedule.gaps.partition),
             certificate(placement.gap),
         ),
+        command,
         streamed_bytes,
         striped(schedule),
         engines=engine_work(schedule),

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from penstock.reports.command import CompileCommand
 from penstock.reports.engine_work import EngineWork, FallbackReport, NodeLine, has_simulated, shares
 from penstock.reports.formats import (
     ABSENT,
     extents,
+    kib,
     number,
     per_mac,
     percent,
@@ -27,15 +28,20 @@ from penstock.reports.formats import (
     striped,
 )
 from penstock.reports.frontier import FrontierReport
-from penstock.reports.goal import GOALS, alternative_lines, goal_words
+from penstock.reports.goal import GOALS, goal_words
+from penstock.reports.guidance import proposals
 from penstock.reports.layer_report import LayerReport
 from penstock.reports.report import Report
 from penstock.reports.row import LayerRow, Measured, has_limits, has_stripes, rows
+from penstock.reports.times import duration, milliseconds
 from penstock.reports.verdict import verdicts
 
 
-def summary(report: Report) -> RenderableType:
-    """Return the totals of a report and its certificates."""
+def summary(report: Report, named: CompileCommand | None = None) -> RenderableType:
+    """Return the totals of a report, its certificates, and commands for other results.
+
+    named: the names of the model and of the target as the user has stated them; by default, those
+        of the report."""
     title = Text.assemble((printable(report.model), "bold"), f" for {printable(report.target)}")
     totals = Table.grid(Column(), Column(justify="right"), Column(), padding=(0, 2, 0, 0))
     for label, value, note in (
@@ -50,8 +56,6 @@ def summary(report: Report) -> RenderableType:
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
     totals.add_row(Text("chosen"), Text(""), Text(goal_words(report), "dim"))
-    for words in alternative_lines(report):
-        totals.add_row(Text("or"), Text(""), Text(words, "dim"))
     proven = Table.grid(padding=(0, 2, 0, 0))
     for verdict in verdicts(report.optimality):
         proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
@@ -59,7 +63,7 @@ def summary(report: Report) -> RenderableType:
         style = "bold red" if rung.mismatches else "dim"
         found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"
         proven.add_row(Text(f"checked: {rung.step}"), Text(found, style))
-    return Group(title, totals, proven, *_engine_tables(report))
+    return Group(title, totals, proven, *_engine_tables(report), *proposals(report, named))
 
 
 def _assumed_lines(report: Report) -> Iterator[tuple[str, str, str]]:
@@ -140,12 +144,15 @@ def _left_table(left: Sequence[FallbackReport]) -> Table:
 
 
 def layer_table(
-    layers: Sequence[LayerReport], measured: Sequence[Measured | None] | None = None
+    layers: Sequence[LayerReport],
+    measured: Sequence[Measured | None] | None = None,
+    clock_hz: int | None = None,
 ) -> Table:
     """Return a table of layers with a line of totals.
 
     `measured` contains the counts of a simulated core per layer, in the order of `layers`, or is
-    None. On a narrow terminal, names are truncated before numbers.
+    None. `clock_hz` adds a column with the time of each layer. On a narrow terminal, names are
+    truncated before numbers.
     """
     lines = rows(layers, measured)
     several = len({layer.engine for layer in layers}) > 1
@@ -157,14 +164,14 @@ def layer_table(
         table.add_column("engine", overflow="ellipsis")
     table.add_column("name", overflow="ellipsis")
     table.add_column("shape", no_wrap=True)
-    for header, total in _totals(lines):
+    for header, total in _totals(lines, clock_hz):
         table.add_column(header, total, justify="right", no_wrap=True)
     for row in lines:
         layer = row.layer
         step = ABSENT if layer.step is None else str(layer.step)
         engine = (printable(layer.engine),) if several else ()
         words = (printable(layer.kind), *engine, names[layer.name], extents(layer.shape))
-        cells = _numbers(row, bool(measured), has_limits(lines), has_stripes(lines))
+        cells = _numbers(row, bool(measured), has_limits(lines), has_stripes(lines), clock_hz)
         table.add_row(step, *map(Text, words), *cells)
     return table
 
@@ -188,7 +195,20 @@ def choice_table(choices: FrontierReport) -> RenderableType:
     table.add_column("")
     elsewhere = any(choice.static_bytes for choice in choices.choices)
     others = ("other\nmemories",) if elsewhere else ()
-    for header in ("RAM", "arena", "live", *others, "cycles", "above\nfastest", "calls", "F"):
+    clock_hz = choices.clock_hz
+    timed = () if clock_hz is None else (f"ms at\n{clock_hz / 1e6:g} MHz",)
+    for header in (
+        "RAM",
+        "KiB",
+        "arena",
+        "live",
+        *others,
+        "cycles",
+        *timed,
+        "above\nfastest",
+        "calls",
+        "F",
+    ):
         table.add_column(header, justify="right", no_wrap=True)
     for moved in choices.choices[0].moved:
         table.add_column(f"moved\n{moved.memory}", justify="right", no_wrap=True)
@@ -196,10 +216,12 @@ def choice_table(choices: FrontierReport) -> RenderableType:
     for k, choice in enumerate(choices.choices):
         cells = (
             number(choice.ram_bytes),
+            kib(choice.ram_bytes).removesuffix(" KiB"),
             number(choice.arena_bytes),
             number(choice.live_bytes),
             *((number(choice.static_bytes),) if elsewhere else ()),
             number(choice.cycles),
+            *(() if clock_hz is None else (milliseconds(choice.cycles, clock_hz),)),
             f"{100 * choices.slowdown(choice):.4f} %",
             number(choice.calls),
             f"{choices.factor(choice):.2f}",
@@ -208,7 +230,11 @@ def choice_table(choices: FrontierReport) -> RenderableType:
         )
         chosen = k == choices.chosen
         table.add_row(">" if chosen else "", *cells, style="bold" if chosen else "")
-    return Group(title, table, Text(_limit_words(choices), "dim"))
+    lines: list[RenderableType] = [Text(_limit_words(choices), "dim")]
+    least = choices.command.selecting(choices.choices[0].ram_bytes)
+    lines.append(Text("to compile the first point (--sram selects one):", "dim"))
+    lines.append(Text(f"    {least}", no_wrap=True, overflow="ignore"))
+    return Group(title, table, *lines)
 
 
 def _limit_words(choices: FrontierReport) -> str:
@@ -223,48 +249,7 @@ def _limit_words(choices: FrontierReport) -> str:
     return words
 
 
-class Counted(Protocol):
-    """The result of a comparison on a rung."""
-
-    @property
-    def tensors(self) -> int: ...
-
-    @property
-    def elements(self) -> int: ...
-
-    @property
-    def mismatches(self) -> int: ...
-
-
-class LadderRung(Protocol):
-    """A rung of the verification ladder with an optional note."""
-
-    @property
-    def step(self) -> str: ...
-
-    @property
-    def comparison(self) -> Counted: ...
-
-    @property
-    def note(self) -> str: ...
-
-
-def ladder_table(rungs: Iterable[LadderRung]) -> Table:
-    """Return a table of the rungs of the verification ladder."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("rung")
-    for header in ("tensors", "elements", "mismatches"):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("")
-    for rung in rungs:
-        found = rung.comparison
-        counts = map(number, (found.tensors, found.elements, found.mismatches))
-        style = "bold red" if found.mismatches else ""
-        table.add_row(Text(rung.step), *counts, Text(rung.note), style=style)
-    return table
-
-
-def _totals(lines: Sequence[LayerRow]) -> tuple[tuple[str, str], ...]:
+def _totals(lines: Sequence[LayerRow], clock_hz: int | None) -> tuple[tuple[str, str], ...]:
     """Return the headers and totals of the numeric columns.
 
     Simulated cycles have no total if an accelerator runs a layer, because its cycles are unknown.
@@ -281,6 +266,7 @@ def _totals(lines: Sequence[LayerRow]) -> tuple[tuple[str, str], ...]:
         ("MACs", number(macs)),
         ("cycles\nestimated", number(sum(row.layer.cycles for row in lines))),
         *((("cycles\nsimulated", number(simulated)),) if measured else ()),
+        *((("ms", milliseconds(cycles, clock_hz)),) if clock_hz else ()),
         *((("instruc-\ntions", number(instructions)),) if measured else ()),
         ("cycles\n/MAC", per_mac(cycles, macs)),
         *((("/floor", ""),) if measured else ()),
@@ -289,17 +275,21 @@ def _totals(lines: Sequence[LayerRow]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _numbers(row: LayerRow, counts: bool, limits: bool, stripes: bool) -> tuple[str, ...]:
+def _numbers(
+    row: LayerRow, counts: bool, limits: bool, stripes: bool, clock_hz: int | None
+) -> tuple[str, ...]:
     """Return the cells of the numeric columns; the flags tell which of them there are."""
     layer = row.layer
     limiting = (printable(layer.limit or ABSENT), share_or_none(layer.utilisation))
-    counted = (number(row.simulated_cycles), number(row.instructions)) if counts else ()
+    simulated = (number(row.simulated_cycles),) if counts else ()
+    timed = (milliseconds(row.cycles, clock_hz),) if clock_hz else ()
+    executed = (number(row.instructions),) if counts else ()
     above = ABSENT if row.above_floor is None else f"{row.above_floor:.2f}"
     return (
         *((row.stripes,) if stripes else ()),
         number(layer.macs),
         number(layer.cycles),
-        *counted,
+        *(*simulated, *timed, *executed),
         per_mac(row.cycles, layer.macs),
         *((above,) if counts else ()),
         number(layer.moved_bytes),
@@ -365,7 +355,7 @@ def _frontier_words(report: Report) -> str:
 def _ram_note(report: Report) -> str:
     ram = report.ram_bytes
     inside = f"io {number(ram.io)}, scratch {number(ram.scratch)} inside"
-    parts = [f"bytes: arena {number(ram.arena)} ({inside})"]
+    parts = [f"bytes ({kib(ram.total)}): arena {number(ram.arena)} ({inside})"]
     if ram.static:
         parts.append(f"static {number(ram.static)}")
     apart = (f"; {memory} {number(size)}" for memory, size in report.free_bytes.items())
@@ -377,17 +367,24 @@ def _ram_note(report: Report) -> str:
 def _flash_note(report: Report) -> str:
     flash = report.flash_bytes
     code = "code not compiled" if flash.code is None else f"code {number(flash.code)}"
-    return f"bytes: weights {number(flash.weights)}, {code}"
+    return f"bytes ({kib(flash.total)}): weights {number(flash.weights)}, {code}"
+
+
+def _and(words: str) -> str:
+    """Return words as a continuation of a note."""
+    return f": {words}" if words else ""
 
 
 def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     """Return label, value and note of the lines on cycles and instructions."""
-    estimated = number(report.cycles.estimated)
+    estimated, clock_hz = number(report.cycles.estimated), report.clock_hz
     if report.cycles.simulated is None:
         partly = "; only the processor is simulated" if has_simulated(report.engines) else ""
-        return (("cycles", estimated, f"estimated{partly}"),)
+        time = _and(duration(report.cycles.estimated, clock_hz))
+        return (("cycles", estimated, f"estimated{time}{partly}"),)
     simulated = number(report.cycles.simulated)
+    time = _and(duration(report.cycles.simulated, clock_hz))
     return (
-        ("cycles", simulated, f"simulated; estimated {estimated}"),
+        ("cycles", simulated, f"simulated{time}; estimated {estimated}"),
         ("instructions", number(report.instructions.simulated), "simulated"),
     )

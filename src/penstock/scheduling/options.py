@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 
-from penstock.errors import UsageError
-from penstock.scheduling.grouping.inside import ORDERS_INSIDE
-from penstock.scheduling.grouping.orders import ORDERS
-from penstock.scheduling.grouping.strategies import STRATEGIES
+from penstock.errors import UsageError, did_you_mean
+from penstock.scheduling.grouping.names import INNER_ORDER_NAMES, ORDER_NAMES, STRATEGY_NAMES
 
 CASCADES, RESIDENT, LEAST, BEST = "cascades", "resident", "least", "best"
 _LEAST = {
@@ -24,9 +22,9 @@ _LEAST = {
 }
 """Minimum allowed value of each numeric option."""
 _NAMES = {
-    "partition": (CASCADES, RESIDENT, *STRATEGIES),
-    "inside": tuple(ORDERS_INSIDE),
-    "order": (LEAST, *ORDERS),
+    "partition": (CASCADES, RESIDENT, *STRATEGY_NAMES),
+    "inside": INNER_ORDER_NAMES,
+    "order": (LEAST, *ORDER_NAMES),
 }
 """The allowed values of each option that selects by name."""
 
@@ -95,14 +93,14 @@ class Options:
             "with inputs and outputs), if there is another. cascades: chosen together with the "
             "cascades, for speed. resident: every tensor that fits. Or a strategy that divides the "
             "network into groups of whole layers, and stores there the tensors that only one group "
-            f"uses: {', '.join(STRATEGIES)}."
+            f"uses: {', '.join(STRATEGY_NAMES)}."
         },
     )
     inside: str = field(
         default=BEST,
         metadata={
             "help": "Execution order within a group, with a grouping strategy of --partition: "
-            f"{', '.join(ORDERS_INSIDE)}."
+            f"{', '.join(INNER_ORDER_NAMES)}."
         },
     )
     order: str = field(
@@ -110,7 +108,7 @@ class Options:
         metadata={
             "help": "Execution orders that the search divides into cascades. least: two orders, "
             "the one with the least peak memory and the model file's. Or a single order: "
-            f"{', '.join(ORDERS)}."
+            f"{', '.join(ORDER_NAMES)}."
         },
     )
     max_stripe: int = field(
@@ -174,7 +172,8 @@ class Options:
                     "usage-056",
                     f"there is no {name} {getattr(self, name)!r}",
                     where=f"--{name}",
-                    help=f"use one of {', '.join(known)}",
+                    help=f"{did_you_mean(getattr(self, name), known)}use one of "
+                    + ", ".join(known),
                 )
         for name, least in _LEAST.items():
             value = getattr(self, name)

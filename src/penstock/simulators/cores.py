@@ -10,6 +10,7 @@ from penstock.simulators import cortex_m, cortex_m55, qemu
 from penstock.simulators.calling import CallOutcome
 from penstock.simulators.core import CORES
 from penstock.toolchains.cortex_m import MemoryLayout
+from penstock.toolchains.extra import extra
 
 
 class CoreSimulator(Protocol):
@@ -31,6 +32,17 @@ def simulator(elf: Path, core: str) -> CoreSimulator:
 
     Raises ToolError if the core cannot be simulated."""
     return cortex_m55.Simulator55(elf) if core == cortex_m55.NAME else cortex_m.Simulator(elf, core)
+
+
+def require_simulator(core: str) -> None:
+    """Check that the programs and packages that simulate a core are installed.  Raises
+    ToolError."""
+    extra("elftools.elf.elffile")
+    if core == cortex_m55.NAME:
+        qemu.qemu_program()
+    else:
+        extra("unicorn")
+        extra("capstone")
 
 
 def simulated_cores() -> tuple[str, ...]:

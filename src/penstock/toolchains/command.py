@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from penstock.errors import ToolError
 
 MESSAGE_LINES = 20
 """Lines of a failed program's standard error that its ToolError quotes."""
+
+
+SECONDS_TO_END = 5.0
+"""Time for a program to remove its temporary files after SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +35,7 @@ class Command:
     def run(self, stdin: bytes = b"") -> bytes:
         """The standard output of the program.  Raises ToolError if it cannot start or fails."""
         try:
-            done = subprocess.run(
-                self.words, input=stdin, capture_output=True, check=False, env=_environment()
-            )
+            code, stdout, stderr = _run(self.words, stdin)
         except OSError as error:
             raise ToolError(
                 "tool-002",
@@ -41,16 +44,16 @@ class Command:
                 why=str(error),
                 help="check that it is installed and on the search path",
             ) from error
-        if done.returncode != 0:
+        if code != 0:
             raise ToolError(
                 "tool-003",
-                f"{self.program} failed with exit code {done.returncode}",
+                f"{self.program} failed with exit code {code}",
                 where=self.subject,
-                why=_first_lines(done.stderr) or "it wrote nothing to its standard error",
+                why=_first_lines(stderr) or "it wrote nothing to its standard error",
                 help=f"see that the installation of {self.program} works; if it does, please "
                 "report this message with the model",
             )
-        return done.stdout
+        return stdout
 
 
 def run_all(commands: Sequence[Command], workers: int) -> None:
@@ -60,8 +63,30 @@ def run_all(commands: Sequence[Command], workers: int) -> None:
     """
     with ThreadPoolExecutor(max_workers=workers) as executor:
         runs = [executor.submit(command.run) for command in commands]
-        for run in runs:
-            run.result()
+        try:
+            for run in runs:
+                run.result()
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _run(words: Sequence[str], stdin: bytes) -> tuple[int, bytes, bytes]:
+    """The exit code, standard output and standard error of a program.  If this process is
+    interrupted, the program may remove its temporary files before it ends."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment()
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(stdin)
+        except BaseException:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(SECONDS_TO_END)
+            process.kill()
+            raise
+    return process.returncode, stdout, stderr
 
 
 def _environment() -> dict[str, str]:

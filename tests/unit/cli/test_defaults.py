@@ -12,7 +12,7 @@ import penstock as package
 from command_line import CommandLine
 from penstock import api
 from penstock.cli import build, check, execute, show
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.default_target import DEFAULT_TARGET
 
 COMMANDS = (
     *(build.compile, build.explore, execute.run, check.verify, execute.profile, show.show),

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import typer
 
 from command_line import CommandLine
-from penstock.cli.sections import SEARCH_OPTIONS, TERMS
+from penstock.cli.app import app
+from penstock.cli.examples import EXAMPLES
+from penstock.cli.sections import ACCELERATOR_OPTIONS, MEMORY_OPTIONS, SEARCH_OPTIONS, TERMS
 from penstock.scheduling.options import Options
 
 
@@ -33,3 +39,35 @@ def test_the_list_of_commands_shows_whole_summaries(penstock: CommandLine) -> No
 def test_help_shows_no_python_types(penstock: CommandLine, command: str) -> None:
     shown = set(re.findall(r"<(.+?)>", penstock(command, "--help").out))
     assert shown <= {"str", "int", "float", "path"}
+
+
+def test_memory_and_accelerators_are_sections(penstock: CommandLine) -> None:
+    said = penstock("compile", "--help").out
+    memory = said.partition(f"{MEMORY_OPTIONS}:\n")[2].partition("\n\n")[0]
+    accelerators = said.partition(f"{ACCELERATOR_OPTIONS}:\n")[2].partition("\n\n")[0]
+    assert {"--sram", "--flash", "--stream-input"} <= set(re.findall(r"--[a-z-]+", memory))
+    assert {"--accelerator", "--strict"} <= set(re.findall(r"--[a-z-]+", accelerators))
+
+
+def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every command by its words."""
+    for name, command in group.commands.items():
+        inner = f"{path} {name}"
+        yield from commands(command, inner) if hasattr(command, "commands") else [(inner, command)]
+
+
+COMMANDS = dict(commands(typer.main.get_command(app), "penstock"))
+
+
+def test_every_command_has_two_or_three_examples() -> None:
+    assert EXAMPLES.keys() == COMMANDS.keys()
+    assert {len(examples) for examples in EXAMPLES.values()} <= {2, 3}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_are_valid_and_shown(penstock: CommandLine, name: str) -> None:
+    shown = penstock(*name.split()[1:], "--help").out
+    for example in EXAMPLES[name]:
+        assert f"  {name} {example}".rstrip() in shown.splitlines()
+        words = shlex.split(example.partition(">")[0])
+        COMMANDS[name].make_context(name, words)  # raises an exception if they are not

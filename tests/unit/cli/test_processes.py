@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +16,8 @@ import pytest
 from command_line import CommandLine
 from penstock.toolchains import host
 
-SOURCES = Path(__file__).resolve().parents[3] / "src"
+REPOSITORY = Path(__file__).resolve().parents[3]
+SOURCES = REPOSITORY / "src"
 WORDS = (sys.executable, "-m", "penstock")
 ENVIRONMENT: Mapping[str, str] = {**os.environ, "PYTHONPATH": str(SOURCES)}
 
@@ -148,3 +151,30 @@ def test_compiling_needs_no_compiler(
     penstock: CommandLine, model: Path, no_compilers: None
 ) -> None:
     assert penstock("compile", model, "-t", "cortex-m4").code == 0
+
+
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("ziglang", "unicorn")),
+    reason="the packages of penstock[simulate] are not installed",
+)
+def test_the_demo_prints_a_line_per_step(penstock: CommandLine) -> None:
+    said = penstock("demo", "-o", "out")
+    assert said.code == 0
+    assert [line[:5] for line in said.err.splitlines()] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
+    assert "198 of 200 right" in said.out
+    assert [path.name for path in Path().iterdir()] == ["out"]
+
+
+def test_the_demo_checks_its_tools_first(penstock: CommandLine, no_compilers: None) -> None:
+    said = penstock("demo")
+    assert said.code == 1
+    first, second, *_ = said.err.splitlines()
+    assert first == "[1/4] check the compiler and the simulator"
+    assert second.startswith("error[tool-001]: ")
+    assert list(Path().iterdir()) == []
+
+
+def test_the_demo_s_script_leaves_nothing_that_git_shows() -> None:
+    script = (REPOSITORY / "scripts" / "demo").read_text()
+    (folder,) = re.findall(r'"\$root/(\S+?)/\S+"', script)
+    assert f"{folder}/" in (REPOSITORY / ".gitignore").read_text().splitlines()

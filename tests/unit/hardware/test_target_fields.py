@@ -55,6 +55,12 @@ def is_size(value: object, _: Data) -> bool:
     return isinstance(value, int) and is_number(value) and 0 < value <= 2**40
 
 
+def is_clock(value: object, _: Data) -> bool:
+    if isinstance(value, str):
+        return re.fullmatch(r"[1-9][0-9]{0,3}(Hz|kHz|MHz|GHz)?", value) is not None
+    return value is MISSING or (isinstance(value, int) and is_number(value) and 0 < value <= 10**11)
+
+
 def is_whole_cycles(value: object, _: Data) -> bool:
     return isinstance(value, int) and is_number(value) and 0 <= value <= 2**20
 
@@ -88,6 +94,7 @@ MEANING: Mapping[str, Callable[[Any, Data], bool]] = {
     "name": is_name,
     "description": lambda value, _: is_line(value, 256),
     "core": is_core,
+    "clock": is_clock,
     "compiler": lambda value, _: False,
     "compiler.zig": is_flags,
     "compiler.gcc": is_flags,
@@ -115,7 +122,8 @@ MEANING: Mapping[str, Callable[[Any, Data], bool]] = {
 
 NUMBERS = [0, 0.0, -0.0, -1, -0.5, 1, 0.5, 4, 2**20, 2**20 + 1, 2**40, 2**40 + 1, 2**63, 10**400]
 FLOATS = [1e-320, 2**-20, 1e300, math.nan, math.inf, -math.inf]
-TEXTS = ["cortex-m99", "", " ", "x ", "a\nb", "\x00", "*/", "ö", "64KiB", "0", "-1k", "1e400k"]
+TEXTS = ["cortex-m99", "168MHz", "0MHz", "", " ", "x ", "a\nb", "\x00", "*/", "ö", "64KiB", "0"]
+TEXTS += ["-1k", "1e400k"]
 WORDS = ["speed", "x" * 99, "riscv", "DSP", "dsp", "mve"]
 LISTS = [[], [0], [""], ["arena"], ["arena", "constant"], ["arena"] * 2, ["-mthumb"], [[]], [{}]]
 OTHERS = [True, False, {}, {"name": "x"}, date(1979, 5, 27)]

@@ -10,6 +10,7 @@ from penstock.program.expr import TableEntry, Var
 from penstock.program.program import Program
 from penstock.program.steps import calls, lives, steps, streams
 from penstock.program.tables import bound_tables, entry_bytes, row_tables, table_bytes
+from penstock.reports.command import CompileCommand
 from penstock.reports.report import make_report
 
 
@@ -78,6 +79,7 @@ def test_blocks_beside_the_arena_are_static_ram() -> None:
         free_bytes={},
         stack_bytes=512,
         frontier=(),
+        command=CompileCommand("two", "two"),
         streamed_bytes=0,
     )
     ram = report.ram_bytes

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from penstock.reports.command import CompileCommand
 from penstock.reports.layer_report import LayerReport
 from penstock.reports.report import (
     CycleCounts,
@@ -14,6 +15,8 @@ from penstock.reports.report import (
     Report,
 )
 from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline
+
+COMMAND = CompileCommand("small.tflite", "cortex-m4", ("--stack", "2048"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ def make_example() -> Example:
         Instructions(None),
         (Point(13312, 9876543, 1300000),),
         Optimality("optimal", 0.25, "optimal"),
+        COMMAND,
     )
     layers = (
         LayerReport(

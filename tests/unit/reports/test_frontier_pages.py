@@ -33,7 +33,18 @@ ARRAY = (
     choice(40000, 40000, 1000000),
 )
 CHOICES = FrontierReport(
-    "net.tflite", "cortex-m4", 1300000, 1024, 20000, False, ARRAY, Optimize.SPEED, 1, (ARRAY[0],)
+    "net.tflite",
+    "cortex-m4",
+    1300000,
+    1024,
+    20000,
+    False,
+    ARRAY,
+    Optimize.SPEED,
+    1,
+    (ARRAY[0],),
+    "1.0",
+    COMMAND,
 )
 
 
@@ -77,7 +88,7 @@ def test_the_json_says_all_of_it() -> None:
 
 
 def test_the_page_has_every_figure_and_marks_the_chosen_point() -> None:
-    page = Page(render_frontier(CHOICES, COMMAND))
+    page = Page(render_frontier(CHOICES))
     array, streamed = page.data["frontier"]["series"]
     assert (array["label"], streamed["label"]) == ("input an array in RAM", "input streamed")
     first = array["points"][0]
@@ -103,7 +114,7 @@ def test_the_page_has_every_figure_and_marks_the_chosen_point() -> None:
 
 
 def test_the_key_figures_are_the_chosen_the_least_and_the_fastest() -> None:
-    figures = Page(render_frontier(CHOICES, COMMAND)).data["figures"]
+    figures = Page(render_frontier(CHOICES)).data["figures"]
     assert [(one["label"], one["value"]) for one in figures] == [
         ("Chosen", "11,024"),
         ("Least RAM", "9,024"),
@@ -111,23 +122,25 @@ def test_the_key_figures_are_the_chosen_the_least_and_the_fastest() -> None:
         ("Least RAM, input streamed", "9,024"),
     ]
     none = dataclasses.replace(CHOICES, limit_bytes=5000, chosen=None)
-    assert Page(render_frontier(none, COMMAND)).data["figures"][0]["value"] == "none"
+    assert Page(render_frontier(none)).data["figures"][0]["value"] == "none"
 
 
 def test_one_choice_alone_is_a_page_too() -> None:
     alone = FrontierReport(
-        "net", "host", 0, 1024, 1 << 20, True, ARRAY[-1:], Optimize.SIZE, 0, None
+        "net", "host", 0, 1024, 1 << 20, True, ARRAY[-1:], Optimize.SIZE, 0, None, "1.0", COMMAND
     )
-    (series,) = Page(render_frontier(alone, COMMAND)).data["frontier"]["series"]
+    (series,) = Page(render_frontier(alone)).data["frontier"]["series"]
     assert series["label"] == "input streamed"
     assert alone.factor(alone.choices[0]) == 1.0
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "{{ 7 * 7 }}", "nul\x00 \x1b[31m"])
 def test_odd_names_are_text(name: str) -> None:
-    choices = dataclasses.replace(CHOICES, model=name, target=name)
+    choices = dataclasses.replace(
+        CHOICES, model=name, target=name, command=CompileCommand(name, name)
+    )
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
-    assert Page(render_frontier(choices, CompileCommand(name, name))).data["title"] == shown
+    assert Page(render_frontier(choices)).data["title"] == shown
 
 
 def test_other_memories_have_a_column_where_they_hold_anything() -> None:
@@ -147,8 +160,8 @@ def shown(choices: FrontierReport) -> str:
 
 def test_the_terminal_shows_a_line_a_choice() -> None:
     lines = shown(CHOICES).splitlines()
-    assert "> 11,024 10,000 10,000 1,001,000 0.1000 % 7 1.00 8,000 700 12×16" in lines
-    assert "41,024 40,000 40,000 1,000,000 0.0000 % 7 1.00 8,000 700 –" in lines
+    assert "> 11,024 10.77 10,000 10,000 1,001,000 0.1000 % 7 1.00 8,000 700 12×16" in lines
+    assert "41,024 40.06 40,000 40,000 1,000,000 0.0000 % 7 1.00 8,000 700 –" in lines
     assert lines[-1] == (
         ">: the fastest that fits, in 20,000 bytes; input streamed: 9,024 bytes or more (0.2000 %)"
     )

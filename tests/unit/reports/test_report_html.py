@@ -27,11 +27,9 @@ from penstock.reports.report import (
 )
 from penstock.reports.timeline import Timeline
 
-COMMAND = CompileCommand("small.tflite", "cortex-m4", ("--stack", "2048"))
-
 
 def rendered(example: Example, report: Report | None = None) -> bytes:
-    return render_html(report or example.report, example.layers, (example.timeline,), None, COMMAND)
+    return render_html(report or example.report, example.layers, (example.timeline,), None)
 
 
 def test_the_page_has_the_totals_with_kib_beside_bytes(example: Example) -> None:
@@ -59,9 +57,7 @@ def test_the_page_has_what_was_simulated_measured_and_checked(example: Example) 
         stack_bytes_measured=222,
         verified=(RungReport("machine", 7, 6543, 0), RungReport("host", 7, 6543, 21)),
     )
-    page = Page(
-        render_html(report, example.layers, (example.timeline,), None, COMMAND, example.counts)
-    )
+    page = Page(render_html(report, example.layers, (example.timeline,), None, example.counts))
     for words in ("code 4,322", "8,750,001 simulated", "5,490,001", "11,111", "222 bytes"):
         assert words in page.words
     for count, layer in zip(example.counts, page.data["layers"], strict=True):
@@ -152,13 +148,13 @@ def test_the_page_without_data_is_small(example: Example) -> None:
     ],
 )
 def test_odd_names_are_data_and_nothing_more(example: Example, name: str) -> None:
-    report = dataclasses.replace(example.report, model=name, target=name)
+    command = CompileCommand(name, name)
+    report = dataclasses.replace(example.report, model=name, target=name, command=command)
     layers = (dataclasses.replace(example.layers[0], name=name), *example.layers[1:])
     first, *others = example.timeline.spans
     spans = (dataclasses.replace(first, name=name), *others)
     timeline = dataclasses.replace(example.timeline, spans=spans)
-    command = CompileCommand(name, name)
-    page = Page(render_html(report, layers, (timeline,), None, command))
+    page = Page(render_html(report, layers, (timeline,), None))
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
     assert page.title == f"{shown} – penstock"
     assert page.data.get("title", "") == shown
@@ -167,14 +163,14 @@ def test_odd_names_are_data_and_nothing_more(example: Example, name: str) -> Non
 
 
 def test_a_network_without_layers_has_a_page(example: Example) -> None:
-    found = Page(render_html(example.report, (), (Timeline((), ()),), None, COMMAND)).data
+    found = Page(render_html(example.report, (), (Timeline((), ()),), None)).data
     assert found["title"] == "small.tflite"
     assert "layers" not in found
 
 
 def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -> None:
     arguments = (
-        example.report, example.layers, (example.timeline,), None, COMMAND, None, 20000,
+        example.report, example.layers, (example.timeline,), None, None, 20000,
     )  # fmt: skip
     expected = render_html(*arguments)
     assert render_html(*arguments) == expected
@@ -196,6 +192,6 @@ def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -
 
 
 def test_measurements_must_be_of_every_layer(example: Example) -> None:
-    arguments = (example.report, example.layers, (example.timeline,), None, COMMAND)
+    arguments = (example.report, example.layers, (example.timeline,), None)
     with pytest.raises(ValueError, match="argument 2 is shorter"):
         render_html(*arguments, example.counts[:1])

@@ -7,7 +7,7 @@ Attributes of the target:
 
     memory_mode   shared_sram: constants are in DRAM, tensors in SRAM;
                   sram_only: constants and tensors are in SRAM;
-                  dedicated_sram: as shared_sram, in an SRAM that only the NPU accesses
+                  dedicated_sram: constants are in DRAM, tensors in an SRAM of the NPU alone
 """
 
 from __future__ import annotations

@@ -237,8 +237,8 @@ class Operation:
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
         """Return the number of padding rows and columns (top, left, bottom, right) that the windows
-        of output rows [first, end) contain. At the top, rows of zeros that upscaling inserts before
-        the first row read count as padding, too."""
+        of output rows [first, end) contain. Upscaling inserts rows of zeros; those before the first
+        input row count as padding at the top."""
         lower, upper = self._upscaled_rows(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h
@@ -285,8 +285,8 @@ class Operation:
         segment.
 
         segment: index of the segment.
-        read: number of input rows that are read; by default, as many as `rows` output rows
-            read if their windows are entirely inside the input.
+        read: number of input rows that are read. The default assumes that the windows of the
+            output rows are entirely inside the input.
         constant_bytes: bytes of constants that are read; by default, the segment's share of all
             constants."""
         rows = min(rows, self.out_h)

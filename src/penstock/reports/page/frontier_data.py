@@ -17,8 +17,9 @@ from penstock.reports.page.records import (
 )
 
 
-def frontier_data(found: FrontierReport, command: CompileCommand) -> PageData:
-    """Return the data of an exploration. `command` compiles the model with the same options."""
+def frontier_data(found: FrontierReport) -> PageData:
+    """Return the data of an exploration."""
+    command = found.command
     kind = "streamed" if found.stream_input else "an array in RAM"
     series = [_series(found, f"input {kind}", found.choices, command, found.chosen)]
     if found.streamed is not None:
@@ -27,7 +28,7 @@ def frontier_data(found: FrontierReport, command: CompileCommand) -> PageData:
     goal = GOALS[found.optimize.value]
     return PageData(
         title=printable(found.model),
-        subtitle=f"memory against cycles on {printable(found.target)}, by penstock",
+        subtitle=f"memory against cycles on {printable(found.target)}, by penstock {found.version}",
         provenance=(f"selected: {goal} (--optimize {found.optimize})",),
         warning="",
         command=printable(str(command)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.hardware.target import CALLER
-from penstock.reports.command import CompileCommand
 from penstock.reports.engine_times import EngineTimes
 from penstock.reports.engine_work import has_simulated, shares
 from penstock.reports.formats import ABSENT, extents, kib, number, printable, short_names
@@ -29,6 +28,7 @@ from penstock.reports.page.records import (
 from penstock.reports.report import RamUsage, Report
 from penstock.reports.row import LayerRow, Measured, rows
 from penstock.reports.timeline import Timeline
+from penstock.reports.times import duration
 from penstock.reports.verdict import verdicts
 
 
@@ -37,7 +37,6 @@ def report_data(
     layers: Sequence[LayerReport],
     timelines: Sequence[Timeline],
     times: EngineTimes | None,
-    command: CompileCommand,
     measured: Sequence[Measured | None] | None = None,
     budget_bytes: int | None = None,
 ) -> PageData:
@@ -52,15 +51,15 @@ def report_data(
         indices.setdefault(layer.name, []).append(index)
     return PageData(
         title=printable(report.model),
-        subtitle=f"compiled for {printable(report.target)} by penstock",
+        subtitle=f"compiled for {printable(report.target)} by penstock {report.version}",
         provenance=_provenance(report),
         warning=_warning(report),
-        command=printable(str(command)),
+        command=printable(str(report.command)),
         figures=_figures(report),
         ram=_ram_parts(report.ram_bytes),
         ram_notes=tuple(_ram_notes(report)),
         others=tuple(
-            OtherOptionsData(words, printable(str(command.with_options(other.options))))
+            OtherOptionsData(words, printable(str(report.command.with_options(other.options))))
             for words, other in zip(alternative_words(report), report.alternatives, strict=True)
         ),
         statements=_statements(report),
@@ -74,13 +73,13 @@ def report_data(
             FallbackData(printable(node.where), node.cycles, printable(node.why))
             for node in report.left_to_cpu
         ),
-        frontier=_frontier(report, command),
+        frontier=_frontier(report),
         notes=_notes(report, layers, measured),
     )
 
 
 def _provenance(report: Report) -> tuple[str, ...]:
-    """Return how the report was made; the place for the version and for options."""
+    """Return how the point was selected."""
     return (f"selected: {goal_words(report)}",)
 
 
@@ -93,7 +92,7 @@ def _warning(report: Report) -> str:
 
 
 def _figures(report: Report) -> tuple[KeyFigure, ...]:
-    """Return the key figures; the place for times in milliseconds."""
+    """Return the key figures."""
     ram, flash, macs, cycles = report.ram_bytes, report.flash_bytes, report.macs, report.cycles
     code = "code not compiled" if flash.code is None else f"code {number(flash.code)}"
     shown = cycles.estimated if cycles.simulated is None else cycles.simulated
@@ -129,10 +128,15 @@ def _mac_notes(report: Report) -> tuple[str, ...]:
 
 
 def _cycle_notes(report: Report) -> tuple[str, ...]:
-    if report.cycles.simulated is None:
+    cycles = report.cycles
+    shown = cycles.estimated if cycles.simulated is None else cycles.simulated
+    time = duration(shown, report.clock_hz)
+    timed = (time,) if time else ()
+    if cycles.simulated is None:
         partly = has_simulated(report.engines)
-        return ("only the processor is simulated" if partly else "not simulated",)
+        return (*timed, "only the processor is simulated" if partly else "not simulated")
     return (
+        *timed,
         f"estimated {number(report.cycles.estimated)}",
         f"instructions {number(report.instructions.simulated)}",
     )
@@ -271,7 +275,8 @@ def _spans(times: EngineTimes, indices: Mapping[str, Sequence[int]]) -> list[Eng
     ]
 
 
-def _frontier(report: Report, command: CompileCommand) -> FrontierData:
+def _frontier(report: Report) -> FrontierData:
+    command = report.command
     points = tuple(
         PointData(
             point.ram_bytes,

@@ -12,7 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TypeVar
 
-from penstock.errors import UsageError
+from penstock.errors import UsageError, did_you_mean
 from penstock.pareto import frontier, thinned
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Optimize(StrEnum):
                 "usage-013",
                 f"unknown value {name!r}",
                 where="--optimize",
-                help=f"use one of {', '.join(Optimize)}",
+                help=f"{did_you_mean(name, Optimize)}use one of {', '.join(Optimize)}",
             )
         return Optimize(name)
 

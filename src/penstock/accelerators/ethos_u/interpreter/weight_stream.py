@@ -146,8 +146,8 @@ class _Coded:
     """The state of decoding the values of one kind in a slice: weight indices, or lengths of zero
     runs. A value is quotient << divider, plus a remainder of `divider` bits.
 
-    A quotient is stored as one or more symbols, whose sum it is. The symbols come in chunks. The
-    remainders that belong to the quotients of a chunk follow the next chunk.
+    A quotient is the sum of consecutive symbols; the first symbol below the maximum value ends it.
+    The symbols come in chunks. The remainders of the quotients of a chunk follow the next chunk.
 
     count: number of values in the slice.
     divider: number of bits of a remainder.
@@ -244,9 +244,8 @@ class _Slice:
         """Read the next chunk of weights and the next chunk of run lengths; skip the remainders of
         the previous chunks. Return False if all chunks had been read before.
 
-        The stream omits one of the two chunks while its kind of value is too far ahead: the chunk
-        of weights after at least 8 (`MOST_AHEAD`) more weights than run lengths, the chunk of run
-        lengths after more run lengths than weights."""
+        The stream omits the chunk of weights if the weights read so far exceed the run lengths by
+        at least 8 (`MOST_AHEAD`).  It omits the chunk of run lengths if they exceed the weights."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count

@@ -1,0 +1,10 @@
+"""Names of orders and strategies; a module of its own, which help texts import quickly."""
+
+from __future__ import annotations
+
+ORDER_NAMES = ("asap", "alap", "dfs", "reverse", "bfs", "file")
+"""The keys of `orders.ORDERS`."""
+INNER_ORDER_NAMES = ("trace_back", "dfs", "bfs", "circular", "best")
+"""The keys of `inside.ORDERS_INSIDE`."""
+STRATEGY_NAMES = ("layer", "greedy", "bounded", "paper", "paper_merged", "ideals", "best")
+"""The keys of `strategies.STRATEGIES`."""

@@ -1,0 +1,77 @@
+"""The commands that the summary proposes: each yields what the summary says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from available import SHARED
+from command_line import CommandLine, Said
+
+STREAMING = SHARED / "str_ww_ref_model.tflite"
+
+
+def proposals(said: Said) -> list[tuple[str, str]]:
+    """The words and the command of each proposal of a summary."""
+    _, _, listed = said.out.partition("other options:\n")
+    lines = listed.splitlines()
+    return [(lines[k - 1], line.strip()) for k, line in enumerate(lines) if line[:4] == "    "]
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "expected"),
+    [
+        ("zoo:resnet8", ("--clock", "84.5MHz"), ("--sram", "--stream-input", "--optimize")),
+        (str(STREAMING), ("--max-stripe", "4"), ("--incremental",)),
+    ],
+)
+def test_proposed_commands_yield_what_the_summary_says(
+    penstock: CommandLine, network: str, options: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    if network == str(STREAMING) and not STREAMING.is_file():
+        pytest.skip("the shared models are not there")
+    first = penstock("compile", network, *options, "-o", "first", "--json").json
+    found = proposals(penstock("compile", network, *options, "-o", "again"))
+    assert all(any(option in command for _, command in found) for option in expected)
+    for number, (words, command) in enumerate(found):
+        program, *arguments = shlex.split(command)
+        assert program == "penstock"
+        assert set(options) <= set(arguments)
+        done = penstock(*arguments, "--json", "-o", str(number)).json
+        assert "error" not in done, command
+        assert words.startswith(f"{done['ram_bytes']['total']:,} bytes (")
+        change = re.search(r"([+-][0-9.e+-]+) % cycles", words)
+        assert change is not None
+        ratio = done["cycles"]["estimated"] / first["cycles"]["estimated"]
+        assert float(change[1]) == pytest.approx(100 * (ratio - 1), rel=0.01, abs=1e-3)
+
+
+def test_commands_name_model_and_target_as_the_user_does(
+    penstock: CommandLine, tmp_path: Path
+) -> None:
+    folder = tmp_path / "my boards"
+    folder.mkdir()
+    (folder / "board.toml").write_text(penstock("targets", "--show", "cortex-m4").out)
+    found = proposals(
+        penstock("compile", "zoo:lenet5", "-t", "my boards/board.toml", "--stack", "2KiB")
+    )
+    assert found
+    for _, command in found:
+        begin = "penstock compile zoo:lenet5 --target 'my boards/board.toml' --stack 2048 "
+        assert command.startswith(begin)
+
+
+def test_a_long_command_is_not_wrapped(penstock: CommandLine, model: Path) -> None:
+    assert len(str(model)) > 30
+    words = ("--max-stripe", "4", "--max-parts", "7", "--stack", "2KiB", "--no-double-buffering")
+    (command, *_) = [command for _, command in proposals(penstock("compile", model, *words))]
+    assert len(command) > 120
+    assert "--no-double-buffering" in command
+
+
+def test_images_are_not_proposed_as_time_series(penstock: CommandLine) -> None:
+    said = penstock("compile", "zoo:resnet8", "--no-alternatives")
+    assert "--incremental" not in said.out

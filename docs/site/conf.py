@@ -19,7 +19,6 @@ default_role = "code"
 smartquotes = False  # "--sram" keeps its two hyphens
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 toc_object_entries_show_parents = "hide"

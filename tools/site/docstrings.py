@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Collection, Iterator, Sequence
+from textwrap import dedent
 
 ITEM = re.compile(r"([^:\s][^:]{0,60}): ")
 COLUMNS = re.compile(r"(\S+(?: \S+)*) {2,}(\S.*)")
@@ -37,6 +38,9 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[list[str]]:
 def _converted(paragraph: list[str], names: Collection[str]) -> Iterator[str]:
     if paragraph[0].lstrip().startswith(">>>"):
         yield from paragraph
+    elif paragraph[0].endswith(":") and paragraph[1:] and all(line.startswith(" ") for line in paragraph[1:]):
+        yield from (_escaped(paragraph[0]), "")
+        yield from _converted(dedent("\n".join(paragraph[1:])).splitlines(), names)
     elif all(line.startswith(" ") for line in paragraph):
         yield from ("::", "", *paragraph)
     elif " " * 3 in paragraph[0].strip():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ from docutils import nodes
 from tools.drawings.svg import DARK, LIGHT
 from tools.site.docstrings import as_rst, names_of
 
+FUNCTION = re.compile(r"<function (\w+)>")
+
 
 def setup(app: Any) -> dict[str, bool]:
     """Register the extension."""
     app.connect("autodoc-process-docstring", _convert_docstring)
+    app.connect("autodoc-process-signature", _name_defaults)
     app.connect("autodoc-skip-member", _skip_member)
     app.connect("doctree-resolved", _inline_drawings)
     app.connect("html-page-context", _add_colours)
@@ -24,6 +28,19 @@ def _convert_docstring(
     app: Any, kind: str, name: str, thing: object, options: object, lines: list[str]
 ) -> None:
     lines[:] = as_rst(lines, names_of(thing))
+
+
+def _name_defaults(
+    app: Any,
+    kind: str,
+    name: str,
+    thing: object,
+    options: object,
+    signature: str | None,
+    result: Any,
+) -> tuple[str | None, Any]:
+    """Write functions that are defaults of parameters as their names."""
+    return signature and FUNCTION.sub(r"\1", signature), result
 
 
 def _skip_member(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from penstock.ir.breakdown import Breakdown
 from penstock.reports.command import CompileCommand
 from penstock.reports.engine_times import Activity, EngineSpan, EngineTimes
@@ -65,7 +67,7 @@ def odd_report(count: int) -> bytes:
     return render_html(report, layers, (timeline,), times)
 
 
-def _stretches(count: int):
+def _stretches(count: int) -> Iterator[Stretch]:
     for first in range(0, count, 10):
         end = min(count, first + 10)
         if first // 10 % 2:

@@ -319,7 +319,8 @@ def test_an_exploration_and_a_frame_of_a_notebook(browser: Browser, tmp_path: Pa
     assert len(browser.all("#frontier .point")) == points
     assert len(browser.all("#frontier tbody tr")) == points
     frame = tmp_path / "notebook.html"
-    frame.write_text(f"<!DOCTYPE html><title>n</title>{found._repr_html_()}", "utf-8")
+    notebook = found._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    frame.write_text(f"<!DOCTYPE html><title>n</title>{notebook}", "utf-8")
     browser.driver.get(frame.as_uri())
     browser.driver.switch_to.frame(0)
     assert len(browser.all("#frontier .point")) == points

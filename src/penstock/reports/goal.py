@@ -32,14 +32,8 @@ def goal_words(report: Report) -> str:
     return f"{GOALS[report.optimize]} (--optimize {report.optimize})"
 
 
-def alternative_lines(report: Report) -> Iterator[str]:
-    """Yield the results of other options, relative to the selected point."""
-    for words, other in zip(alternative_words(report), report.alternatives, strict=True):
-        yield f"{words}: {other.options}"
-
-
 def alternative_words(report: Report) -> Iterator[str]:
-    """Yield the same without the options."""
+    """Yield the results of other options, relative to the selected point."""
     for other in report.alternatives:
         saved = change(other.ram_bytes, report.ram_bytes.total)
         cycles = relative(other.cycles, report.cycles.estimated)

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from penstock.cli.app import app
+from penstock.cli.examples import EXAMPLES
 from tools.site.markdown import escaped
 
 HEAD = """# Command line
@@ -64,6 +65,9 @@ def _page(context: Any) -> str:
     parts = [f"# {context.command_path}", *map(escaped, _paragraphs(command.help))]
     parts.append(f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```")
     parts += _parameters(context)
+    if examples := EXAMPLES.get(context.command_path):
+        lines = "\n".join(f"{context.command_path} {words}".rstrip() for words in examples)
+        parts.append(f"## Examples\n\n```sh\n{lines}\n```")
     parts += map(escaped, _paragraphs(command.epilog))
     return "\n\n".join(parts) + "\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from textwrap import dedent
 
 ITEM = re.compile(r"([^:\s][^:]{0,60}): ")
@@ -36,11 +36,12 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _converted(paragraph: list[str], names: Collection[str]) -> Iterator[str]:
+    rest = paragraph[1:]
     if paragraph[0].lstrip().startswith(">>>"):
         yield from paragraph
-    elif paragraph[0].endswith(":") and paragraph[1:] and all(line.startswith(" ") for line in paragraph[1:]):
+    elif paragraph[0].endswith(":") and rest and all(line.startswith(" ") for line in rest):
         yield from (_escaped(paragraph[0]), "")
-        yield from _converted(dedent("\n".join(paragraph[1:])).splitlines(), names)
+        yield from _converted(dedent("\n".join(rest)).splitlines(), names)
     elif all(line.startswith(" ") for line in paragraph):
         yield from ("::", "", *paragraph)
     elif " " * 3 in paragraph[0].strip():
@@ -78,19 +79,18 @@ def names_of(thing: object) -> frozenset[str]:
     if inspect.isclass(thing):
         names = {name for base in thing.__mro__ for name in getattr(base, "__annotations__", ())}
         return frozenset(names | {n for n in vars(thing) if not n.startswith("_")})
-    try:
-        signature = inspect.signature(thing)  # pyright: ignore[reportArgumentType]
-    except (TypeError, ValueError):
+    if not callable(thing):
         return frozenset()
+    signature = inspect.signature(thing)
     return frozenset(
         (*signature.parameters, *getattr(keyword_record(thing), "__annotations__", ()))
     )
 
 
-def keyword_record(thing: object) -> type | None:
+def keyword_record(function: Callable[..., object]) -> type | None:
     """Return the TypedDict that states the keyword arguments of a function, `**x: Unpack[It]`."""
-    for name, annotation in getattr(thing, "__annotations__", {}).items():
-        matched = re.fullmatch(r"Unpack\[(\w+)\]", str(annotation))
-        if matched and name != "return":
-            return getattr(thing, "__globals__", {}).get(matched[1])
+    for parameter in inspect.signature(function).parameters.values():
+        matched = re.fullmatch(r"Unpack\[(\w+)\]", str(parameter.annotation))
+        if matched and parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            return getattr(function, "__globals__", {}).get(matched[1])
     return None

@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 
 from tools.site.docstrings import as_rst, keyword_record
@@ -55,14 +55,20 @@ def _page(module: ModuleType, title: str, known: set[int]) -> Iterator[str]:
         names = [name for name in public if _group(getattr(module, name)) == group]
         if names:
             yield from (group, "-" * len(group), "")
-        for record in dict.fromkeys(keyword_record(getattr(module, name)) for name in names):
-            if record is not None:
-                yield from (f".. autoclass:: {record.__module__}.{record.__name__}", "")
+        if group == "Functions":
+            yield from _keyword_records(module, names)
         for name in names:
             yield f".. {GROUPS[group][1]}:: {module.__name__}.{name}"
             if group == "Classes":
                 yield "   :members:"
             yield ""
+
+
+def _keyword_records(module: ModuleType, functions: Iterable[str]) -> Iterator[str]:
+    """Yield an entry for each record of keyword arguments that signatures do not list."""
+    for record in dict.fromkeys(keyword_record(getattr(module, name)) for name in functions):
+        if record is not None:
+            yield from (f".. autoclass:: {record.__module__}.{record.__name__}", "")
 
 
 def _introduction(module: ModuleType) -> Iterator[str]:

@@ -12,7 +12,7 @@ from tools.drawings import DRAWINGS, FOLDER
 from tools.site.docstrings import as_rst
 from tools.site.links import problems
 from tools.site.results import results_page
-from tools.site.sources import with_links
+from tools.site.sources import navigation, with_links
 
 ROOT = Path(__file__).parent.parent
 
@@ -87,6 +87,24 @@ def test_links_lead_to_pages_of_the_site() -> None:
         "[a](../glossary.md#scheduling) [b](../project/architecture.md) [c](../how-to/index.md) "
         "d [e](#here)\n```\n[f](../glossary.md)\n```\n"
     )
+
+
+def test_the_navigation_has_pages_that_no_list_names() -> None:
+    pages = [
+        "index.md",
+        "glossary.md",
+        "boards.md",
+        "how-to/index.md",
+        "how-to/a.md",
+        "how-to/b.md",
+    ]
+    start = "# penstock\n\n:::{toctree}\nhow-to/index\nThe terms <glossary>\n:::\n"
+    assert navigation("index.md", start, pages) == (
+        "\n:::{toctree}\n:hidden:\n:caption: More\n\nboards.md\n:::\n"
+    )
+    listed = navigation("how-to/index.md", "- [b](b.md#part)\n- [terms](../glossary.md)\n", pages)
+    assert listed == "\n:::{toctree}\n:hidden:\n\nb.md\na.md\n:::\n"
+    assert navigation("how-to/a.md", "[b](b.md)", pages) == ""
 
 
 def test_docstrings_become_lists_code_and_text() -> None:

@@ -30,6 +30,8 @@ RENAMED: Mapping[str, str] = {
 """Paths in the site that differ from those in `docs`; the README is not a page, and links to it
 lead to the start page."""
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+ENTRY = re.compile(r"^(?:.* <)?([\w./-]+)>?$", re.MULTILINE)
+"""An entry of a table of contents: a page without suffix, with or without a title."""
 FENCE = re.compile(r"(^```.*?^```\n)", re.DOTALL | re.MULTILINE)
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 DECISIONS = "# Design decisions\n\nWhy penstock is built the way it is, one decision per page.\n\n"
@@ -42,9 +44,10 @@ def write_sources(folder: Path) -> None:
         if page == "README.md":
             continue
         text = with_links((ROOT / page).read_text("utf-8"), PurePosixPath(page), pages)
-        _write(folder / path, text + section(path, text))
+        _write(folder / path, text + navigation(path, text, pages.values()))
     decisions = DECISIONS + "\n".join(_decisions()) + "\n"
-    _write(folder / "decisions" / "index.md", decisions + section("decisions/index.md", decisions))
+    index = "decisions/index.md"
+    _write(folder / index, decisions + navigation(index, decisions, pages.values()))
     for path, text in generated_pages().items():
         _write(folder / path, text)
     shutil.copytree(DOCS / "drawings", folder / "drawings")
@@ -109,18 +112,29 @@ def with_links(text: str, page: PurePosixPath, pages: Mapping[str, str]) -> str:
     )
 
 
-def section(path: str, text: str) -> str:
-    """Return the table of contents of a section: the pages that its index page links, in order."""
-    if not path.endswith("/index.md"):
+def navigation(path: str, text: str, pages: Iterable[str]) -> str:
+    """Return what an index page lacks for the navigation: the pages of its folder, first those that
+    it links, in order.  The start page lists its pages itself.
+
+    path: the page in the site; others get no table of contents.
+    """
+    if PurePosixPath(path).name != "index.md":
         return ""
-    links = (match[3].partition("#")[0] for match in LINK.finditer(text))
-    own = [link for link in dict.fromkeys(links) if link.endswith(".md") and "/" not in link]
-    return toctree(own)
+    folder = PurePosixPath(path).parent
+    own = {PurePosixPath(page).name for page in pages if PurePosixPath(page).parent == folder}
+    if path == "index.md":
+        listed = {f"{entry[1]}.md" for entry in ENTRY.finditer(text)}
+        return toctree(sorted(own - listed - {"index.md"}), "More")
+    linked = (match[3].partition("#")[0] for match in LINK.finditer(text))
+    names = dict.fromkeys([*(link for link in linked if link in own), *sorted(own)])
+    return toctree(name for name in names if name != "index.md")
 
 
-def toctree(entries: Iterable[str]) -> str:
-    """Return a table of contents that only the navigation shows."""
-    return "\n:::{toctree}\n:hidden:\n\n" + "\n".join(entries) + "\n:::\n"
+def toctree(entries: Iterable[str], caption: str = "") -> str:
+    """Return a table of contents that only the navigation shows; empty without entries."""
+    lines = "\n".join(entries)
+    title = f":caption: {caption}\n" if caption else ""
+    return f"\n:::{{toctree}}\n:hidden:\n{title}\n{lines}\n:::\n" if lines else ""
 
 
 def _decisions() -> Iterator[str]:

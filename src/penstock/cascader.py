@@ -46,7 +46,7 @@ from penstock.program.lower import lower
 from penstock.program.program import Program
 from penstock.scheduling.bands import tensor_configs as configs
 from penstock.scheduling.bands.conditions import can_run_in_bands
-from penstock.scheduling.bands.variant import with_bands
+from penstock.scheduling.bands.variant import BandedCascade, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
@@ -122,11 +122,11 @@ def single_cascade(
     stripe = WHOLE if rows is None else rows
     scratch = max(part.kernel.scratch_bytes for part in parts.parts)
     plan = Plan(order, rows, nearest_first=False, costs=(), scratch_bytes=scratch)
-    banded = None
+    banded: tuple[BandedCascade, ...] | None = ()
     if columns is not None:
         size = Candidate(0, len(order), stripe, False, memory, (), scratch, band_columns=columns)
-        if can_run_in_bands(parts, order, size):
-            banded = band_source(chip)(parts, order, size)
+        possible = can_run_in_bands(parts, order, size)
+        banded = band_source(chip).bands(parts, order, size) if possible else None
         if banded is None:
             raise UnsupportedError(
                 "cascader-001",

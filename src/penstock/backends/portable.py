@@ -12,6 +12,7 @@ from penstock.backends.queue_access import with_queue_access
 from penstock.hardware.target import CALLER, Engine, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
+from penstock.ir.op import row_count
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import PULL, Part
 from penstock.scheduling.model.parts import Parts, update_order
@@ -64,10 +65,14 @@ class Processor:
         """Return the total cycles of the calls that compute a node's output in stripes.
 
         part: the node, and its kernels.
-        stripes: for each call, its number of output rows.
+        stripes: for each call, its number of output rows; rows that several calls compute count for
+            each of them.
         memory: unused."""
         odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
-        return self.work_cycles(part) + len(stripes) * self._call_cycles(part) + odd
+        work = self.work_cycles(part)
+        if part.nodes:
+            work = work * sum(stripes) // row_count(part.output.type.shape)
+        return work + len(stripes) * self._call_cycles(part) + odd
 
     def _call_cycles(self, part: Part) -> int:
         """Return the constant cost in cycles of a call for an even number of rows.

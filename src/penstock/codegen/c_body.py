@@ -17,6 +17,7 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    Discard,
     FillTensor,
     Invoke,
     Issue,
@@ -113,6 +114,8 @@ class _Writer:
                 raise InternalError("codegen-006", f"{command} has no place in a run")
             case Wait(engine, token):
                 yield self.wait(engine, token, depth)
+            case Discard():
+                pass
             case Advance():
                 statement = advance_text(self.program, self.names, command)
                 yield f"{c_text.INDENT * depth}{statement}"

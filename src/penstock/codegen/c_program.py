@@ -19,7 +19,7 @@ from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.codegen.reset import reset_lines
 from penstock.errors import BackendError, InternalError
-from penstock.program.program import Advance, Call, Copy, Program, Wait
+from penstock.program.program import Advance, Call, Copy, Discard, Program, Wait
 from penstock.program.steps import steps, walk
 from penstock.program.tables import table_bytes
 from penstock.toolchains.compiler import WARNINGS, Optimise
@@ -166,7 +166,7 @@ def _headers(program: Program) -> tuple[str, ...]:
     kernels = dict.fromkeys(step.kernel.name for step in every if not step.body) or ("view",)
     bodies = (command for step in every for command in walk(step.body))
     kinds = {type(command) for command in (*walk(program.run), *bodies)}
-    loops = ("loop",) if kinds - {Call, Advance} else ()
+    loops = ("loop",) if kinds - {Call, Advance, Discard} else ()
     queues = ("queue",) if Advance in kinds else ()
     copies = ("copy",) if kinds & {Copy, Wait} else ()
     return (*kernels, *loops, *copies, *queues)

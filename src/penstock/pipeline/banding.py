@@ -2,48 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.backends.portable import single_node_part
 from penstock.hardware.target import Target
 from penstock.passes.column_bands import BandGraph, column_bands, first_byte
-from penstock.scheduling.bands.band_schedule import planned
+from penstock.scheduling.bands.band_schedule import planned, planned_chain
+from penstock.scheduling.bands.chain_costs import with_chain_costs
 from penstock.scheduling.bands.variant import BandedCascade
-from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.cascades.candidate import Candidate, Chain
 from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_stripes
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import ColumnSection, Parts
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.execution import WHOLE
 
 
-def banded_cascade(
-    target: Target,
-    model: CostModel,
-    memories: MemorySystem,
+@dataclass(frozen=True, slots=True)
+class TargetBands:
+    """Creates bands of columns for a target."""
+
+    target: Target
+    model: CostModel
+    memories: MemorySystem
+
+    def bands(
+        self, parts: Parts, cascade: Sequence[int], candidate: Candidate
+    ) -> tuple[BandedCascade, ...] | None:
+        """Return the bands in which a cascade or its chains run (see `BandSource`)."""
+        if candidate.band_columns is not None:
+            found = [self._cascade(parts, cascade, candidate.band_columns, candidate)]
+        else:
+            found = [self._chain(parts, chain, candidate) for chain in candidate.chains]
+        every = tuple(banded for banded in found if banded is not None)
+        return every if len(every) == len(found) else None
+
+    def costed(self, schedule: Schedule) -> Schedule:
+        """Return a schedule with the costs of its chains, which depend on their calls."""
+        return with_chain_costs(schedule, self.model, self.memories)
+
+    def _cascade(
+        self, parts: Parts, cascade: Sequence[int], width: int, candidate: Candidate
+    ) -> BandedCascade | None:
+        """Return the bands of a whole cascade, each of which computes all its rows."""
+        rows = None if candidate.stripe == WHOLE else candidate.stripe
+        scratch = candidate.scratch_bytes
+
+        def band(one: BandGraph) -> Band:
+            inner = _band_parts(one, self.target)
+            plan, offsets, arena = planned(inner, rows, scratch, self.model, self.memories)
+            return Band(inner, plan, tuple(_sections(one)), offsets, arena)
+
+        return _banded(parts, cascade, width, scratch, band)
+
+    def _chain(self, parts: Parts, chain: Chain, candidate: Candidate) -> BandedCascade | None:
+        """Return the bands of a chain, without costs."""
+        rows, scratch = candidate.stripe, candidate.scratch_bytes
+
+        def band(one: BandGraph) -> Band:
+            inner = _band_parts(one, self.target)
+            plan, offsets, slots, arena = planned_chain(inner, rows, scratch, self.memories)
+            return Band(inner, plan, tuple(_sections(one)), offsets, arena, slots)
+
+        found = _banded(parts, chain.parts, chain.columns, scratch, band)
+        if found is None:
+            return None
+        return replace(found, bands=replace(found.bands, call_rows=rows))
+
+
+def _banded(
     parts: Parts,
     cascade: Sequence[int],
-    candidate: Candidate,
+    width: int,
+    scratch_bytes: int,
+    band: Callable[[BandGraph], Band],
 ) -> BandedCascade | None:
-    """Return a cascade that runs in bands of columns; None if a part cannot compute some columns.
+    """Return the bands of parts that run as one; None if a part cannot compute some columns.
 
-    cascade: indices of its parts, in execution order.
-    candidate: states the width of the bands, the height of the stripes inside them, and the scratch
-        memory of the kernels, unless their fallbacks need more.
+    cascade: indices of the parts, in execution order.
+    scratch_bytes: scratch memory of the kernels, unless their fallbacks need more.
+    band: plans consecutive bands that share a graph.
     """
-    width, stripe = candidate.band_columns, candidate.stripe
-    rows = None if stripe == WHOLE else stripe
-    assert width is not None
     nodes = [node for k in cascade for node in parts.parts[k].nodes]
     graphs = column_bands(parts.graph.name, nodes, width, parts.names)
     if graphs is None:
         return None
-    found: list[Band] = []
-    for one in graphs:
-        inner = _band_parts(one, target)
-        plan, offsets, arena = planned(inner, rows, candidate.scratch_bytes, model, memories)
-        found.append(Band(inner, plan, tuple(_sections(one)), offsets, arena))
-    bands = Bands(nodes[-1].name, width, candidate.scratch_bytes, tuple(found))
+    found = tuple(map(band, graphs))
+    bands = Bands(nodes[-1].name, width, scratch_bytes, found)
     return BandedCascade(tuple(cascade), bands)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from penstock.backends.engines import Engines
 from penstock.backends.portable import Processor
 from penstock.hardware.target import Target
 from penstock.pareto import frontier
-from penstock.pipeline.banding import banded_cascade
+from penstock.pipeline.banding import TargetBands
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.search import find_frontier, find_schedules
 from penstock.scheduling.model.memories import MemorySystem
@@ -28,13 +27,10 @@ def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     found = find_frontier(parts, model, memories, options, band_source(target)).schedules
     if not memories.uniform or options.partition != CASCADES:
         return Frontier(found)
-    others = [
-        other
-        for alternative in parts.alternatives
-        for other in find_frontier(
-            alternative, model, memories, options, band_source(target)
-        ).schedules
-    ]
+    others: list[Schedule] = []
+    for alternative in parts.alternatives:
+        known, bands = (*found, *others), band_source(target)
+        others += find_frontier(alternative, model, memories, options, bands, known).schedules
     best = frontier((*found, *others), _peak_and_cycles)
     added = [one for one in best if one.assigned_parts.alternative]
     every = sorted((*found, *added), key=lambda one: one.peak_bytes) if added else found
@@ -55,9 +51,9 @@ def least_memory_first(parts: Parts, target: Target, options: Options) -> Iterat
 
 
 def band_source(target: Target) -> BandSource:
-    """Return the function that splits a cascade into bands of columns, for a target."""
+    """Return what creates the bands of a cascade or of its chains, for a target."""
     model, memories = cost_model_and_memories(target)
-    return partial(banded_cascade, target, model, memories)
+    return TargetBands(target, model, memories)
 
 
 def cost_model_and_memories(target: Target) -> tuple[Engines, MemorySystem]:

@@ -1,17 +1,21 @@
-"""Cascades in bands of columns as commands: a loop over consecutive bands that are alike."""
+"""Bands of columns as commands: a loop over consecutive bands that are alike.
+
+In a band that computes all rows, the commands are the loop nests of its cascade.  In a chain, they
+are a call of each part, for the rows that the call of the chain needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
+from penstock.program.bounds import count_at
 from penstock.program.cascade import commands
 from penstock.program.expr import Expr, Var, binary
-from penstock.program.laid import Addresses, laid_storages
-from penstock.program.program import Buffer, Command, Loop, View
+from penstock.program.laid import Addresses, Laid, laid_storages
+from penstock.program.program import Buffer, Command, Discard, Loop, Rows, View
 from penstock.program.writer import Writer, scratch_buffers
-from penstock.scheduling.bands.band_schedule import expanded_band
+from penstock.scheduling.bands.band_schedule import expanded_band, row_windows
 from penstock.scheduling.model.bands import Band, TensorSection
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
@@ -23,14 +27,19 @@ _NUMBER = Var("band")
 
 
 def band_commands(
-    expanded: ExpandedSchedule, addresses: Addresses, writer: Writer, plan: Plan, band: Band
+    addresses: Addresses,
+    writer: Writer,
+    plan: Plan,
+    band: Band,
+    rows: tuple[Expr, Expr] | None,
 ) -> Iterator[Command]:
     """Commands of consecutive bands: a loop over the bands if there are several.
 
     plan: the plan of the network that runs the bands; its scratch memory is their arena.
     writer: creates the views of the network's tensors.
+    rows: in a chain, the rows [first, end) of a call; None: the bands compute all rows.
     """
-    schedule = expanded.schedule
+    schedule = writer.expanded.schedule
     values = {value.name: value for value in schedule.parts.graph.variables()}
     columns: dict[str, tuple[str, Expr]] = {}
     outside: dict[str, View] = {}
@@ -44,12 +53,42 @@ def band_commands(
             offset = binary("+", view.offset, binary("*", first, column_bytes))
             outside[section.value] = replace(view, offset=offset)
     inner = expanded_band(band, schedule.memory)
-    laid = laid_storages(inner, _band_addresses(schedule, addresses, plan, band))
+    laid = _laid(inner, _band_addresses(schedule, addresses, plan, band), band)
     inner_writer = Writer(inner, laid, outside, columns)
-    (cascade,) = inner.cascades
-    call = partial(inner_writer.call, cascade.plan, {})
-    body = commands(inner.tables_for(cascade.plan), cascade, call)
+    if rows is not None:
+        body = tuple(_chain_calls(inner, inner_writer, band, *rows))
+    else:
+        (cascade,) = inner.cascades
+        calls = partial(inner_writer.calls, cascade.plan, {})
+        body = commands(inner.tables_for(cascade.plan), cascade, calls)
     yield from body if band.count == 1 else (Loop(_NUMBER.name, 0, band.count, 1, body),)
+
+
+def _chain_calls(
+    inner: ExpandedSchedule, writer: Writer, band: Band, first: Expr, end: Expr
+) -> Iterator[Command]:
+    """Calls of the parts of a chain, each for the rows that rows [first, end) of the chain need.
+
+    The intermediate tensors are undefined afterwards."""
+    for position, (lower, upper) in enumerate(row_windows(inner.tables)):
+        begin = count_at(tuple(lower[:-1].tolist()), first, positive=False)
+        yield writer.call(
+            band.plan, {}, position, begin, count_at(tuple(upper.tolist()), end, positive=True)
+        )
+    yield from map(Discard, writer.laid)
+
+
+def _laid(inner: ExpandedSchedule, addresses: Addresses, band: Band) -> Mapping[str, Laid]:
+    """The location of each intermediate tensor of a band: in a chain, a ring of rows."""
+    if not band.slots:
+        return laid_storages(inner, addresses)
+    found: dict[str, Laid] = {}
+    for name, slots in band.slots.items():
+        storage = inner.schedule.parts.rows.storages[inner.schedule.parts.rows.number[name]]
+        size = slots * storage.row_bytes
+        rows = Rows(storage.row_bytes, slots)
+        found[name] = Laid(storage, addresses.offsets[name], size, rows)
+    return found
 
 
 def first_column(band: Band, section: TensorSection) -> Expr:
@@ -62,11 +101,11 @@ def band_buffers(expanded: ExpandedSchedule, addresses: Addresses) -> Iterator[B
     """The buffers of the intermediate tensors of all bands, and of their scratch."""
     schedule = expanded.schedule
     for plan in schedule.plans:
-        bands = schedule.find_bands(schedule.parts.parts[plan.parts[0]])
-        for band in () if bands is None else bands.bands:
+        found = (schedule.find_bands(schedule.parts.parts[k]) for k in plan.parts)
+        for band in (band for bands in found if bands is not None for band in bands.bands):
             inner = expanded_band(band, schedule.memory)
             placed = _band_addresses(schedule, addresses, plan, band)
-            yield from Writer(inner, laid_storages(inner, placed)).buffers()
+            yield from Writer(inner, _laid(inner, placed, band)).buffers()
             yield from scratch_buffers(inner, placed)
 
 

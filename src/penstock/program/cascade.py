@@ -21,11 +21,11 @@ from penstock.scheduling.model.row_stripes import highest_stripe
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
-MakeCall = Callable[[int, Expr, Expr], Command]
-"""Returns the call that computes rows [first, end) of the part at a position."""
+MakeCalls = Callable[[int, Expr, Expr], tuple[Command, ...]]
+"""Returns the commands that compute rows [first, end) of the part at a position."""
 
 
-def commands(tables: RowTables, cascade: ExpandedCascade, call: MakeCall) -> tuple[Command, ...]:
+def commands(tables: RowTables, cascade: ExpandedCascade, call: MakeCalls) -> tuple[Command, ...]:
     """The loop nests of a cascade, in order."""
     there: dict[int, int] = {}
     found: list[Command] = []
@@ -79,7 +79,7 @@ class _Nest:
 
     tables: RowTables
     cascade: ExpandedCascade
-    call: MakeCall
+    call: MakeCalls
     asked: Asked
     there: Mapping[int, int]
     loops: dict[int, tuple[Command, ...]] = field(default_factory=dict[int, tuple[Command, ...]])
@@ -117,7 +117,7 @@ class _Nest:
             producer = int(self.tables.maker[self.tables.storage[e]])
             if (position, producer) in self.asked:
                 before += self._supply(position, producer, e, first, end)
-        return (*before, self.call(position, first, end))
+        return (*before, *self.call(position, first, end))
 
     def _supply(
         self, position: int, producer: int, e: int, first: Expr, end: Expr

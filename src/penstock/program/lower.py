@@ -14,6 +14,7 @@ from penstock.program.constants import (
     initial_name,
     only_byte,
 )
+from penstock.program.expr import Expr
 from penstock.program.laid import Addresses, laid_storages
 from penstock.program.program import (
     Buffer,
@@ -26,6 +27,7 @@ from penstock.program.program import (
     View,
 )
 from penstock.program.writer import Fills, Writer, counter_view, scratch_buffers
+from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     prefetch_name,
@@ -67,7 +69,7 @@ def lower(expanded: ExpandedSchedule, addresses: Addresses) -> Program:
 
 def _run(expanded: ExpandedSchedule, addresses: Addresses, writer: Writer) -> Iterator[Command]:
     """Commands of all cascades, each after its copies and the early copies of the next one."""
-    schedule, cascades = expanded.schedule, expanded.cascades
+    cascades = expanded.cascades
     for cascade, after in zip_longest(cascades, cascades[1:]):
         copies = cascade.plan.copies
         yield from (writer.copy(copy) for copy in copies if not copy.early)
@@ -76,12 +78,30 @@ def _run(expanded: ExpandedSchedule, addresses: Addresses, writer: Writer) -> It
         yield from (writer.wait(copy) for copy in copies if copy.early)
         tables = expanded.tables_for(cascade.plan)
         fills = _fills(cascade, after)
-        bands = schedule.find_bands(schedule.parts.parts[cascade.plan.parts[0]])
-        if bands is not None:
-            for band in bands.bands:
-                yield from band_commands(expanded, addresses, writer, cascade.plan, band)
-        else:
-            yield from commands(tables, cascade, partial(writer.call, cascade.plan, fills))
+        calls = partial(_calls, addresses, writer, cascade.plan, fills)
+        yield from commands(tables, cascade, calls)
+
+
+def _calls(
+    addresses: Addresses,
+    writer: Writer,
+    plan: Plan,
+    fills: Fills,
+    position: int,
+    first: Expr,
+    end: Expr,
+) -> tuple[Command, ...]:
+    """The commands that compute rows [first, end) of the part at a position: a call or bands."""
+    schedule = writer.expanded.schedule
+    bands = schedule.find_bands(schedule.parts.parts[schedule.order[position]])
+    if bands is None:
+        return writer.calls(plan, fills, position, first, end)
+    rows = (first, end) if bands.call_rows is not None else None
+    return tuple(
+        command
+        for band in bands.bands
+        for command in band_commands(addresses, writer, plan, band, rows)
+    )
 
 
 def _reset(expanded: ExpandedSchedule, writer: Writer) -> Iterator[Command]:

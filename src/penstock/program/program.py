@@ -2,9 +2,9 @@
 
     buffers     address in a memory, size, kind
     entries     init, reset, run: each a sequence of commands
-    commands    Call (a kernel, on views), Copy, Wait, Pull, Loop; in the body of a call that an
-                accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor, LoadTensor;
-                at the end of `run`: Advance
+    commands    Call (a kernel, on views), Copy, Wait, Pull, Discard, Loop; in the body of a call
+                that an accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor,
+                LoadTensor; at the end of `run`: Advance
 
 Views describe whole tensors, rings, rows at arbitrary addresses, and columns of these.  A cascade
 is a loop whose bounds and views are expressions of the loop variable.  The ring of a queue rotates:
@@ -23,6 +23,7 @@ from penstock.brief import Brief
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.tensor import Data, TensorType
 from penstock.program.expr import Expr, Var
+from penstock.program.rotation import Rotation
 
 
 class Kind(Enum):
@@ -51,15 +52,6 @@ class Buffer:
     data: Data | None = None
     type: TensorType | None = None
     is_stream: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """The rotation of a ring: row r is in slot (first + c + r) % ring, where c is the number in the
-    buffer `counter`."""
-
-    counter: str
-    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,9 +342,17 @@ class Advance:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """The contents of a buffer are undefined from here on, which the reference machine checks."""
+
+    buffer: str
+
+
 Command = (
-    Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Loop | FillTensor | LoadTensor | Advance
-)
+    Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Discard | Loop | FillTensor | LoadTensor
+    | Advance
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,11 @@ from penstock.program.program import (
     Kind,
     Loop,
     Pull,
-    Rotation,
     Rows,
     View,
     Wait,
 )
+from penstock.program.rotation import Rotation
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.plan import Plan
@@ -88,6 +88,12 @@ class Writer:
         copier = self.expanded.schedule.copier
         assert copier is not None
         return copier
+
+    def calls(
+        self, plan: Plan, fills: Fills, position: int, first: Expr, end: Expr
+    ) -> tuple[Command, ...]:
+        """The call of `call`, as the only one of a sequence."""
+        return (self.call(plan, fills, position, first, end),)
 
     def call(self, plan: Plan, fills: Fills, position: int, first: Expr, end: Expr) -> Command:
         """The call that computes rows [first, end), at most a stripe, of the part at a position."""
@@ -236,7 +242,7 @@ def scratch_buffers(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[B
     named = (
         (scratch_name(schedule, plan), plan.scratch_bytes)
         for plan in schedule.plans
-        if schedule.find_bands(schedule.parts.parts[plan.parts[0]]) is None
+        if any(schedule.find_bands(schedule.parts.parts[k]) is None for k in plan.parts)
     )
     home = schedule.memory.default
     return tuple(

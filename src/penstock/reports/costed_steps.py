@@ -79,32 +79,31 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[NumberedStep, 
 
 def costed_steps(schedule: Schedule, cascade: ExpandedCascade) -> tuple[CostedStep, ...]:
     """Return the steps of a cascade of a schedule, in the order of its plan."""
-    plan, parts = cascade.plan, schedule.parts.parts
-    bands = schedule.find_bands(parts[plan.parts[0]])
-    if bands is not None:
-        return tuple(_steps_in_bands(bands, schedule.memory))
-    served = (plan.with_selected_kernel(k, parts[k]) for k in plan.parts)
-    return tuple(
-        CostedStep(
-            part.name,
-            part,
-            cost,
-            tuple(v.name for v in part.variable_inputs),
-            stripes,
-            plan.stripe is not None,
-        )
-        for part, cost, stripes in zip(served, plan.costs, cascade.stripes, strict=True)
-    )
+    plan = cascade.plan
+    found: list[CostedStep] = []
+    for k, cost, stripes in zip(plan.parts, plan.costs, cascade.stripes, strict=True):
+        part = plan.with_selected_kernel(k, schedule.parts.parts[k])
+        bands = schedule.find_bands(part)
+        if bands is not None:
+            found += _steps_in_bands(bands, cascade, schedule.memory)
+        else:
+            read = tuple(v.name for v in part.variable_inputs)
+            in_stripes = plan.stripe is not None
+            found.append(CostedStep(part.name, part, cost, read, stripes, in_stripes))
+    return tuple(found)
 
 
-def _steps_in_bands(bands: Bands, memory: MemoryAssignment) -> Iterator[CostedStep]:
-    """Yield the steps of a cascade in bands; the cost is that of all equal bands together.
+def _steps_in_bands(
+    bands: Bands, cascade: ExpandedCascade, memory: MemoryAssignment
+) -> Iterator[CostedStep]:
+    """Yield the steps of parts in bands; the cost is that of all equal bands together.
 
+    cascade: the cascade of the network that contains the part that stands for them.
     memory: the memory assignment of the network.
     """
     for band in bands.bands:
         tensors = {section.value: section.tensor for section in band.sections}
-        stripes = band_stripes(band, memory)
+        stripes = band_stripes(bands, band, cascade, memory)
         for k, cost in zip(band.plan.parts, band.plan.costs, strict=True):
             part = band.plan.with_selected_kernel(k, band.parts.parts[k])
             yield CostedStep(
@@ -113,5 +112,5 @@ def _steps_in_bands(bands: Bands, memory: MemoryAssignment) -> Iterator[CostedSt
                 sum([cost] * band.count, NOTHING),
                 tuple(tensors[v.name] for v in part.variable_inputs),
                 stripes[part.name],
-                band.plan.stripe is not None,
+                bands.call_rows is not None or band.plan.stripe is not None,
             )

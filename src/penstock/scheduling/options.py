@@ -129,8 +129,9 @@ class Options:
         default=2.0,
         metadata={
             "help": "Largest ratio of executed to necessary multiply-accumulates. Above 1, "
-            "cascades may run in bands (intervals of columns), which needs less memory than whole "
-            "rows; columns that two neighbouring bands need are computed twice. 1 disables this."
+            "cascades may compute some columns or rows of intermediate tensors several times, "
+            "which needs less memory: in bands (intervals of columns) and in chains. 1 disables "
+            "this."
         },
     )
     slack: float = field(

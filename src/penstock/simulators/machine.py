@@ -25,6 +25,7 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    Discard,
     FillTensor,
     Invoke,
     Kind,
@@ -116,16 +117,24 @@ class Machine:
                     self._call(command, variables)
                 case Copy():
                     self._copy(command, variables)
-                case Wait():
-                    self._wait(command)
                 case Pull():
                     self._pull(command, variables)
                 case Invoke():
                     self._devices.invoke(command, variables)
-                case Advance():
-                    self._advance(command)
                 case _:
-                    raise InternalError("machine-011", f"{command} has no place in this entry")
+                    self._execute_simple(command)
+
+    def _execute_simple(self, command: Command) -> None:
+        """Executes a command without loop variables."""
+        match command:
+            case Wait():
+                self._wait(command)
+            case Advance():
+                self._advance(command)
+            case Discard(buffer):
+                self._memories.free(self._memories.buffers[buffer])
+            case _:
+                raise InternalError("machine-011", f"{command} has no place in this entry")
 
     def _call(self, call: Call, variables: Variables) -> None:
         out = evaluate_box(call.out, variables)

@@ -52,7 +52,7 @@ def test_the_command_of_a_point_selects_it(penstock: CommandLine) -> None:
     found = api.explore("zoo:lenet5", "cortex-m4")
     for streamed, points in ((False, found.choices.choices), (True, found.choices.streamed or ())):
         for point in (points[0], points[-1]):
-            command = str(found.command.selecting(point.ram_bytes, streamed=streamed))
+            command = str(found.choices.command.selecting(point.ram_bytes, streamed=streamed))
             said = penstock(*shlex.split(command)[1:], "--json", "-o", f"{streamed}{point.calls}")
             assert said.json["ram_bytes"]["total"] == point.ram_bytes
             assert said.json["cycles"]["estimated"] == point.cycles

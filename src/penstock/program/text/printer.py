@@ -58,6 +58,7 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    Discard,
     FillTensor,
     Invoke,
     Issue,
@@ -203,7 +204,7 @@ class _Printer:
                 yield f"{indent}{self._simple(command)}"
 
     def _simple(
-        self, command: Copy | Wait | Pull | Invoke | FillTensor | LoadTensor | Advance
+        self, command: Copy | Wait | Pull | Discard | Invoke | FillTensor | LoadTensor | Advance
     ) -> str:
         match command:
             case Copy(source, target, lower, upper, engine, token):
@@ -214,6 +215,8 @@ class _Printer:
                 return f"wait {name_or_string(engine)} {quoted(token)}"
             case Pull(target, lower, upper):
                 return f"pull {self._view(target)} rows {self._range(lower, upper)}"
+            case Discard(buffer):
+                return f"discard {self._label(buffer)}"
             case FillTensor(target, byte):
                 return f"fill {self._view(target)} with {byte}"
             case LoadTensor(target, source):

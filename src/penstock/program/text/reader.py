@@ -20,6 +20,7 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    Discard,
     DriverRecord,
     FillTensor,
     Invoke,
@@ -29,11 +30,11 @@ from penstock.program.program import (
     Memory,
     Program,
     Pull,
-    Rotation,
     Rows,
     View,
     Wait,
 )
+from penstock.program.rotation import Rotation
 from penstock.program.text.context import PREFERRED, ProgramContext, kernels
 from penstock.program.text.expressions import ExprReader
 from penstock.program.text.printer import rows_box
@@ -42,7 +43,7 @@ from penstock.scheduling.model.part import Part
 
 _KINDS = {kind.value: kind for kind in Kind}
 _ENTRIES = ("init", "reset", "run")
-_COMMANDS = ("for", "call", "copy", "wait", "pull", "invoke", "fill", "load", "advance")
+_COMMANDS = ("for", "call", "copy", "wait", "pull", "invoke", "discard", "fill", "load", "advance")
 
 
 def read_program(text: str, context: ProgramContext, constants: Constants | None = None) -> Program:
@@ -210,6 +211,7 @@ class _Reader:
             "copy": self._copy,
             "wait": lambda: Wait(scanner.name(), scanner.string()),
             "pull": self._pull,
+            "discard": lambda: Discard(self._label.name()),
             "invoke": self._invoke,
             "fill": self._fill,
             "load": self._load,

@@ -1,4 +1,5 @@
-"""Cascades that run once for each band, an interval of columns of their output.
+"""Cascades that compute some columns or rows several times: in bands, and with chains.
 
-Columns that two neighbouring bands need are computed twice.
+A band is an interval of columns of a cascade's output, for which the cascade runs by itself.  A
+chain is a part that stands for several and recomputes the rows of the tensors between them.
 """

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from penstock.memory.place import place
+from penstock.memory.problem import LiveBuffer, PlacementProblem
 from penstock.scheduling.model.bands import Band
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
@@ -14,7 +18,13 @@ from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems
+from penstock.scheduling.simulate.placement_problems import (
+    ALIGNMENT_BYTES,
+    SCRATCH_ALIGNMENT_BYTES,
+    placement_problems,
+    scratch_name,
+)
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 _NO_GAPS = Gaps(0.0, 0.0)
 
@@ -50,12 +60,76 @@ def planned(
     The plan includes its cost.  The offsets, in bytes, are those of the memory blocks in the arena,
     by block name.  The arena size is in bytes.
     """
-    scratch = max(part.kernel_within(scratch_bytes).scratch_bytes for part in parts.parts)
-    order = tuple(range(len(parts.parts)))
-    bare = Plan(order, stripe, nearest_first=False, costs=(), scratch_bytes=scratch)
+    bare = _bare_plan(parts, stripe, scratch_bytes)
     expanded = _expanded(parts, bare, memories.default_assignment)
     (cascade,) = expanded.cascades
     plan = CostAccounting(parts, model, memories).costed(expanded.schedule, cascade)
     ((_, problem),) = placement_problems(expanded)
     placement = place(problem)
     return plan, dict(placement.offsets), placement.height_bytes
+
+
+def _bare_plan(parts: Parts, stripe: int | None, scratch_bytes: int) -> Plan:
+    """Return the plan of a band without costs; `scratch_bytes` is enlarged for kernels that need
+    more."""
+    scratch = max(part.kernel_within(scratch_bytes).scratch_bytes for part in parts.parts)
+    order = tuple(range(len(parts.parts)))
+    return Plan(order, stripe, nearest_first=False, costs=(), scratch_bytes=scratch)
+
+
+def planned_chain(
+    parts: Parts, call_rows: int, scratch_bytes: int, memories: MemorySystem
+) -> tuple[Plan, Mapping[str, int], Mapping[str, int], int]:
+    """Plan one band of a chain, and place its intermediate tensors for one call.
+
+    call_rows: largest number of rows of a call.
+    scratch_bytes: scratch memory of the kernels, unless their fallbacks need more.
+
+    Returns the plan without costs, the offset of each memory block by name, the number of rows of
+    each intermediate tensor that its block holds, and the size of the arena in bytes.
+    """
+    plan = _bare_plan(parts, None, scratch_bytes)
+    expanded = _expanded(parts, plan, memories.default_assignment)
+    tables = expanded.tables
+    windows = row_windows(tables)
+    slots: dict[str, int] = {}
+    buffers: list[LiveBuffer] = []
+    for k, part in enumerate(parts.parts[:-1]):
+        storage = int(tables.written[k])
+        lower, upper = windows[k]
+        firsts = np.arange(len(lower) - 1)
+        ends = np.minimum(firsts + call_rows, len(firsts))
+        slots[part.name] = int((upper[ends] - lower[firsts]).max())
+        size = slots[part.name] * int(tables.row_bytes[storage])
+        dead = int(tables.last[storage]) + 1
+        buffers.append(LiveBuffer(part.name, k, dead, size, ALIGNMENT_BYTES))
+    users = [k for k, part in enumerate(expanded.schedule.steps) if part.kernel.scratch_bytes]
+    if users:
+        name, size = scratch_name(expanded.schedule, plan), plan.scratch_bytes
+        live = users[0], users[-1] + 1
+        buffers.append(LiveBuffer(name, *live, size, SCRATCH_ALIGNMENT_BYTES))
+    placement = place(PlacementProblem(tuple(buffers)))
+    return plan, dict(placement.offsets), slots, placement.height_bytes
+
+
+def row_windows(tables: RowTables) -> tuple[tuple[Numbers, Numbers], ...]:
+    """Return, for each part of a chain, which of its rows a call of the chain computes.
+
+    tables: the parts of the chain, of which all but the last are read by later ones only.
+
+    A call for rows [first, end) of the last part computes rows [lower[first], upper[end]) of a part
+    whose entry is (lower, upper).
+    """
+    last = len(tables.written) - 1
+    counts = np.arange(int(tables.rows[tables.written[last]]) + 1)
+    found: dict[int, tuple[Numbers, Numbers]] = {last: (counts, counts)}
+    for k in range(last, -1, -1):
+        lower, upper = found[k]
+        for e in range(tables.reads[k], tables.reads[k + 1]):
+            maker = int(tables.maker[tables.storage[e]])
+            if maker < 0:
+                continue
+            one = tables.done[tables.table[e] + lower], tables.needed[tables.table[e] + upper]
+            other = found.get(maker, one)
+            found[maker] = np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
+    return tuple(found[k] for k in range(last + 1))

@@ -85,16 +85,16 @@ class BandSearch:
         self._tables, self._memory = tables, memory
         self._limits = limits
         self._work = np.array([model.work_cycles(part) for part in self._parts], np.int64)
-        self._macs = np.array([_macs(part) for part in self._parts], np.int64)
+        self._macs = np.array([necessary_macs(part) for part in self._parts], np.int64)
         self._calls = np.array([model.call_cycles(part) for part in self._parts], np.int64)
-        self._columns = np.array([_columns(part.output) for part in self._parts], np.int64)
+        self._columns = np.array([column_count(part.output) for part in self._parts], np.int64)
         self._makers = {part.output.name: p for p, part in enumerate(self._parts)}
         self._sizes = tables.rows * tables.row_bytes
 
     def candidates(self, upper: int) -> Iterator[ValuedCandidate]:
         """Yield the cascades in bands that end at position `upper` of the order, exclusive."""
         output = self._parts[upper - 1].output
-        columns = _columns(output)
+        columns = column_count(output)
         if columns < 2 or self._sizes[self._tables.written[upper - 1]] >= self._limits.peak_bytes:
             return
         shares = (*(share for share in SHARES if share < columns), columns)
@@ -153,7 +153,7 @@ class BandSearch:
 
         Returns None if no cascade with this end can run in such bands.
         """
-        columns = _columns(self._parts[upper - 1].output)
+        columns = column_count(self._parts[upper - 1].output)
         count = -(-columns // width)
         numbers = sorted({0, count // 2, count - 1})
         bands = [(k * width, min((k + 1) * width, columns)) for k in numbers]
@@ -197,10 +197,10 @@ class BandSearch:
             return False
         if p < upper - 1 and not p < self._tables.last[self._tables.written[p]] < upper:
             return False
-        return all(_add_needs(part, band) for band in wanted)
+        return all(add_needs(part, band) for band in wanted)
 
 
-def _add_needs(part: Part, wanted: dict[str, Interval]) -> bool:
+def add_needs(part: Part, wanted: dict[str, Interval]) -> bool:
     """Add to `wanted` the input columns that a part reads to compute its wanted output columns.
 
     wanted: the columns of each tensor that a band needs, by tensor name.
@@ -227,9 +227,11 @@ def _add_needs(part: Part, wanted: dict[str, Interval]) -> bool:
     return True
 
 
-def _columns(value: Value) -> int:
+def column_count(value: Value) -> int:
+    """Return the number of columns of an image; 1 for other tensors."""
     return value.type.shape[COLUMNS] if value.type.rank == RANK else 1
 
 
-def _macs(part: Part) -> int:
+def necessary_macs(part: Part) -> int:
+    """Return the multiply-accumulates of a part if nothing is computed twice."""
     return part.macs(Region.whole(part.output.type.shape)) if part.nodes else 0

@@ -1,55 +1,60 @@
 """Search for schedules that need less memory because cascades run in bands of columns.
 
 A band is an interval of columns of a cascade's output; the cascade runs once for each band.
-Columns that two neighbouring bands need are computed twice, so these schedules are slower.  The
-search by dynamic programming (`cascades/proposals.py`) runs once more, with cascades in bands as
-additional candidates; only schedules below the least memory found without bands are kept.
+Columns that two neighbouring bands need are computed twice.  A chain is a part that stands for
+several and recomputes rows of the tensors between them.  So these schedules are slower.  The search
+by dynamic programming (`cascades/proposals.py`) runs once more, with cascades in bands or with
+chains as additional candidates; only schedules below the least memory found without them are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from penstock.ir.region import Region
-from penstock.pareto import near_frontier
+from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
+from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.proposals import proposals
 from penstock.scheduling.cascades.uniform_search import UniformSearch
-from penstock.scheduling.model.cost import CostModel
-from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
-from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.execution import WHOLE
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import live_bytes
+
+WORTH_MEMORY = Fraction(1, 100)
+"""Of two proposals, the one with more memory is built only if it saves this fraction of cycles."""
 
 
 @dataclass(frozen=True, slots=True)
 class BelowRows:
-    """Searches for schedules in which at least one cascade runs in bands of columns.
+    """Searches for schedules in which cascades run in bands of columns or contain chains.
 
-    bands: function that creates the bands of a cascade.
+    accounting: computes the costs of the schedules.
+    bands: creates the bands of a cascade and of its chains.
     inputs_bytes: live bytes before the first part runs.
     order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
+    rivals: (live bytes, cycles) of other schedules; those that one of them dominates are dropped.
     _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
         in its bands.
     """
 
-    parts: Parts
-    model: CostModel
-    memories: MemorySystem
+    accounting: CostAccounting
     options: Options
     bands: BandSource
     inputs_bytes: int
     order_gap: float
-    _known: dict[tuple[tuple[int, ...], Candidate], BandedCascade | None] = field(
-        default_factory=dict[tuple[tuple[int, ...], Candidate], BandedCascade | None]
+    rivals: Sequence[tuple[int, int]] = ()
+    _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None] = field(
+        default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]
     )
 
     def schedules(
@@ -63,38 +68,50 @@ class BelowRows:
         for order, search in searches.items():
             every += self._proposals(order, search, limit_bytes)
         chosen = near_frontier(every, lambda p: (p.peak_bytes, p.time), 0.0)
-        built = (self._schedule(proposal) for proposal in chosen)
-        return [schedule for schedule in built if schedule is not None]
+        work = sum(map(self.accounting.model.work_cycles, self.accounting.parts.parts))
+        undominated = (
+            p
+            for p in chosen
+            if all(p.peak_bytes < peak or work + p.time < cycles for peak, cycles in self.rivals)
+        )
+        relevant = thinned(undominated, lambda p: work + p.time, _worth_memory)
+        built = (self.schedule(proposal, limit_bytes) for proposal in relevant)
+        found = (schedule for schedule in built if schedule is not None)
+        return near_frontier(found, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
 
     def _proposals(
         self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int
     ) -> Iterator[Proposal]:
         """Yield the Pareto-optimal divisions of an execution order into cascades.
 
-        Cascades with and without bands compete.
+        Cascades with and without bands and chains compete.
         order: the execution order, as indices of the parts.
-        search: yields the candidate cascades without bands.
+        search: yields the candidate cascades without bands and chains.
         limit_bytes: the live bytes at the peak must be below this number.
         """
-        start = self.memories.default_assignment
-        in_bands = BandSearch(
-            self.parts,
-            order,
-            search.tables,
-            self.model,
-            start,
-            BandLimits(
-                limit_bytes,
-                (self.options.max_recompute - 1.0) * self._necessary_macs,
-                self.options.max_parts,
-            ),
+        start = self.accounting.memories.default_assignment
+        limits = BandLimits(
+            limit_bytes,
+            (self.options.max_recompute - 1.0) * self._necessary_macs,
+            self.options.max_parts,
         )
+        parts, model = self.accounting.parts, self.accounting.model
+        in_bands = BandSearch(parts, order, search.tables, model, start, limits)
+        plain = [v for upper in range(1, len(order) + 1) for v in search.candidates(upper, ())]
+        with_chains = [
+            ChainSearch(parts, order, tables, model, start, limits, nearest_first=nearest)
+            for nearest, tables in search.tables_by_order
+        ]
+        for one in with_chains:
+            one.search(plain, MOST_PLANS // len(with_chains))
 
         def candidates(
             upper: int, states: Sequence[Iterable[MemoryAssignment]]
         ) -> Iterator[ValuedCandidate]:
             yield from search.candidates(upper, states)
             yield from in_bands.candidates(upper)
+            for one in with_chains:
+                yield from one.candidates(upper)
 
         return proposals(order, candidates, start, self.inputs_bytes, limit_bytes - 1)
 
@@ -103,33 +120,33 @@ class BelowRows:
 
         The lower bound is the bytes of all network inputs or of all outputs, whichever is larger.
         """
-        rows = self.parts.rows
+        rows = self.accounting.parts.rows
         outputs = sum(rows.storages[k].size_bytes for k in rows.outputs)
         return max(0.0, peak_bytes / max(1, self.inputs_bytes, outputs) - 1.0)
 
     @property
     def _necessary_macs(self) -> int:
         """Multiply-accumulates of the network if nothing is computed twice."""
-        parts = (part for part in self.parts.parts if part.nodes)
+        parts = (part for part in self.accounting.parts.parts if part.nodes)
         return sum(part.macs(Region.whole(part.output.type.shape)) for part in parts)
 
-    def _schedule(self, proposal: Proposal) -> Schedule | None:
+    def schedule(self, proposal: Proposal, limit_bytes: int) -> Schedule | None:
         """Return the schedule of a proposal (a division of an order into cascades).
 
-        None if the schedule executes too many multiply-accumulates (`Options.max_recompute`), or if
-        a cascade cannot run in its bands.
+        None if the schedule executes too many multiply-accumulates (`Options.max_recompute`), if
+        its live bytes are not below the limit, or if a cascade cannot run in its bands.  Its live
+        bytes may differ slightly from those of the proposal, which rounds arenas to words.
         """
-        found: list[tuple[Plan, BandedCascade | None]] = []
+        found: list[tuple[Plan, Sequence[BandedCascade]]] = []
         for candidate in proposal.cascades:
-            plan, banded = _plan(candidate, proposal.order), None
-            if candidate.band_columns is not None:
-                banded = self._banded(plan.parts, candidate)
-                if banded is None:
-                    return None
+            plan = _plan(candidate, proposal.order)
+            banded = self._banded(plan.parts, candidate) if candidate.in_bands else ()
+            if banded is None:
+                return None
             found.append((plan, banded))
-        parts, plans, bands = with_bands(self.parts, found)
-        memory = self.memories.default_assignment
-        accounting = CostAccounting(parts, self.model, self.memories)
+        parts, plans, bands = with_bands(self.accounting.parts, found)
+        memory = self.accounting.memories.default_assignment
+        accounting = self.accounting.for_parts(parts)
         bare = Schedule(
             parts,
             plans,
@@ -140,19 +157,29 @@ class BelowRows:
             Gaps(self.order_gap, self._partition_gap(proposal.peak_bytes)),
             accounting.update_costs(memory),
             bands,
-            self.parts if bands else None,
+            self.accounting.parts if bands else None,
         )
+        bare = self.bands.costed(bare)
         expanded = ExpandedSchedule(bare)
         costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)
-        schedule = replace(bare, plans=costed)
+        peak = int(live_bytes(expanded).max())
+        schedule = replace(bare, plans=costed, peak_bytes=peak)
         most = self.options.max_recompute * self._necessary_macs
-        return schedule if schedule.cost.nominal_macs <= most else None
+        fits = peak < limit_bytes and schedule.cost.nominal_macs <= most
+        return schedule if fits else None
 
-    def _banded(self, cascade: tuple[int, ...], candidate: Candidate) -> BandedCascade | None:
+    def _banded(
+        self, cascade: tuple[int, ...], candidate: Candidate
+    ) -> tuple[BandedCascade, ...] | None:
         key = cascade, replace(candidate, lower=0, upper=len(cascade))
         if key not in self._known:
-            self._known[key] = self.bands(self.parts, cascade, candidate)
+            self._known[key] = self.bands.bands(self.accounting.parts, cascade, candidate)
         return self._known[key]
+
+
+def _worth_memory(cycles: int, than: int) -> bool:
+    """Return whether a proposal is fast enough to be built beside one with less memory."""
+    return than - cycles >= WORTH_MEMORY * cycles
 
 
 def _plan(candidate: Candidate, order: tuple[int, ...]) -> Plan:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from penstock.scheduling.bands.band_schedule import expanded_band
-from penstock.scheduling.model.bands import Band
+from penstock.scheduling.bands.chain_costs import chain_calls, expanded_chain
+from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.row_stripes import Stripes, whole_tensor
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.model.tensor_config import BufferMode, TensorConfig
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 
@@ -32,35 +34,49 @@ def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterat
     """Yield the configuration of each tensor that a plan of a schedule computes."""
     schedule = expanded.schedule
     parts, memory = schedule.parts, schedule.memory
-    bands = schedule.find_bands(parts.parts[cascade.plan.parts[0]])
-    if bands is not None:
-        found: dict[str, Stripes] = {}
-        for band in bands.bands:
-            for value, stripes in band_stripes(band, memory).items():
-                name = next(s.tensor for s in band.sections if s.value == value)
-                found[name] = (*found.get(name, ()), *stripes)
-        for name, stripes in found.items():
-            mode = BufferMode.FULL if name == bands.name else BufferMode.RECOMPUTE
-            yield TensorConfig(name, memory.region(parts.owners.get(name, name)), mode, stripes)
-        return
     for place, stripes in enumerate(cascade.stripes):
         part = parts.parts[cascade.plan.parts[place]]
+        bands = schedule.find_bands(part)
+        if bands is not None:
+            yield from _configs_in_bands(bands, schedule, cascade)
+            continue
         region = memory.region(parts.owners[part.name])
         mode = _mode(expanded, cascade, cascade.lower + place)
         yield TensorConfig(part.name, region, mode, stripes)
 
 
-def band_stripes(band: Band, memory: MemoryAssignment) -> Mapping[str, Stripes]:
+def _configs_in_bands(
+    bands: Bands, schedule: Schedule, cascade: ExpandedCascade
+) -> Iterator[TensorConfig]:
+    """Yield the configuration of each tensor that parts in bands compute."""
+    memory, owners = schedule.memory, schedule.parts.owners
+    found: dict[str, Stripes] = {}
+    for band in bands.bands:
+        for value, stripes in band_stripes(bands, band, cascade, memory).items():
+            name = next(s.tensor for s in band.sections if s.value == value)
+            found[name] = (*found.get(name, ()), *stripes)
+    for name, stripes in found.items():
+        mode = BufferMode.FULL if name == bands.name else BufferMode.RECOMPUTE
+        yield TensorConfig(name, memory.region(owners.get(name, name)), mode, stripes)
+
+
+def band_stripes(
+    bands: Bands, band: Band, cascade: ExpandedCascade, memory: MemoryAssignment
+) -> Mapping[str, Stripes]:
     """Return the stripes of each tensor that consecutive bands compute, by the name of its value.
 
+    cascade: the cascade of the network that contains the part that stands for all bands.
     memory: the memory assignment of the network.
     """
-    (cascade,) = expanded_band(band, memory).cascades
+    if bands.call_rows is None:
+        (inner,) = expanded_band(band, memory).cascades
+    else:
+        inner = expanded_chain(band, chain_calls(bands, cascade), memory)
     sections = {section.value: section for section in band.sections}
-    names = [band.parts.parts[k].name for k in cascade.plan.parts]
+    names = [band.parts.parts[k].name for k in inner.plan.parts]
     return {
         name: tuple(map(sections[name].nested, stripes))
-        for name, stripes in zip(names, cascade.stripes, strict=True)
+        for name, stripes in zip(names, inner.stripes, strict=True)
     }
 
 

@@ -1,16 +1,17 @@
-"""Replaces each cascade that runs in bands (intervals of columns) by a single part.  The *original*
-parts are those before the replacement, from the stage `assign`.
+"""Replaces each cascade or chain that runs in bands (intervals of columns) by a single part.  The
+*original* parts are those before the replacement, from the stage `assign`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
-from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.cascades.candidate import Candidate, Chain
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -26,7 +27,7 @@ KIND = "bands"
 
 @dataclass(frozen=True, slots=True)
 class BandedCascade:
-    """A cascade that runs in bands of columns.
+    """Parts that run as a single part, in bands of columns: a whole cascade, or a chain in one.
 
     parts: indices of its original parts in `Parts.parts`, in execution order.
     bands: its bands, each with its own plan.
@@ -36,11 +37,23 @@ class BandedCascade:
     bands: Bands
 
 
-BandSource = Callable[[Parts, Sequence[int], Candidate], BandedCascade | None]
-"""Function (parts, cascade, candidate) -> the bands of a cascade; None if there are none.
+class BandSource(Protocol):
+    """Creates bands of columns, which depend on the target."""
 
-cascade: indices of its parts, in execution order.
-"""
+    def bands(
+        self, parts: Parts, cascade: Sequence[int], candidate: Candidate
+    ) -> tuple[BandedCascade, ...] | None:
+        """Return the bands in which a cascade or its chains run.
+
+        cascade: indices of its parts, in execution order.
+
+        Returns None if a part cannot compute the columns of some band.
+        """
+        ...
+
+    def costed(self, schedule: Schedule) -> Schedule:
+        """Return a schedule with the costs of its chains, which depend on their calls."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +62,20 @@ class AssignedPlan:
 
     plan: its field `parts` contains indices of original parts.  If the plan runs in bands, its
         `stripe` and `scratch_bytes` apply inside each band, and `costs` has a single entry: the
-        cost of all bands together.
+        cost of all bands together.  If it has chains, `scratch_bytes` is that of the kernels, and
+        `costs` has one entry for each chain, at the position of its last part.
     columns: number of columns of a band; None if the plan does not run in bands.
+    chains: the chains of the plan, in execution order.
     """
 
     plan: Plan
     columns: int | None = None
+    chains: tuple[Chain, ...] = ()
+
+    @property
+    def in_bands(self) -> bool:
+        """Whether some parts run in bands of columns."""
+        return self.columns is not None or bool(self.chains)
 
     def candidate(self, memory: MemoryAssignment) -> Candidate:
         """Return the plan as a candidate cascade at positions [0, number of parts) of an order.
@@ -71,6 +92,7 @@ class AssignedPlan:
             memory,
             scratch_bytes=plan.scratch_bytes,
             band_columns=self.columns,
+            chains=self.chains,
         )
 
 
@@ -79,46 +101,57 @@ def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
     if not schedule.bands:
         return tuple(map(AssignedPlan, schedule.plans))
     numbers = {part.name: k for k, part in enumerate(schedule.assigned_parts.parts)}
+    return tuple(_assigned_plan(schedule, plan, numbers) for plan in schedule.plans)
+
+
+def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -> AssignedPlan:
+    """Return a plan in terms of the parts of the stage `assign`, whose indices are `numbers`."""
     index = {k: numbers[part.name] for k, part in enumerate(schedule.parts.parts)}
-    found: list[AssignedPlan] = []
-    for plan in schedule.plans:
-        only = schedule.parts.parts[plan.parts[0]]
-        bands = schedule.find_bands(only)
-        if bands is None:
-            found.append(AssignedPlan(_renumbered(plan, index)))
-            continue
-        op = only.nodes[-1].op
-        assert isinstance(op, Composite)
-        inside = tuple(numbers[node.name] for node in op.nodes)
-        scratch = bands.scratch_bytes
-        plan = replace(plan, parts=inside, stripe=bands.stripe, scratch_bytes=scratch)
-        found.append(AssignedPlan(plan, bands.width))
-    return tuple(found)
+    plan, single = _renumbered(plan, index), plan.parts
+    found: list[tuple[Bands, tuple[int, ...]]] = []
+    for part in (schedule.parts.parts[k] for k in single):
+        if (bands := schedule.find_bands(part)) is not None:
+            op = part.nodes[-1].op
+            assert isinstance(op, Composite)
+            found.append((bands, tuple(numbers[node.name] for node in op.nodes)))
+    if not found:
+        return AssignedPlan(plan)
+    bands, inside = found[0]
+    plan = replace(plan, scratch_bytes=bands.scratch_bytes)
+    if bands.call_rows is None:
+        return AssignedPlan(replace(plan, parts=inside, stripe=bands.stripe), bands.width)
+    chains = tuple(Chain(inside, bands.width) for bands, inside in found)
+    ends = {chain.parts[-1]: chain.parts for chain in chains}
+    every = tuple(k for last in plan.parts for k in ends.get(last, (last,)))
+    return AssignedPlan(replace(plan, parts=every), None, chains)
 
 
 def with_bands(
-    parts: Parts, plans: Sequence[tuple[Plan, BandedCascade | None]]
+    parts: Parts, plans: Sequence[tuple[Plan, Sequence[BandedCascade]]]
 ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
-    """Replace each cascade that runs in bands by a single part; return (parts, plans, bands).
+    """Replace the parts that run in the same bands by a single part; return (parts, plans, bands).
 
     parts: the original parts.
-    plans: (plan, bands) pairs in execution order; `bands` is None if the plan runs without bands.
-        A plan contains indices of original parts, and each part is in exactly one plan.
+    plans: (plan, bands) pairs in execution order, with the bands in which the plan or each of its
+        chains runs.  A plan contains indices of original parts, and each part is in one plan.
 
-    In the result, the plan of a cascade in bands contains only the single part, in one call.  Its
-    scratch memory is the arena of the bands.
+    In the result, the single part has the position of the last one that it replaces, and
+    `scratch_bytes` is at least the size of the arena.  If the whole plan runs in bands, the single
+    part has one call.
     """
-    cascades = tuple(cascade for _, cascade in plans if cascade is not None)
+    cascades = tuple(cascade for _, some in plans for cascade in some)
     composed, index = with_composites(parts, cascades)
     found: list[Plan] = []
-    for plan, cascade in plans:
-        if cascade is None:
-            found.append(_renumbered(plan, index))
-        else:
-            single, arena = (index[plan.parts[0]],), cascade.bands.arena_bytes
-            found.append(
-                replace(plan, parts=single, stripe=None, nearest_first=False, scratch_bytes=arena)
-            )
+    for plan, some in plans:
+        before = {k for cascade in some for k in cascade.parts[:-1]}
+        kept = tuple(k for k in plan.parts if k not in before)
+        plan = _renumbered(replace(plan, parts=kept), index)
+        if some:
+            arena = max(cascade.bands.arena_bytes for cascade in some)
+            plan = replace(plan, scratch_bytes=max(plan.scratch_bytes, arena))
+            if some[0].bands.call_rows is None:
+                plan = replace(plan, stripe=None, nearest_first=False, scratch_bytes=arena)
+        found.append(plan)
     return composed, tuple(found), tuple(cascade.bands for cascade in cascades)
 
 
@@ -141,11 +174,11 @@ def _with_part(prefetch: Prefetch, index: Mapping[int, int]) -> Prefetch:
 def with_composites(
     parts: Parts, cascades: Sequence[BandedCascade]
 ) -> tuple[Parts, Mapping[int, int]]:
-    """Replace each cascade that runs in bands by a single part; return (new parts, index).
+    """Replace the parts that run in the same bands by a single part; return (new parts, index).
 
     parts: the original parts.
-    index: map from the index of each original part to its index in the new parts.  All parts of a
-        replaced cascade have the index of the single part.
+    index: map from the index of each original part to its index in the new parts.  All parts that
+        run in the same bands have the index of the single part.
     """
     groups = {k: cascade for cascade in cascades for k in cascade.parts}
     composites = {cascade.bands.name: _composite(parts, cascade) for cascade in cascades}
@@ -166,13 +199,14 @@ def with_composites(
 
 
 def _composite(parts: Parts, cascade: BandedCascade) -> Node:
-    """Return the composite node that replaces all nodes of a cascade."""
+    """Return the composite node that replaces all nodes that run in the same bands."""
     every = [parts.parts[k] for k in cascade.parts]
     nodes = tuple(node for part in every for node in part.nodes)
     made = {node.name for node in nodes}
     read = (v for node in nodes for v in node.inputs if v.name not in made)
     inputs = tuple({v.name: v for v in read}.values())
-    kernel = Kernel(KIND, scratch_bytes=cascade.bands.arena_bytes)
+    by_rows = cascade.bands.call_rows is not None
+    kernel = Kernel(KIND, scratch_bytes=cascade.bands.arena_bytes, by_rows=by_rows)
     names = tuple(v.name for v in inputs)
     op = Composite(KIND, every[-1].engine, nodes, names, chosen=kernel)
     return Node(op, inputs, nodes[-1].output, nodes[-1].origin)

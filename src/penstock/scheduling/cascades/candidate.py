@@ -17,6 +17,18 @@ from penstock.scheduling.model.prefetch import Prefetch
 
 
 @dataclass(frozen=True, slots=True)
+class Chain:
+    """Parts of a cascade that run as a single part, whose intermediate tensors are recomputed.
+
+    parts: indices in `Parts.parts`, in execution order.
+    columns: number of columns of a band; each call computes its rows band by band.
+    """
+
+    parts: tuple[int, ...]
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A possible cascade: the parts at positions [lower, upper) of an order, run interleaved.
 
@@ -28,6 +40,8 @@ class Candidate:
     prefetches: copies of constants to other memory regions, made for this cascade.
     scratch_bytes: size of the scratch buffer that the parts use one after the other.
     band_columns: number of columns of a band, if the cascade runs in bands of columns.
+    chains: parts that run as a single part of the cascade, whose intermediate tensors are
+        recomputed.
     """
 
     lower: int
@@ -38,6 +52,12 @@ class Candidate:
     prefetches: tuple[Prefetch, ...] = ()
     scratch_bytes: int = 0
     band_columns: int | None = None
+    chains: tuple[Chain, ...] = ()
+
+    @property
+    def in_bands(self) -> bool:
+        """Whether some parts run in bands of columns."""
+        return self.band_columns is not None or bool(self.chains)
 
     def with_scratch(self, scratch_bytes: int) -> Candidate:
         """Return a copy with another `scratch_bytes`; faster than `dataclasses.replace`."""
@@ -50,6 +70,7 @@ class Candidate:
             self.prefetches,
             scratch_bytes,
             self.band_columns,
+            self.chains,
         )
 
 

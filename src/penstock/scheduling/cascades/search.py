@@ -49,14 +49,18 @@ def find_frontier(
     memories: MemorySystem,
     options: Options,
     bands: BandSource | None = None,
+    others: Sequence[Schedule] = (),
 ) -> Frontier:
     """Return the schedules that may be Pareto-optimal in (memory, cycles) after placement.
 
     Placement assigns an address to each tensor.
-    bands: function that creates the bands (intervals of columns) of a cascade; None: no cascade
-        runs in bands.
+    bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
+    others: schedules of other parts that compute the same.  Some schedules that one of them
+        dominates are left out, and bands are considered only if row-by-row cascades need less
+        memory than those of `others`.
     """
-    return Frontier(tuple(find_schedules(parts, model, memories, options, bands=bands)))
+    found = find_schedules(parts, model, memories, options, bands=bands, others=others)
+    return Frontier(tuple(found))
 
 
 def find_schedules(
@@ -66,6 +70,7 @@ def find_schedules(
     options: Options,
     limit_bytes: float = math.inf,
     bands: BandSource | None = None,
+    others: Sequence[Schedule] = (),
 ) -> Iterator[Schedule]:
     """Yield the schedules that may be Pareto-optimal in (memory, cycles) after placement.
 
@@ -74,8 +79,10 @@ def find_schedules(
 
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
-    bands: function that creates the bands (intervals of columns) of a cascade; None: no cascade
-        runs in bands.
+    bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
+    others: schedules of other parts that compute the same.  Some schedules that one of them
+        dominates are left out, and bands are considered only if row-by-row cascades need less
+        memory than those of `others`.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group does not fit into the second region.
@@ -84,8 +91,12 @@ def find_schedules(
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options)
     searches = _uniform_searches(parts, orders, model, memories, options, limit_bytes)
     chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
-    if bands is not None and options.max_recompute > 1 and searches:
-        below = BelowRows(parts, model, memories, options, bands, _inputs_bytes(parts), found.gap)
+    bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
+    useful = options.max_recompute > 1 and chosen[0].peak_bytes < bound
+    if bands is not None and useful and searches:
+        start = _inputs_bytes(parts)
+        rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
+        below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
         yield from below.schedules(searches, chosen[0].peak_bytes)
     if options.partition == CASCADES and parts.can_prefetch:
         yield from builder.with_accelerator_prefetches(chosen)

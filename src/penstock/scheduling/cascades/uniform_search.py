@@ -91,6 +91,12 @@ class UniformSearch:
         """Arrays with the rows that each part reads, for plans whose `nearest_first` is False."""
         return self._tables[0]
 
+    @property
+    def tables_by_order(self) -> tuple[tuple[bool, RowTables], ...]:
+        """The distinct tables of the order, each with the value of `Plan.nearest_first`."""
+        differs = bool(read_order_differs(*self._tables).any())
+        return tuple(zip((False, True)[: 1 + differs], self._tables, strict=False))
+
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> tuple[ValuedCandidate, ...]:

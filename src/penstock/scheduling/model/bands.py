@@ -1,14 +1,21 @@
-"""Bands: a cascade that runs once for each band, an interval of columns of its output.
+"""Bands: parts that run as a single part, once for each band, an interval of columns of the output.
 
-A band contains all rows and channels of its columns.  For each band, the parts of the cascade
-compute only the columns that the band needs; columns that two neighbouring bands need are computed
-twice.  The intermediate tensors of all bands share one buffer, the arena of the bands.
+A band contains all channels of its columns.  For each band, the parts compute only the columns that
+the band needs; columns that two neighbouring bands need are computed twice.  The intermediate
+tensors of all bands share one buffer, the arena of the bands.
+
+The single part runs in one of two ways:
+
+- as a cascade of its own: in one call, each band computes all its rows;
+- as a part of a cascade of several (a chain): each call computes a stripe of rows, band by band,
+  and recomputes the rows of the intermediate tensors that it needs.  So the arena is free between
+  calls, and chains share it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 from penstock.brief import Brief
@@ -101,6 +108,7 @@ class Band(Brief):
     offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
         intermediate tensors and scratch memory, but no inputs and outputs of the band.
     arena_bytes: size of the arena.
+    slots: in a chain, the number of rows of each intermediate tensor that the arena holds, by name.
     """
 
     parts: Parts
@@ -108,6 +116,7 @@ class Band(Brief):
     sections: tuple[TensorSection, ...]
     offsets: Mapping[str, int]
     arena_bytes: int
+    slots: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def count(self) -> int:
@@ -124,12 +133,14 @@ class Bands(Brief):
     scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
         else its fallback kernel.
     bands: each entry stands for one or more bands that run the same parts.
+    call_rows: in a chain, the largest number of rows of a call; None: a call computes all rows.
     """
 
     name: str
     width: int
     scratch_bytes: int
     bands: tuple[Band, ...]
+    call_rows: int | None = None
 
     @property
     def stripe(self) -> int | None:

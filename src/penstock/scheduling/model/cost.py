@@ -85,8 +85,8 @@ class CostModel(Protocol):
     ) -> int:
         """Return the total cycles of a sequence of calls of a part, including the overhead of each.
 
-        stripes: the number of output rows that each call computes.  They must add up to all rows
-            of the output, unless the kernel has a cost function of its own (`Kernel.cycles`).
+        stripes: the number of output rows that each call computes.  They add up to more than all
+            rows of the output if some rows are recomputed.
         memory: memory regions of the part's operands; None: the default region for all.
         """
         ...

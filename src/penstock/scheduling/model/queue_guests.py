@@ -48,7 +48,9 @@ def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
     Tensors are assigned in descending order of size, each to the smallest free slot in which it may
     be stored.
     """
-    slots = tuple(_slots(graph, parts)) if graph.queues else ()
+    if not graph.queues:
+        return {}
+    slots = tuple(_slots(graph, parts))
     found: dict[str, list[QueueGuest]] = {queue.before.name: [] for queue in graph.queues}
     free = sorted(slots, key=lambda slot: slot.row_bytes)
     candidates = (part for part in parts if _may_be_guest(graph, parts, part))

@@ -45,11 +45,11 @@ class CallTraffic:
 class KernelVariant:
     """One of the kernels of a part.
 
-    part: index of the part in `Parts.parts`.
+    part: name of the part.
     kernel: 0 for the preferred kernel, 1 for the fallback kernel, 2 + i for prefetching kernel i.
     """
 
-    part: int
+    part: str
     kernel: int
 
 
@@ -98,20 +98,28 @@ class CostAccounting:
     parts: the graph, split into parts (nodes with their kernels).
     model: estimates the cycles of calls.
     memories: determines access times and copy times.
-    _traffic: traffic of a call, by (index of the part, region of the output).
+    _traffic: traffic of a call, by (name of the part, region of the output).
     """
 
     parts: Parts
     model: CostModel
     memories: MemorySystem
-    _traffic: dict[tuple[int, Region], CallTraffic] = field(
-        default_factory=dict[tuple[int, Region], CallTraffic]
+    _traffic: dict[tuple[str, Region], CallTraffic] = field(
+        default_factory=dict[tuple[str, Region], CallTraffic]
     )
     _costs: dict[PartCalls, Cost] = field(default_factory=dict[PartCalls, Cost])
     _stalls: dict[FirstCall, int] = field(default_factory=dict[FirstCall, int])
     _plans: dict[tuple[Plan, MemoryAssignment], Plan] = field(
         default_factory=dict[tuple[Plan, MemoryAssignment], Plan]
     )
+
+    def for_parts(self, parts: Parts) -> CostAccounting:
+        """Return the same for parts of which some stand for several (see `Schedule.bands`).
+
+        It shares the results about single parts."""
+        return CostAccounting(
+            parts, self.model, self.memories, self._traffic, self._costs, self._stalls
+        )
 
     def costed(self, schedule: Schedule, cascade: ExpandedCascade) -> Plan:
         """Return the cascade's plan with the costs of its parts, but not of its prefetches."""
@@ -134,11 +142,11 @@ class CostAccounting:
             kernel = cascade.plan.kernel(k, part)
             inputs, output = self._operand_regions(part, memory, copied)
             calls = Calls(stripes, inputs, output)
-            key = PartCalls(_variant(k, part, kernel), calls)
+            key = PartCalls(_variant(part, kernel), calls)
             if key not in self._costs:
                 operands = memory.for_part(part, owners)
                 regions = (region for config in stripes for region in config.regions())
-                traffic = [self._call_traffic(k, region) for region in regions]
+                traffic = [self._call_traffic(part, region) for region in regions]
                 self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
             yield self._costs[key]
 
@@ -205,7 +213,7 @@ class CostAccounting:
         k = plan.parts[position - cascade.lower]
         part = self.parts.parts[k]
         kernel = plan.kernel(k, part)
-        call = FirstCall(_variant(k, part, kernel), end - first, own, early)
+        call = FirstCall(_variant(part, kernel), end - first, own, early)
         if call not in self._stalls:
             self._stalls[call] = self._stall_of_call(part.with_kernel(kernel), call)
         return self._stalls[call]
@@ -312,10 +320,10 @@ class CostAccounting:
         )
         return tuple(inputs), memory.region(owners[part.output.name])
 
-    def _call_traffic(self, k: int, out: Region) -> CallTraffic:
-        key = (k, out)
+    def _call_traffic(self, part: Part, out: Region) -> CallTraffic:
+        key = (part.name, out)
         if key not in self._traffic:
-            self._traffic[key] = _traffic_of_call(self.parts.parts[k], out)
+            self._traffic[key] = _traffic_of_call(part, out)
         return self._traffic[key]
 
 
@@ -327,12 +335,11 @@ def _kernels(part: Part) -> tuple[Kernel | None, ...]:
     return (part.kernel, part.fallback, *part.prefetching)
 
 
-def _variant(k: int, part: Part, kernel: Kernel) -> KernelVariant:
-    """Return the part index and kernel index that identify `kernel`, one of the kernels of `part`.
-
-    k: index of the part in `Parts.parts`.
-    """
-    return KernelVariant(k, next(i for i, one in enumerate(_kernels(part)) if one is kernel))
+def _variant(part: Part, kernel: Kernel) -> KernelVariant:
+    """Return the part and the kernel index that identify `kernel`, one of the kernels of `part`."""
+    return KernelVariant(
+        part.name, next(i for i, one in enumerate(_kernels(part)) if one is kernel)
+    )
 
 
 def _bytes(sizes: dict[str, int]) -> Bytes:

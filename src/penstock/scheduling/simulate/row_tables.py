@@ -94,12 +94,12 @@ def row_tables(
     keep_inputs: whether the network's inputs must not be overwritten.
     nearest_first: order in which missing rows of a part's inputs are computed: by descending
         advance if False, by ascending advance if True.  The advance of a tensor is high if few of
-        its rows already require many rows of the network's inputs (`_advances`).
+        its rows already require many rows of the network's inputs (`advances`).
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
     count = len(parts)
-    advance = _advances(row_parts, order)
+    advance = advances(row_parts, order)
     sign = 1 if nearest_first else -1
     sorted_reads = [
         sorted(part.reads, key=lambda read: sign * advance[read.storage]) for part in parts
@@ -183,7 +183,7 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
     return np.cumsum(gained)[: count + 1]
 
 
-def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
+def advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
     """Return the advance of each storage: a number that is high if few of its rows already require
     many rows of the network's inputs.
 

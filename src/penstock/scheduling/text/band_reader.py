@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.scanner import Scanner, Token, quoted
 from penstock.scheduling.bands.conditions import can_run_in_bands
@@ -19,6 +19,7 @@ from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ class BandReader:
     scanner: Scanner
     parts: Parts
     source: BandSource | None
-    _known: dict[tuple[tuple[int, ...], Candidate], BandedCascade] = field(
-        default_factory=dict[tuple[tuple[int, ...], Candidate], BandedCascade]
+    _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...]] = field(
+        default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...]]
     )
 
     def with_bands(
@@ -62,7 +63,7 @@ class BandReader:
         a part twice.
         """
         bare = tuple(read.assigned.plan for read in plans)
-        if all(read.assigned.columns is None for read in plans):
+        if not any(read.assigned.in_bands for read in plans):
             return self.parts, bare, ()
         counts = Counter(k for plan in bare for k in plan.parts)
         for k, count in counts.items():
@@ -72,15 +73,15 @@ class BandReader:
         cascades = [self._banded(read, memory) for read in plans]
         return with_bands(self.parts, tuple(zip(bare, cascades, strict=True)))
 
-    def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> BandedCascade | None:
-        """Return a plan's cascade with its bands; None if the plan runs without bands.
+    def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[BandedCascade, ...]:
+        """Return the bands of a plan or of each of its chains; none if it runs without bands.
 
         memory: memory assignment of the schedule.
 
         Raises ModelError if the cascade cannot run in such bands.
         """
-        if read.assigned.columns is None:
-            return None
+        if not read.assigned.in_bands:
+            return ()
         cascade, candidate = read.assigned.plan.parts, read.assigned.candidate(memory)
         if (cascade, candidate) in self._known:
             return self._known[cascade, candidate]
@@ -89,12 +90,35 @@ class BandReader:
             text = f"{plan} runs in bands of columns, which depend on the target"
             raise self.scanner.contradiction(text, at=read.at)
         found = None
-        if can_run_in_bands(self.parts, cascade, candidate):
-            found = self.source(self.parts, cascade, candidate)
+        if _is_possible(self.parts, read.assigned, candidate):
+            found = self.source.bands(self.parts, cascade, candidate)
         if found is None:
             stripe = read.assigned.plan.stripe
             rows = "" if stripe is None else f" and stripes of {stripe} rows"
-            text = f"{plan} cannot run in bands of {candidate.band_columns} columns{rows}"
+            widths = (candidate.band_columns, *(chain.columns for chain in candidate.chains))
+            columns = ", ".join(str(width) for width in widths if width is not None)
+            text = f"{plan} cannot run in bands of {columns} columns{rows}"
             raise self.scanner.contradiction(text, at=read.at)
         self._known[cascade, candidate] = found
         return found
+
+    def costed(self, schedule: Schedule) -> Schedule:
+        """Return a schedule with the costs of its chains."""
+        return schedule if self.source is None else self.source.costed(schedule)
+
+
+def _is_possible(parts: Parts, assigned: AssignedPlan, candidate: Candidate) -> bool:
+    """Return whether a plan meets the conditions of the search for bands and chains."""
+    cascade = assigned.plan.parts
+    if candidate.band_columns is not None:
+        return can_run_in_bands(parts, cascade, candidate)
+    inside = [k for chain in candidate.chains for k in chain.parts]
+    return (
+        len(inside) == len(set(inside))
+        and set(inside) <= set(cascade)
+        and all(
+            len(chain.parts) > 1
+            and can_run_in_bands(parts, chain.parts, replace(candidate, band_columns=chain.columns))
+            for chain in candidate.chains
+        )
+    )

@@ -17,6 +17,9 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
     scratch N                             scratch memory in bytes
     columns N                             the parts run in bands of N columns; stripe and scratch
                                           apply inside each band, and there is only one cost
+    chain a, b columns N                  the parts a and b run as one: each call recomputes the
+                                          rows of a that it needs, in bands of N columns; there is
+                                          one clause and one cost for each chain
     copy w from flash to dtcm 64 bytes early
                                           prefetch of the constant w by the copy engine; it starts
                                           in the previous plan if `early` is given, else in this one
@@ -36,8 +39,8 @@ The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (costs of upd
 apply to all schedules that follow.  A line `alternative N` precedes the schedules of the N-th
 alternative of the parts (`Parts.alternatives`), with plans and costs of their own.
 
-Parsing requires the parts of the stage `assign`, since the text only names them.  Plans that run in
-bands also require a function that creates the bands.
+Parsing requires the parts of the stage `assign`, since the text only names them.  Plans with
+bands or chains also require a source of bands.
 """
 
 from __future__ import annotations

@@ -91,8 +91,7 @@ class _Printer:
             yield "nearest"
         if plan.scratch_bytes:
             yield f"scratch {plan.scratch_bytes}"
-        if assigned.columns is not None:
-            yield f"columns {assigned.columns}"
+        yield from _bands(assigned, parts, labels)
         for prefetch in plan.copies:
             yield f"copy {labels(prefetch.constant)} {_transfer(prefetch)}"
         for prefetch, copy in plan.accelerator_prefetches:
@@ -107,6 +106,14 @@ class _Printer:
 
     def _cost(self, cost: Cost) -> str:
         return self.costs.setdefault(cost, f"c{len(self.costs)}")
+
+
+def _bands(assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str]:
+    if assigned.columns is not None:
+        yield f"columns {assigned.columns}"
+    for chain in assigned.chains:
+        inside = ", ".join(labels(parts.parts[k].name) for k in chain.parts)
+        yield f"chain {inside} columns {chain.columns}"
 
 
 def _stripes(

@@ -12,6 +12,7 @@ from penstock.ir.text.constants import ConstantReader
 from penstock.ir.text.labels import LabelReader, Labels
 from penstock.scanner import Scanner, Token, TokenKind
 from penstock.scheduling.bands.variant import AssignedPlan, BandSource
+from penstock.scheduling.cascades.candidate import Chain
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
@@ -132,7 +133,7 @@ class ScheduleReader:
         def schedule() -> Schedule:
             read = [self._find(self._plans, name)() for name in names]
             parts, plans, bands = self._bands.with_bands(read, memory, at)
-            found = Schedule(
+            bare = Schedule(
                 parts,
                 plans,
                 memory,
@@ -144,6 +145,7 @@ class ScheduleReader:
                 bands,
                 self._parts if bands else None,
             )
+            found = self._bands.costed(bare)
             if (total := found.cost.cycles) != cycles:
                 text = f"the plans take {total} cycles, the schedule says {cycles}"
                 raise scanner.contradiction(text, at=at)
@@ -181,6 +183,13 @@ class ScheduleReader:
             raise self._scanner.unknown(f"{at} is no part", at=at)
         return self._numbers[name]
 
+    def _part_list(self) -> list[int]:
+        """Parse a comma-separated list of labels of parts and return the indices of the parts."""
+        found = [self._part()]
+        while self._scanner.accept(","):
+            found.append(self._part())
+        return found
+
     def _plan(self) -> Callable[[], ReadPlan]:
         """Parse a plan and return a function that builds it.
 
@@ -188,13 +197,16 @@ class ScheduleReader:
         """
         scanner = self._scanner
         first = scanner.peek()
-        parts = [self._part()]
-        while scanner.accept(","):
-            parts.append(self._part())
+        parts = self._part_list()
         stripe = scanner.integer() if scanner.accept_word("stripe") else None
         nearest = scanner.accept_word("nearest")
         scratch = scanner.integer() if scanner.accept_word("scratch") else 0
         columns = scanner.integer() if not nearest and scanner.accept_word("columns") else None
+        chains: list[Chain] = []
+        while columns is None and scanner.accept_word("chain"):
+            inside = tuple(self._part_list())
+            scanner.expect_word("columns")
+            chains.append(Chain(inside, scanner.integer()))
         prefetches: list[Prefetch] = []
         while scanner.accept_word("copy"):
             prefetches.append(self._copy())
@@ -218,7 +230,7 @@ class ScheduleReader:
                 scratch,
                 sum(found(waiting), NOTHING),
             )
-            return ReadPlan(AssignedPlan(plan, columns), first)
+            return ReadPlan(AssignedPlan(plan, columns, tuple(chains)), first)
 
         return cache(plan)
 

@@ -1,0 +1,80 @@
+"""Costs of chains, which depend on the rows that each call of a chain computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.scheduling.bands.band_schedule import expanded_band, row_windows
+from penstock.scheduling.model.bands import Band, Bands
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
+from penstock.scheduling.simulate.row_tables import Numbers
+
+
+def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySystem) -> Schedule:
+    """Return a schedule with the costs of the parts inside chains."""
+    if all(bands.call_rows is None for bands in schedule.bands):
+        return schedule
+    cascades = {
+        schedule.parts.parts[k].name: cascade
+        for cascade in ExpandedSchedule(schedule).cascades
+        for k in cascade.plan.parts
+    }
+
+    def costed(bands: Bands) -> Bands:
+        if bands.call_rows is None:
+            return bands
+        calls = chain_calls(bands, cascades[bands.name])
+        found = (
+            replace(band, plan=_plan(band, calls, model, memories, schedule.memory))
+            for band in bands.bands
+        )
+        return replace(bands, bands=tuple(found))
+
+    return replace(schedule, bands=tuple(map(costed, schedule.bands)))
+
+
+def chain_calls(bands: Bands, cascade: ExpandedCascade) -> Numbers:
+    """Return the interval of rows that each call of a chain computes.
+
+    cascade: the cascade that contains the chain.
+    """
+    names = [cascade.parts.parts[k].name for k in cascade.plan.parts]
+    position = cascade.lower + names.index(bands.name)
+    return cascade.calls[cascade.calls[:, 0] == position, 1:3]
+
+
+def expanded_chain(band: Band, calls: Numbers, memory: MemoryAssignment) -> ExpandedCascade:
+    """Return the calls of the parts of a band of a chain.
+
+    calls: the interval of rows that each call of the chain computes.
+    memory: the memory assignment of the network.
+    """
+    windows = row_windows(expanded_band(band, memory).tables)
+    inner = [
+        (k, int(lower[first]), int(upper[end]), k)
+        for first, end in calls.tolist()
+        for k, (lower, upper) in enumerate(windows)
+    ]
+    count = len(band.parts.parts)
+    return ExpandedCascade(band.parts, band.plan, 0, count, 1, np.array(inner, np.int64))
+
+
+def _plan(
+    band: Band,
+    calls: Numbers,
+    model: CostModel,
+    memories: MemorySystem,
+    memory: MemoryAssignment,
+) -> Plan:
+    """Return the plan of a band of a chain, with the costs of its parts."""
+    cascade = expanded_chain(band, calls, memory)
+    accounting = CostAccounting(band.parts, model, memories)
+    return accounting.costed(expanded_band(band, memory).schedule, cascade)

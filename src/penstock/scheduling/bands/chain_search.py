@@ -1,0 +1,281 @@
+"""Candidate cascades in which chains recompute intermediate tensors, for one execution order.
+
+A chain computes a few rows of its output per call, in bands of columns, and recomputes what it
+needs of its intermediate tensors.  These have memory only during the call, so all chains of a
+cascade share a small arena.  For a stripe height and a limit of the arena, the search adds tensors
+one by one to those that are recomputed: each time the one with which the cascade needs the least
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+
+import numpy as np
+
+from penstock.compiled import UNBOUNDED
+from penstock.pareto import frontier
+from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
+from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
+from penstock.scheduling.bands.chain_tables import chain_tables
+from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.simulate.row_kernels import run_cascade
+from penstock.scheduling.simulate.row_tables import RowTables, advances
+
+STRIPES = (1, 2, 4)
+"""Stripe heights (maximum rows per call) to try."""
+ARENA_SHARES = (64, 32, 24, 16, 12, 8, 4)
+"""The arena of the chains has at most one of these shares of the limit of the whole memory."""
+GROWTH_SHARES = (32, 16, 8)
+"""The shares with which sets of recomputed tensors grow."""
+MOST_INTERVALS = 6
+"""Number of intervals of the order to search, those that need the least memory without chains."""
+MOST_PLANS = 3_000
+"""Number of plans to evaluate for an order; the most promising intervals come first."""
+PATIENCE = 4
+"""Number of tensors to add without a gain before the search abandons a set."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPlan:
+    """A set of recomputed tensors.
+
+    chains: shape of each chain by the position of its last part.
+    peak_bytes, time, macs: live bytes, and the cycles and multiply-accumulates to add to those of
+        the parts in single calls.
+    stripe: maximum number of rows per call.
+    """
+
+    chains: dict[int, ChainShape]
+    peak_bytes: int
+    time: int
+    macs: float
+    stripe: int
+
+    @property
+    def members(self) -> frozenset[int]:
+        """Positions of the parts whose outputs are recomputed."""
+        return frozenset(p for chain in self.chains.values() for p in chain.members)
+
+
+class ChainSearch:
+    """Enumerates the cascades of an execution order in which chains recompute tensors.
+
+    order: the execution order, as indices of the parts.
+    tables: the parts of the order and the rows that they read.
+    nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        order: tuple[int, ...],
+        tables: RowTables,
+        model: CostModel,
+        memory: MemoryAssignment,
+        limits: BandLimits,
+        *,
+        nearest_first: bool = False,
+    ) -> None:
+        self._order, self._tables, self._memory, self._limits = order, tables, memory, limits
+        self._parts = [parts.parts[k] for k in order]
+        self._nearest_first = nearest_first
+        self._advance = np.array(advances(parts.rows, order)) * (-1 if nearest_first else 1)
+        self._shapes = ChainShapes(self._parts, tables)
+        self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)
+        self._slower = self._work - [model.work_cycles(p) for p in self._parts]
+        self._preferred = np.array([p.kernel.scratch_bytes for p in self._parts], np.int64)
+        self._macs = np.array([necessary_macs(part) for part in self._parts], np.float64)
+        count = len(self._parts)
+        self._readers = [self._shapes.readers(p) for p in range(count)]
+        self._calls = np.empty((int(tables.rows.sum()) + count, 4), np.int64)
+        self._found: dict[int, list[ValuedCandidate]] = {}
+
+    def candidates(self, upper: int) -> list[ValuedCandidate]:
+        """Return the cascades with chains that end at position `upper` of the execution order."""
+        return self._found.get(upper, [])
+
+    def search(self, plain: Iterable[ValuedCandidate], most_plans: int) -> None:
+        """Search for cascades with chains.
+
+        plain: the cascades without chains.
+        most_plans: number of plans to evaluate.
+        """
+        left = most_plans
+        for lower, upper in self._intervals(plain):
+            found: list[ChainPlan] = []
+            for stripe, share in product(STRIPES, GROWTH_SHARES):
+                arena = self._limits.peak_bytes // share
+                grown = list(islice(self.grown(lower, upper, stripe, arena), left))
+                left -= len(grown)
+                found += grown
+            for state in frontier(found, lambda s: (s.peak_bytes, s.time)):
+                if state.chains and state.peak_bytes < self._limits.peak_bytes:
+                    valued = self.valued(lower, upper, state)
+                    self._found.setdefault(upper, []).append(valued)
+
+    def _intervals(self, plain: Iterable[ValuedCandidate]) -> list[tuple[int, int]]:
+        """Return the intervals of the order that are worth searching, the most promising first."""
+        count, limit = len(self._parts), self._limits.peak_bytes
+        resident = self._tables.resident
+        least = np.full((count + 1, count + 1), UNBOUNDED)
+        for valued in plain:
+            c = valued.candidate
+            least[c.lower, c.upper] = min(least[c.lower, c.upper], valued.peak_bytes)
+        for lower in range(count - 1, -1, -1):
+            for upper in range(lower + 2, count + 1):
+                both = np.maximum(least[lower, lower + 1 : upper], least[lower + 1 : upper, upper])
+                least[lower, upper] = min(least[lower, upper], both.min())
+        bound = np.where(least < limit, least, np.maximum.outer(resident, resident))
+        before, after = least[0].copy(), least[:, count].copy()
+        before[0] = after[count] = 0
+        for p in range(1, count + 1):
+            before[p] = np.maximum(before[:p], bound[:p, p]).min()
+        for p in range(count - 1, -1, -1):
+            after[p] = np.maximum(after[p + 1 :], bound[p, p + 1 :]).min()
+        found = [
+            (self._row_peak(a, b), a, b)
+            for a in range(count)
+            for b in range(a + 2, min(count, a + self._limits.parts) + 1)
+            if max(before[a], bound[a, b], after[b]) < limit <= least[a, b]
+        ]
+        return [(a, b) for _, a, b in sorted(found)][:MOST_INTERVALS]
+
+    def _row_peak(self, lower: int, upper: int) -> int:
+        """Return the peak of a cascade without chains."""
+        return run_cascade(self._tables, lower, upper, 1, UNBOUNDED, self._calls[:0])[0]
+
+    def can_recompute(self, p: int, upper: int) -> bool:
+        """Return whether a cascade that ends at position `upper` can recompute the output of the
+        part at p."""
+        return bool(self._readers[p]) and max(self._readers[p]) < upper
+
+    def grown(self, lower: int, upper: int, stripe: int, arena: int) -> Iterator[ChainPlan]:
+        """Yield sets of recomputed tensors, each with one tensor more than the one before.
+
+        arena: most bytes of the arena while the set grows; the sets are also tried with others.
+        """
+        limit = self._limits.peak_bytes
+        state = self.evaluated(lower, upper, stripe, {})
+        candidates = [(p,) for p in range(lower, upper) if self.can_recompute(p, upper)]
+        assert state is not None
+        best, waited = state.peak_bytes, 0
+        while waited < PATIENCE:
+            steps = candidates if state.chains else [*candidates, *_runs(candidates)]
+            tried: list[ChainPlan] = []
+            for step in steps:
+                new = self._with_step(lower, upper, state, step, arena)
+                tried += [] if new is None else [new]
+            yield from tried
+            if not tried:
+                return
+            state = min(tried, key=lambda s: (s.peak_bytes, s.time))
+            waited = 0 if state.peak_bytes < best else waited + 1
+            best = min(best, state.peak_bytes)
+            for share in ARENA_SHARES:
+                other = self._within(lower, upper, state, limit // share)
+                if other is not None:
+                    yield other
+
+    def _with_step(
+        self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], arena: int
+    ) -> ChainPlan | None:
+        """Return the plan if the outputs of some more parts are recomputed; None if impossible."""
+        for p in step:
+            chains = None if p in state.members else self.extended(state, p, state.stripe, arena)
+            if chains is None:
+                return None
+            state = replace(state, chains=chains)
+        return self.evaluated(lower, upper, state.stripe, state.chains)
+
+    def extended(
+        self, state: ChainPlan, p: int, stripe: int, arena: int
+    ) -> dict[int, ChainShape] | None:
+        """Return the chains if the output of the part at p is recomputed, too."""
+        ends = {q: c for c, chain in state.chains.items() for q in chain.members}
+        lasts = {ends.get(q, q) for q in self._readers[p]}
+        if len(lasts) > 1:
+            return None
+        (last,) = lasts
+        chains = dict(state.chains)
+        mine = chains.pop(p, None)
+        other = chains.get(last)
+        members = {p}.union(mine.members if mine else (), other.members if other else ())
+        shape = self._shapes.shapes(last, tuple(sorted(members)), stripe, arena)
+        return None if shape is None else {**chains, last: shape}
+
+    def _within(self, lower: int, upper: int, state: ChainPlan, arena: int) -> ChainPlan | None:
+        """Return the same chains with bands of which each needs at most `arena` bytes."""
+        chains: dict[int, ChainShape] = {}
+        for last, chain in state.chains.items():
+            shape = self._shapes.shapes(last, chain.members, state.stripe, arena)
+            if shape is None:
+                return None
+            chains[last] = shape
+        return self.evaluated(lower, upper, state.stripe, chains)
+
+    def evaluated(
+        self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
+    ) -> ChainPlan | None:
+        """Return a set of chains with its memory and time; None if it recomputes too much."""
+        t = self._tables
+        end = np.arange(len(self._parts))
+        scratch, call_cycles = t.scratch.copy(), t.call_cycles.copy()
+        for last, chain in chains.items():
+            members = list(chain.members)
+            end[members] = last
+            scratch[members], scratch[last] = 0, chain.arena_bytes
+            call_cycles[last] = chain.bands * (call_cycles[members].sum() + call_cycles[last])
+            call_cycles[members] = 0
+        tables = chain_tables(t, end, scratch, call_cycles, self._advance)
+        peak, count, cycles = run_cascade(tables, lower, upper, stripe, UNBOUNDED, self._calls)
+        calls = self._calls[:count]
+        macs, time = 0.0, float(cycles)
+        arena = int(scratch[lower:upper].max())
+        slower = np.where(self._preferred > arena, self._slower, 0.0)
+        for last, chain in chains.items():
+            mine = calls[calls[:, 0] == last]
+            every = [*chain.members, last]
+            share = chain.upper[:, mine[:, 2]].sum(axis=1) - chain.lower[:, mine[:, 1]].sum(axis=1)
+            macs += float((share - 1.0) @ self._macs[every])
+            slower[every] = self._slower[every] + self._work[every] * (share - 1.0)
+        if macs > self._limits.extra_macs:
+            return None
+        time += float(slower[lower:upper].sum())
+        return ChainPlan(chains, int(peak), round(time), macs, stripe)
+
+    def valued(self, lower: int, upper: int, state: ChainPlan) -> ValuedCandidate:
+        memory, order = self._memory, self._order
+        chains = tuple(
+            Chain(tuple(order[p] for p in (*chain.members, last)), chain.width)
+            for last, chain in sorted(state.chains.items())
+        )
+        inside = self._tables.scratch[lower:upper]
+        candidate = Candidate(
+            lower,
+            upper,
+            state.stripe,
+            self._nearest_first,
+            memory,
+            scratch_bytes=int(inside.max()),
+            chains=chains,
+        )
+        return ValuedCandidate(candidate, state.peak_bytes, state.time, memory, memory)
+
+
+def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
+    """Yield runs of two or three consecutive parts, the last one first.
+
+    Some sets gain only if several tensors are recomputed at once, such as those of a residual
+    block."""
+    every = {p for (p,) in candidates}
+    for p in sorted(every):
+        for size in (2, 3):
+            run = tuple(range(p, p - size, -1))
+            if every.issuperset(run):
+                yield run

@@ -1,0 +1,187 @@
+"""The size of the chains of an execution order: rows and columns that they compute, and scratch.
+
+A chain is a sequence of parts that run as a single part of a cascade, in bands of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.scheduling.bands.band_search import add_needs, column_count
+from penstock.scheduling.bands.conditions import computes_columns
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+
+_Widths = dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainShape:
+    """A chain with a width of its bands.
+
+    members: positions of its parts before the last one, in ascending order.
+    width: number of columns of a band.
+    arena_bytes: memory of the intermediate tensors and of the kernels' scratch.
+    lower, upper: a call for rows [first, end) computes shares lower[first] to upper[end] of each
+        part, as a fraction of its elements; one row per part, in the order of (*members, last).
+    bands: number of bands.
+    """
+
+    members: tuple[int, ...]
+    width: int
+    arena_bytes: int
+    lower: np.ndarray
+    upper: np.ndarray
+    bands: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChainShapes:
+    """Determines the shapes of chains; results are kept.
+
+    parts: the parts in execution order.
+    tables: the tables of the order.
+    """
+
+    parts: Sequence[Part]
+    tables: RowTables
+    _windows: dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]] = field(
+        default_factory=dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]]
+    )
+    _columns: dict[tuple[int, int, tuple[int, ...]], _Widths | None] = field(
+        default_factory=dict[tuple[int, int, tuple[int, ...]], _Widths | None]
+    )
+    _known: dict[tuple[int, tuple[int, ...], int, int], ChainShape | None] = field(
+        default_factory=dict[tuple[int, tuple[int, ...], int, int], ChainShape | None]
+    )
+
+    def readers(self, p: int) -> tuple[int, ...]:
+        """Return the positions of the parts that read the output of the part at p.
+
+        Empty if this output cannot be recomputed.
+        """
+        t = self.tables
+        s = t.written[p]
+        found = tuple(int(t.reader[e]) for e in t.read[t.users[s] : t.users[s + 1]])
+        if t.last[s] >= len(t.written) or t.rows[s] < 2:
+            return ()
+        name = self.parts[p].name
+        possible = all(name in (v.name for v in self.parts[q].variable_inputs) for q in found)
+        return found if possible and all(map(self._joins, (p, *found))) else ()
+
+    def _joins(self, p: int) -> bool:
+        """Return whether the part at p can be in a chain."""
+        part = self.parts[p]
+        return bool(part.nodes) and not self.tables.whole[p] and computes_columns(part)
+
+    def shapes(
+        self, last: int, members: tuple[int, ...], call_rows: int, arena_bytes: int
+    ) -> ChainShape | None:
+        """Return the chain with the widest bands whose memory does not exceed a limit, or None.
+
+        last: position of the last part.
+        members: positions of the other parts, in ascending order.
+        call_rows: largest number of rows of a call.
+        """
+        columns = column_count(self.parts[last].output)
+        widths = dict.fromkeys(-(-columns // share) for share in range(1, columns + 1))
+        for width in widths:
+            found = self._shape(last, members, call_rows, width)
+            if found is None:
+                return None
+            if found.arena_bytes <= arena_bytes:
+                return found
+        return None
+
+    def _shape(
+        self, last: int, members: tuple[int, ...], call_rows: int, width: int
+    ) -> ChainShape | None:
+        key = (last, members, call_rows, width)
+        if key not in self._known:
+            self._known[key] = self._found(*key)
+        return self._known[key]
+
+    def _found(
+        self, last: int, members: tuple[int, ...], call_rows: int, width: int
+    ) -> ChainShape | None:
+        t, windows = self.tables, self._row_windows(last, members)
+        columns = self._band_columns(last, members, width)
+        if columns is None:
+            return None
+        every = (*members, last)
+        sizes = np.zeros(len(every), np.int64)
+        for k, p in enumerate(members):
+            lower, upper = windows[p]
+            firsts = np.arange(len(lower) - 1)
+            slots = (upper[np.minimum(firsts + call_rows, len(firsts))] - lower[firsts]).max()
+            row_bytes = t.row_bytes[t.written[p]] // column_count(self.parts[p].output)
+            size = -(-int(slots * row_bytes * columns[p][0]) // 4) * 4
+            sizes[k : every.index(max(self.readers(p))) + 1] += size
+        arena = max(
+            int(size) + self.parts[p].least_scratch_bytes
+            for p, size in zip(every, sizes, strict=True)
+        )
+        shares = [
+            (windows[p][0] * share, windows[p][1] * share)
+            for p in every
+            for share in [columns[p][1] / self._elements(p)]
+        ]
+        lower, upper = (np.array(column) for column in zip(*shares, strict=True))
+        bands = -(-column_count(self.parts[last].output) // width)
+        return ChainShape(members, width, arena, lower, upper, bands)
+
+    def _elements(self, p: int) -> int:
+        """Return the number of rows times columns of the output of a part."""
+        return int(self.tables.rows[self.tables.written[p]]) * column_count(self.parts[p].output)
+
+    def _row_windows(
+        self, last: int, members: tuple[int, ...]
+    ) -> dict[int, tuple[Numbers, Numbers]]:
+        """Return, for each part, the (lower, upper) rows that a call computes (`row_windows`)."""
+        if (last, members) not in self._windows:
+            t = self.tables
+            counts = np.arange(int(t.rows[t.written[last]]) + 1)
+            found = {last: (counts, counts)}
+            for p in reversed(members):
+                s = t.written[p]
+                taken = [
+                    (t.done[t.table[e] + found[q][0]], t.needed[t.table[e] + found[q][1]])
+                    for e in t.read[t.users[s] : t.users[s + 1]]
+                    for q in [int(t.reader[e])]
+                ]
+                lowers, uppers = zip(*taken, strict=True)
+                found[p] = np.min(lowers, axis=0), np.max(uppers, axis=0)
+            self._windows[last, members] = found
+        return self._windows[last, members]
+
+    def _band_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
+        """Return, for each part, the columns of its widest band and those of all bands together.
+
+        None if a part cannot compute the columns of some band.  The columns are those of the first
+        band, of one in the middle and of the last one; all bands between the first and the last one
+        count as the one in the middle.
+        """
+        key = (last, width, members)
+        if key not in self._columns:
+            self._columns[key] = self._derived_columns(last, members, width)
+        return self._columns[key]
+
+    def _derived_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
+        output = self.parts[last].output
+        columns = column_count(output)
+        count = -(-columns // width)
+        numbers = sorted({0, count // 2, count - 1})
+        repeats = [1] * len(numbers) if count <= 2 else [1, count - 2, 1]
+        wanted = [{output.name: (k * width, min((k + 1) * width, columns))} for k in numbers]
+        found: _Widths = {}
+        for p in (last, *reversed(members)):
+            part = self.parts[p]
+            if not all(add_needs(part, band) for band in wanted):
+                return None
+            spans = [band[part.name][1] - band[part.name][0] for band in wanted]
+            total = sum(a * b for a, b in zip(spans, repeats, strict=True))
+            found[p] = max(spans), total
+        return found

@@ -1,0 +1,201 @@
+"""Tables of an execution order in which chains run as single parts (compiled with Numba).
+
+The positions of the order remain: a part before the end of a chain keeps its position, but reads
+nothing there, and its output has no memory.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.compiled import UNBOUNDED, compiled
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+
+
+class _Reads(NamedTuple):
+    """The reads of all parts, while they are written; `RowTables` describes the arrays.
+
+    used: one element each: number of reads, and of entries in `needed` and `done`.
+    """
+
+    storage: Numbers
+    reader: Numbers
+    joint: Numbers
+    table: Numbers
+    needed: Numbers
+    done: Numbers
+    used: Numbers
+
+
+@compiled
+def chain_tables(
+    t: RowTables, end: Numbers, scratch: Numbers, call_cycles: Numbers, advance: Numbers
+) -> RowTables:
+    """Return the tables in which each chain is a part at the position of its last part.
+
+    end[p]: position of the last part of the chain with the part at p; p if it is the last part of a
+        chain or in none.  Only parts of its chain read the output of a part before the end.
+    scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles.
+    advance[s]: advance of storage s (`row_tables.advances`), by which reads are sorted; negative
+        for tables with `nearest_first`.
+    """
+    count = t.written.shape[0]
+    last, row_bytes = t.last.copy(), t.row_bytes.copy()
+    whole, late = t.whole.copy(), t.late.copy()
+    joins = np.zeros(count, np.int64)
+    for p in range(count):
+        joins[end[p]] += 1
+        if end[p] != p:
+            s = t.written[p]
+            last[s], row_bytes[s], whole[p], late[p] = -1, 0, 1, 0
+    found = _initial_reads(t, end)
+    reads = np.zeros(count + 1, np.int64)
+    for p in range(count):
+        reads[p] = found.used[0]
+        if joins[p] > 1:
+            _enter_chain(t, end, p, found, last)
+            _sort_reads(found, int(reads[p]), advance)
+        elif end[p] == p:
+            _enter_part(t, p, found)
+    most = found.used[0]
+    reads[count] = most
+    users, read = _users(t, found.storage[:most])
+    return RowTables(
+        t.rows,
+        row_bytes,
+        t.slots,
+        t.behind,
+        t.maker,
+        last,
+        t.written,
+        whole,
+        t.recurrent,
+        late,
+        scratch,
+        call_cycles,
+        reads,
+        found.storage[:most],
+        found.reader[:most],
+        found.joint[:most],
+        found.table[:most],
+        found.needed,
+        found.done,
+        users,
+        read,
+        t.resident,
+    )
+
+
+@compiled
+def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
+    """Return no reads, with the tables of the old ones and space for those of the chains."""
+    old, most = t.needed.shape[0], t.storage.shape[0]
+    entries = old
+    for p in range(t.written.shape[0]):
+        entries += (t.reads[p + 1] - t.reads[p]) * (t.rows[t.written[end[p]]] + 1)
+    needed, done = np.empty(entries, np.int64), np.empty(entries, np.int64)
+    needed[:old], done[:old] = t.needed, t.done
+    numbers = np.zeros((4, most), np.int64)
+    used = np.array([0, old])
+    return _Reads(numbers[0], numbers[1], numbers[2], numbers[3], needed, done, used)
+
+
+@compiled
+def _enter_part(t: RowTables, p: int, found: _Reads) -> None:
+    """Enter the reads of a part that is in no chain."""
+    for old in range(t.reads[p], t.reads[p + 1]):
+        e = found.used[0]
+        found.storage[e], found.reader[e] = t.storage[old], p
+        found.joint[e], found.table[e] = t.joint[old], t.table[old]
+        found.used[0] += 1
+
+
+@compiled
+def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read: Numbers) -> None:
+    """Enter the reads of a chain, whose last part is at position `last`.
+
+    last_read: `RowTables.last`, which this function updates.
+    """
+    first = last
+    for p in range(last):
+        if end[p] == last:
+            first = min(first, p)
+    n = int(t.rows[t.written[last]]) + 1
+    lower = np.full((last + 1 - first, n), UNBOUNDED)
+    upper = np.zeros((last + 1 - first, n), np.int64)
+    for i in range(n):
+        lower[last - first, i], upper[last - first, i] = i, i
+    begin = found.used[0]
+    for k in range(last, first - 1, -1):
+        if end[k] != last:
+            continue
+        for old in range(t.reads[k], t.reads[k + 1]):
+            maker = t.maker[t.storage[old]]
+            inner = first <= maker < last and end[maker] == last
+            at = t.table[old]
+            if inner:
+                for i in range(n):
+                    row, rows = t.done[at + lower[k - first, i]], t.needed[at + upper[k - first, i]]
+                    lower[maker - first, i] = min(lower[maker - first, i], row)
+                    upper[maker - first, i] = max(upper[maker - first, i], rows)
+                continue
+            e = _find_read(t.storage[old], begin, n, last, found)
+            last_read[t.storage[old]] = max(last_read[t.storage[old]], last)
+            mine = found.table[e]
+            for i in range(n):
+                row, rows = t.done[at + lower[k - first, i]], t.needed[at + upper[k - first, i]]
+                found.done[mine + i] = min(found.done[mine + i], row)
+                found.needed[mine + i] = max(found.needed[mine + i], rows)
+
+
+@compiled
+def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
+    """Sort the reads from `begin` on by decreasing `advance` of the storages."""
+    for e in range(begin + 1, found.used[0]):
+        for k in range(e, begin, -1):
+            one, other = found.storage[k - 1], found.storage[k]
+            if advance[one] >= advance[other]:
+                break
+            found.storage[k - 1], found.storage[k] = other, one
+            before, after = found.table[k - 1], found.table[k]
+            found.table[k - 1], found.table[k] = after, before
+
+
+@compiled
+def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
+    """Return the read of storage `s` by a chain; enter it if it is new.
+
+    begin: the first read of the chain.
+    n: number of entries of the tables of a read.
+    last: position of the last part of the chain.
+    """
+    for e in range(begin, found.used[0]):
+        if found.storage[e] == s:
+            return e
+    e = found.used[0]
+    at = found.used[1]
+    found.storage[e], found.reader[e], found.table[e] = s, last, at
+    found.done[at : at + n], found.needed[at : at + n] = UNBOUNDED, 0
+    found.used[0] += 1
+    found.used[1] += n
+    return int(e)
+
+
+@compiled
+def _users(t: RowTables, storage: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the fields `users` and `read` of `RowTables`.
+
+    storage[e]: the storage of each read.
+    """
+    users = np.zeros(t.users.shape[0], np.int64)
+    for e in range(storage.shape[0]):
+        users[storage[e] + 1] += 1
+    users = np.cumsum(users)
+    read = np.zeros(storage.shape[0], np.int64)
+    place = users.copy()
+    for e in range(storage.shape[0]):
+        read[place[storage[e]]] = e
+        place[storage[e]] += 1
+    return users, read

@@ -1,0 +1,204 @@
+"""Laws of chains, over small networks.
+
+Any set of tensors can be recomputed, and the schedule has the live bytes that a simulation which
+shares no code with the scheduler finds, computes exactly, and costs what the machine counts.  The
+search finds the plan of least memory among all sets, or one that is little larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from cascade_judge import Judge, Play
+from found import few
+from lowered import Lowered, assert_equal_to_graph
+from penstock.backends.engines import Engines
+from penstock.backends.portable import Processor, assign
+from penstock.compiled import UNBOUNDED
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.ir.graph import Graph, Value
+from penstock.pipeline.banding import TargetBands
+from penstock.pipeline.emission import lower_point
+from penstock.pipeline.placing import place
+from penstock.scheduling.bands.band_search import BandLimits
+from penstock.scheduling.bands.below_rows import BelowRows
+from penstock.scheduling.bands.chain_search import (
+    ARENA_SHARES,
+    GROWTH_SHARES,
+    STRIPES,
+    ChainPlan,
+    ChainSearch,
+)
+from penstock.scheduling.cascades.candidate import Proposal
+from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Frontier
+from penstock.scheduling.options import Options
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.row_tables import row_tables
+
+TARGET = load_target("host")
+OPTIONS = Options(max_recompute=1e6)
+
+
+@st.composite
+def narrow_and_wide(draw: st.DrawFn) -> Graph:
+    """Layers of changing width, some with a residual connection."""
+    net = GraphBuilder("chains")
+    x = net.input((1, draw(st.integers(4, 9)), draw(st.integers(2, 6)), draw(st.integers(1, 3))))
+    x = net.conv2d(x, 2, 3)
+    for _ in range(draw(st.integers(2, 5))):
+        x = _layer(draw, net, x)
+    return net.build(net.max_pool2d(x, 2, stride=2, padding="same"))
+
+
+def _layer(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    stride = (draw(st.sampled_from((1, 1, 2))), 1)
+    match draw(st.sampled_from(("widen", "narrow", "depthwise", "residual"))):
+        case "widen":
+            return net.conv2d(x, 8, 1)
+        case "narrow":
+            return net.conv2d(x, 2, 3, stride)
+        case "depthwise":
+            return net.depthwise_conv2d(x, 3, stride)
+        case _:
+            return net.add(x, net.conv2d(x, x.type.shape[3], 3))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A graph with a streamed input, in the order of its parts, and the searches below rows."""
+
+    graph: Graph
+
+    @cached_property
+    def parts(self) -> Parts:
+        return assign(self.graph, TARGET, stream_input=True)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(range(len(self.parts.parts)))
+
+    @cached_property
+    def below(self) -> BelowRows:
+        engine = TARGET.engines[0]
+        memories = MemorySystem(
+            TARGET.memories_for("arena"), TARGET.memory_for("constant"), engine, TARGET.copier
+        )
+        model = Engines(Processor(engine))
+        accounting = CostAccounting(self.parts, model, memories)
+        return BelowRows(accounting, OPTIONS, TargetBands(TARGET, model, memories), 0, 0.0)
+
+    @cached_property
+    def search(self) -> ChainSearch:
+        return self.limited(UNBOUNDED)
+
+    def limited(self, peak_bytes: int) -> ChainSearch:
+        """The search for cascades with fewer live bytes than a limit."""
+        accounting = self.below.accounting
+        calls = tuple(map(accounting.model.call_cycles, self.parts.parts))
+        tables = row_tables(
+            self.parts.rows, self.order, call_cycles=calls, keep_inputs=False, nearest_first=False
+        )
+        memory = accounting.memories.default_assignment
+        limits = BandLimits(peak_bytes, 1e12, len(self.order))
+        return ChainSearch(self.parts, self.order, tables, accounting.model, memory, limits)
+
+    def plan(self, recomputed: Sequence[int], stripe: int, arena_bytes: int) -> ChainPlan | None:
+        """A cascade of all parts that recomputes the outputs of some; None if it is impossible."""
+        count = len(self.order)
+        found = self.search.evaluated(0, count, stripe, {})
+        for p in recomputed:
+            chains = None
+            if found is not None and self.search.can_recompute(p, count):
+                chains = self.search.extended(found, p, stripe, arena_bytes)
+            found = None if chains is None else self.search.evaluated(0, count, stripe, chains)
+        return found
+
+    def sets(self) -> Iterator[tuple[int, ...]]:
+        """All sets of parts whose outputs may be recomputed, readers before what they read."""
+        count = len(self.order)
+        possible = [p for p in reversed(self.order) if self.search.can_recompute(p, count)]
+        for size in range(1, len(possible) + 1):
+            yield from combinations(possible, size)
+
+
+@few
+@given(
+    graph=narrow_and_wide(),
+    chosen=st.integers(0, 1 << 30),
+    stripe=st.sampled_from((1, 1, 2, 3)),
+    arena_bytes=st.sampled_from((24, 64, 1 << 20)),
+    seed=st.integers(0, 99),
+)
+def test_any_set_is_recomputed_exactly_as_simulated(
+    graph: Graph, chosen: int, stripe: int, arena_bytes: int, seed: int
+) -> None:
+    setting = Setting(graph)
+    sets = list(setting.sets())
+    assume(sets)
+    plan = setting.plan(sets[chosen % len(sets)], stripe, arena_bytes)
+    assume(plan is not None)
+    assert plan is not None
+    count = len(setting.order)
+    proposal = Proposal.of(setting.order, [setting.search.valued(0, count, plan)], 0)
+    schedule = setting.below.schedule(proposal, UNBOUNDED)
+    assert schedule is not None
+    judge = Judge(schedule.parts.graph, stream_input=True)
+    order = tuple(range(len(judge.steps)))
+    far = judge.ahead(order)
+
+    def asks(k: int) -> list[str]:
+        return sorted(judge.sources[k], key=lambda s: -far[s])
+
+    play = Play(judge, order, 0, len(order), stripe, asks).run()
+    assert schedule.peak_bytes == play.peak_bytes
+    rounding = 4 * len(plan.members)  # the search rounds every block of an arena to words
+    assert 0 <= plan.peak_bytes - schedule.peak_bytes < rounding
+    assert round(plan.macs) + graph.macs() == schedule.cost.nominal_macs
+    (point,) = place(Frontier((schedule,)), TARGET, OPTIONS)
+    lowered = Lowered(graph, point.schedule, lower_point(point, ()))
+    machine = assert_equal_to_graph(lowered, seed)
+    cost = point.schedule.cost
+    assert (machine.counts.macs, machine.counts.constant_macs) == (cost.macs, cost.constant_macs)
+    assert machine.counts.read_bytes == dict(cost.read_bytes)
+    assert machine.counts.written_bytes == dict(cost.written_bytes)
+
+
+LOSS = 1.5
+"""The search may need this much more memory than the best of all sets.  The networks are tiny, so
+that a single row matters; the largest ratio in hundreds of them was 1.34."""
+
+
+@few
+@given(graph=narrow_and_wide())
+def test_growing_sets_find_nearly_the_best_of_all_sets(graph: Graph) -> None:
+    setting = Setting(graph)
+    count = len(setting.order)
+    rows = setting.plan((), 1, 0)
+    assert rows is not None
+    limit = rows.peak_bytes
+    search = setting.limited(limit)
+    grown = (
+        plan.peak_bytes
+        for stripe in STRIPES
+        for share in GROWTH_SHARES
+        for plan in search.grown(0, count, stripe, limit // share)
+    )
+    every = (
+        plan.peak_bytes
+        for recomputed in setting.sets()
+        for stripe in STRIPES
+        for share in ARENA_SHARES
+        for plan in [setting.plan(recomputed, stripe, limit // share)]
+        if plan is not None
+    )
+    best = min((limit, *every))
+    assert best <= min((limit, *grown)) <= LOSS * best

@@ -17,8 +17,8 @@ from penstock.toolchains.compiler import Compiler, Optimise, compile_objects, zi
 from penstock.toolchains.cortex_m import GCC
 
 CORES = ("cortex-m0plus", "cortex-m4", "cortex-m33")
-LIMITED = Options(max_free_parts=32)
-"""A search for memory regions that takes seconds for a network of a hundred parts, not minutes."""
+LIMITED = Options(max_region_work=20_000)
+"""A search for memory regions that takes a second or two for a network of a hundred parts."""
 full_and_limited = pytest.mark.parametrize(
     "options", [LIMITED, pytest.param(Options(), marks=pytest.mark.long)], ids=["limited", "full"]
 )

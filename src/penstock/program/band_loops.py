@@ -60,7 +60,7 @@ def band_commands(
     else:
         (cascade,) = inner.cascades
         calls = partial(inner_writer.calls, cascade.plan, {})
-        body = commands(inner.tables_for(cascade.plan), cascade, calls)
+        body = commands(inner.tables_for(cascade.plan), cascade, calls, {})
     yield from body if band.count == 1 else (Loop(_NUMBER.name, 0, band.count, 1, body),)
 
 

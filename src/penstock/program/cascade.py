@@ -25,14 +25,19 @@ MakeCalls = Callable[[int, Expr, Expr], tuple[Command, ...]]
 """Returns the commands that compute rows [first, end) of the part at a position."""
 
 
-def commands(tables: RowTables, cascade: ExpandedCascade, call: MakeCalls) -> tuple[Command, ...]:
-    """The loop nests of a cascade, in order."""
+def commands(
+    tables: RowTables, cascade: ExpandedCascade, call: MakeCalls, waits: Mapping[int, Command]
+) -> tuple[Command, ...]:
+    """The loop nests of a cascade, in order.
+
+    `waits`: by position of a part whose calls are asynchronous copies, the command that waits for
+    them; it precedes each call of the part that reads the copies."""
     there: dict[int, int] = {}
     found: list[Command] = []
     for turns in _nests(cascade.calls):
-        nest = _Nest(tables, cascade, call, _asked(turns), dict(there))
+        nest = _Nest(tables, cascade, call, waits, _asked(turns), dict(there))
         sink, first = int(turns[-1, 0]), int(turns[turns[:, 0] == turns[-1, 0]][0, 1])
-        found += nest.produced(sink, first, nest.rows(sink))
+        found += nest.produced(sink, first, int(turns[-1, 2]))
         for position in np.unique(turns[:, 0]).tolist():
             there[position] = int(turns[turns[:, 0] == position][-1, 2])
     return tuple(found)
@@ -80,6 +85,7 @@ class _Nest:
     tables: RowTables
     cascade: ExpandedCascade
     call: MakeCalls
+    waits: Mapping[int, Command]
     asked: Asked
     there: Mapping[int, int]
     loops: dict[int, tuple[Command, ...]] = field(default_factory=dict[int, tuple[Command, ...]])
@@ -96,6 +102,8 @@ class _Nest:
 
     def produced(self, position: int, lower: Expr, upper: Expr) -> tuple[Command, ...]:
         """Commands that compute rows [lower, upper) of a part, stripe by stripe."""
+        if self.tables.on_request[position]:
+            return self.call(position, lower, upper)
         rows = self.rows(position)
         whole = bool(self.tables.whole[position])
         step = self.step(position)
@@ -115,6 +123,8 @@ class _Nest:
         before: list[Command] = []
         for e in range(self.tables.reads[position], self.tables.reads[position + 1]):
             producer = int(self.tables.maker[self.tables.storage[e]])
+            if producer in self.waits:
+                before.append(self.waits[producer])
             if (position, producer) in self.asked:
                 before += self._supply(position, producer, e, first, end)
         return (*before, *self.call(position, first, end))

@@ -79,7 +79,7 @@ def _run(expanded: ExpandedSchedule, addresses: Addresses, writer: Writer) -> It
         tables = expanded.tables_for(cascade.plan)
         fills = _fills(cascade, after)
         calls = partial(_calls, addresses, writer, cascade.plan, fills)
-        yield from commands(tables, cascade, calls)
+        yield from commands(tables, cascade, calls, writer.waits(cascade))
 
 
 def _calls(

@@ -36,7 +36,7 @@ from penstock.scheduling.model.queue_memory import QueueMemory
 from penstock.scheduling.model.row_stripes import highest_stripe
 from penstock.scheduling.model.rows import rows_coincide
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     prefetch_name,
     scratch_name,
@@ -82,6 +82,16 @@ class Writer:
         """The command that waits for the copy of a constant."""
         return Wait(self._copier, prefetch_name(self.expanded.schedule, copy))
 
+    def waits(self, cascade: ExpandedCascade) -> Mapping[int, Command]:
+        """The command that waits for double-buffered copies of rows, by position of the copies."""
+        steps = self.expanded.schedule.steps
+        parts = {p: steps[p] for p in range(cascade.lower, cascade.upper)}
+        return {
+            p: Wait(self._copier, part.name)
+            for p, part in parts.items()
+            if part.row_copy is not None and part.row_copy.early
+        }
+
     @property
     def _copier(self) -> str:
         """Name of the copy engine, which the target has where a plan contains copies."""
@@ -100,6 +110,10 @@ class Writer:
         part = self.expanded.schedule.steps[position]
         if part.streamed_input is not None:
             return Pull(self.view(part.streamed_input, {}), first, end)
+        if part.row_copy is not None:
+            source, target = self.view(part.inputs[0], {}), self.view(part.output, {})
+            token = part.name if part.row_copy.early else None
+            return Copy(source, target, first, end, self._copier, token)
         node = part.nodes[-1]
         shape = node.output.type.shape
         box = Box((0,) * len(shape), shape)

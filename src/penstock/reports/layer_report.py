@@ -79,7 +79,8 @@ class LayerReport(Brief):
 def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
     """Return the layers with their costs, in the order of the program's steps; updates last."""
     found = numbered_steps(schedule, program)
-    owners, needed = schedule.assigned_parts.owners, resource_use(schedule)
+    owners = dict(schedule.assigned_parts.owners) | dict(schedule.parts.owners)
+    needed = resource_use(schedule)
     constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
     reads = _reads([one.step for one in found], owners)
     return tuple(

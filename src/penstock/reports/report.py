@@ -196,7 +196,8 @@ def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
     if not schedule.bands and all(plan.stripe is None for plan in schedule.plans):
         return ()
     cascades = ExpandedSchedule(schedule).cascades
-    found = (costed_steps(schedule, cascade) for cascade in cascades)
+    every = (costed_steps(schedule, cascade) for cascade in cascades)
+    found = ([one for one in costed if one.part.row_copy is None] for costed in every)
     return tuple(
         CascadeReport(
             len({one.tensor for one in costed}),

@@ -12,7 +12,7 @@ CASCADES, RESIDENT, LEAST, BEST = "cascades", "resident", "least", "best"
 _LEAST = {
     "max_parts": 1,
     "max_region_parts": 1,
-    "max_free_parts": 0,
+    "max_region_work": 0,
     "max_stripe": 1,
     "max_recompute": 1,
     "slack": 0,
@@ -57,6 +57,17 @@ class Options:
             "cascade is a sequence of layers that run interleaved, row by row."
         },
     )
+    row_copies: bool = field(
+        default=True,
+        metadata={
+            "help": "Let a copy engine copy rows of intermediate tensors and inputs from slow to "
+            "faster memory, where a cascade reads them."
+        },
+    )
+    row_double_buffering: bool = field(
+        default=True,
+        metadata={"help": "Overlap copies of rows with the computation before they are read."},
+    )
     keep_input: bool = field(
         default=False,
         metadata={
@@ -78,12 +89,12 @@ class Options:
             "region, so that the search also assigns tensors to regions."
         },
     )
-    max_free_parts: int = field(
-        default=150,
+    max_region_work: int = field(
+        default=100_000,
         metadata={
-            "help": "In networks of at most this many parts, the search for cascades chooses a "
-            "memory region for every intermediate tensor; in larger networks, only for tensors "
-            "that a single cascade uses."
+            "help": "Limit on the number of memory assignments of cascades that the search tries "
+            "for each order with a free choice of region for every intermediate tensor. Beyond, it "
+            "only chooses regions for tensors that a single cascade uses."
         },
     )
     partition: str = field(

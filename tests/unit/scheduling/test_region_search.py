@@ -98,7 +98,7 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
     )
     order = tuple(range(len(parts.parts)))
     states: list[list[MemoryAssignment]] = [[memories.default_assignment], *([] for _ in order)]
-    search = RegionSearch(parts, order, model, memories, Options())
+    search = RegionSearch(parts, order, model, memories, Options(row_copies=False))
     work = sum(map(model.work_cycles, parts.parts))
     valued = [v for v in search.candidates(len(order), states)]
     assert {v.candidate.prefetches == () for v in valued} == {True, False}
@@ -111,3 +111,19 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
         costed = accounting.costed(bare, cascades[0])
         (costed,) = accounting.with_prefetch_costs(cascades, (costed,))
         assert abs(costed.cost.cycles - work - found.time / FINE) <= len(order)
+
+
+def test_work_limits_the_choice_of_regions() -> None:
+    """Without work, no tensor that later cascades read leaves the default region."""
+    request = api.request("zoo:resnet8", "two-region", options=Options(max_region_work=0))
+    limited = compile_request(request).schedule
+    last = {
+        value.name: c
+        for c, plan in enumerate(limited.plans)
+        for k in plan.parts
+        for value in limited.parts.parts[k].variable_inputs
+    }
+    made = {limited.parts.parts[k].name: c for c, p in enumerate(limited.plans) for k in p.parts}
+    moved = [name for name, _ in limited.memory.exceptions]
+    assert all(last[name] == made[name] for name in moved)
+    assert free("zoo:resnet8").schedule.cost.cycles <= limited.cost.cycles

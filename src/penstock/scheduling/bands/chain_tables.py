@@ -73,6 +73,8 @@ def chain_tables(
         whole,
         t.recurrent,
         late,
+        t.on_request,
+        t.first_rows,
         scratch,
         call_cycles,
         reads,

@@ -40,6 +40,8 @@ def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterat
         if bands is not None:
             yield from _configs_in_bands(bands, schedule, cascade)
             continue
+        if part.row_copy is not None:
+            continue  # the plan states the copy
         region = memory.region(parts.owners[part.name])
         mode = _mode(expanded, cascade, cascade.lower + place)
         yield TensorConfig(part.name, region, mode, stripes)

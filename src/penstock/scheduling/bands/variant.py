@@ -19,6 +19,7 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.row_copies.variant import without_row_copies
 from penstock.scheduling.simulate.execution import WHOLE
 
 KIND = "bands"
@@ -99,7 +100,7 @@ class AssignedPlan:
 def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
     """Return the plans of a schedule, converted to refer to the original parts."""
     if not schedule.bands:
-        return tuple(map(AssignedPlan, schedule.plans))
+        return tuple(AssignedPlan(without_row_copies(plan)) for plan in schedule.plans)
     numbers = {part.name: k for k, part in enumerate(schedule.assigned_parts.parts)}
     return tuple(_assigned_plan(schedule, plan, numbers) for plan in schedule.plans)
 

@@ -4,9 +4,10 @@ A cascade consists of consecutive parts of an execution order, which run interle
 tries all memory regions for
 
     the inner tensors of a cascade, which only it uses: one region for all of them;
-    each tensor that later cascades read; in large networks, only the default region.
+    each tensor that later cascades read; from `Options.max_region_work` on, only the default one.
 
 Each choice is tried with and without prefetches of the constants that the cascade reads repeatedly.
+If copies of rows save time (`row_copies/estimates.py`) and fit, the cascade is valued with them.
 Network inputs and outputs are always in the default region.  The assignment of the live tensors is
 the state at a position, so dynamic programming is exact for these choices.
 
@@ -24,15 +25,15 @@ from itertools import product
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
-from penstock.ir.graph import Value
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.kernel_choices import KernelChoices
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import FILL, FINE, MemorySystem
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
 from penstock.scheduling.options import Options
+from penstock.scheduling.prefetch.copy_choices import PrefetchChoices, ValuedPrefetches
+from penstock.scheduling.row_copies.estimates import StripedCascade, row_copy_estimates
 from penstock.scheduling.simulate.execution import WHOLE, expand
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.traffic import peaks_and_time
@@ -74,6 +75,7 @@ class RegionSearch:
 
     Each cascade is yielded once for every combination of memory regions for its tensors and of
     constants to prefetch.
+    _work: number of combinations valued so far.
     """
 
     def __init__(
@@ -84,11 +86,12 @@ class RegionSearch:
         memories: MemorySystem,
         options: Options,
     ) -> None:
-        self._order, self._memories, self._options = order, memories, options
+        self._order, self._options = order, options
         self._default = memories.default_assignment
-        self._is_free = len(order) <= options.max_free_parts
+        self._work = 0
+        self._copies = row_copy_estimates(parts, memories, options)
+        self._owners = parts.owners
         self._parts = [parts.parts[k] for k in order]
-        self._shared_constants = parts.shared_constants
         self._model = model
         self._names = [storage.name for storage in parts.rows.storages]
         self._number = parts.rows.number
@@ -113,12 +116,7 @@ class RegionSearch:
         capacities = [UNBOUNDED, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
         self._capacities = np.array(capacities, np.int64)
         self._call_changes: dict[tuple[int, tuple[int, ...]], Numbers | None] = {}
-        self._constant_time = np.zeros((2, len(order)), np.int64)
-        self._readers: dict[str, list[tuple[int, Value]]] = {}
-        for p, part in enumerate(self._parts):
-            for value in part.constants:
-                self._constant_time[:, p] += self._reading(p, value, memories.constants.name)
-                self._readers.setdefault(value.name, []).append((p, value))
+        self._prefetches = PrefetchChoices(parts, order, memories, enabled=options.copies)
 
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
         """Return the proposal that runs the given cascades, with the fastest kernels for each.
@@ -136,7 +134,8 @@ class RegionSearch:
         chosen: list[ValuedCandidate] = []
         for c in cascades:
             calls = expand(self._tables, c.lower, c.upper, c.stripe)
-            found = self._cost(_UnassignedCascade(c, calls), region, c.prefetches)
+            prefetched = self._prefetches.valued(c, c.prefetches)
+            found = self._cost(_UnassignedCascade(c, calls), region, prefetched)
             if found is None:
                 return None
             every = self._kernels.valued(c, *found, states, FINE)
@@ -154,7 +153,10 @@ class RegionSearch:
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
                 regions = tuple(self._written_regions(lower, upper))
-                prefetches = tuple(self._prefetch_choices(cascade))
+                prefetches = tuple(
+                    self._prefetches.valued(cascade.candidate, choice)
+                    for choice in self._prefetches.choices(cascade.calls)
+                )
                 for before in states[lower]:
                     yield from self._assigned(cascade, before, regions, prefetches)
 
@@ -173,7 +175,7 @@ class RegionSearch:
         cascade: _UnassignedCascade,
         before: MemoryAssignment,
         regions: Sequence[_WrittenRegions],
-        prefetches: Sequence[tuple[Prefetch, ...]],
+        prefetches: Sequence[ValuedPrefetches],
     ) -> Iterator[ValuedCandidate]:
         """Yield a cascade with every choice of regions and prefetches that fits the memories.
 
@@ -188,7 +190,8 @@ class RegionSearch:
             for prefetched in prefetches:
                 found = self._cost(cascade, region, prefetched)
                 if found is not None:
-                    candidate = replace(c, memory=choice.written, prefetches=prefetched)
+                    copies = prefetched.prefetches
+                    candidate = replace(c, memory=choice.written, prefetches=copies)
                     yield from self._kernels.valued(candidate, *found, states, FINE)
 
     def _region_array(self, exceptions: Iterable[tuple[str, str]]) -> Numbers:
@@ -224,7 +227,7 @@ class RegionSearch:
         inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))
-        if not self._is_free:
+        if self._work >= self._options.max_region_work:
             yield from ((one, *(0,) * handed_on) for one in (regions if inner else (0,)))
             return
         for one in regions if inner else (0,):
@@ -233,64 +236,8 @@ class RegionSearch:
             else:
                 yield from ((one, *(m,) * handed_on) for m in regions)
 
-    def _prefetch_choices(self, cascade: _UnassignedCascade) -> Iterator[tuple[Prefetch, ...]]:
-        """Yield the sets of prefetches to try for a cascade.
-
-        A prefetch copies a constant to a memory region.  The first set is empty.  For each region,
-        one more set contains all prefetches that save more time than the copy takes; it is omitted
-        if empty.
-        """
-        yield ()
-        if self._memories.copier is None or not self._options.copies:
-            return
-        positions, counts = np.unique(cascade.calls[:, 0], return_counts=True)
-        for target in self._regions:
-            helpful = tuple(
-                Prefetch.by_copy_engine(value, target, self._default, PrefetchStart.OWN_CASCADE)
-                for p, calls in zip(positions.tolist(), counts.tolist(), strict=True)
-                for value in self._parts[p].constants
-                if value.name not in self._shared_constants
-                and self._saved(p, value, target) @ (1, calls - 1)
-                > FINE * self._copy_stall(value.type.size_bytes, target)
-            )
-            if helpful:
-                yield helpful
-
-    def _reading(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return how much time a part spends on reading a constant from the memory region `memory`.
-
-        position: position of the part in the execution order.
-
-        The result is an array in units of 1/1024 cycle (1/`FINE`): [time in the part's first call,
-        time in each later call].
-        """
-        part = self._parts[position]
-        return np.array(self._memories.constant_reads(memory, part, value), np.int64)
-
-    def _saved(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time that a part saves by reading a constant from the memory region `memory`
-        instead of the region where constants are stored.
-
-        position: position of the part in the execution order.
-
-        The result is an array in units of 1/1024 cycle (1/`FINE`): [time saved in the part's first
-        call, time saved in each later call].
-        """
-        slow = self._reading(position, value, self._memories.constants.name)
-        return slow - self._reading(position, value, memory)
-
-    def _copy_stall(self, size_bytes: int, memory: str) -> int:
-        """Return the cycles for which the processor waits for the copy of a constant.
-
-        memory: name of the memory region to which the constant is copied.
-        """
-        copier = self._memories.copier
-        assert copier is not None
-        constants = self._memories.constants.name
-        return copier.setup_cycles + self._memories.copy_cycles(constants, memory, size_bytes)
-
     def _cost(
-        self, cascade: _UnassignedCascade, region: Numbers, prefetches: tuple[Prefetch, ...]
+        self, cascade: _UnassignedCascade, region: Numbers, prefetched: ValuedPrefetches
     ) -> tuple[int, int] | None:
         """Return (live bytes at the peak in the default region, time) of a cascade.
 
@@ -303,36 +250,54 @@ class RegionSearch:
 
         Returns None if the live bytes of a region other than the default exceed its capacity.
         """
-        c = cascade.candidate
-        constants = self._constant_time[:, c.lower : c.upper].copy()
-        extra = np.zeros(len(self._regions), np.int64)
-        for prefetch in prefetches:
-            extra[self._region_number[prefetch.target]] += prefetch.size_bytes
-            for p, value in self._readers[prefetch.constant]:
-                if c.lower <= p < c.upper:
-                    constants[:, p - c.lower] -= self._saved(p, value, prefetch.target)
+        self._work += 1
+        c, constants = cascade.candidate, prefetched.constants
         if region.any():
             regions = region.tolist()
             for p in range(c.lower, c.upper):
                 change = self._call_change(p, regions)
                 if change is not None:
+                    if constants is prefetched.constants:
+                        constants = constants.copy()
                     constants[:, p - c.lower] += change
-        found = peaks_and_time(
-            self._tables,
-            c.lower,
-            c.upper,
-            cascade.calls,
-            region,
-            extra,
-            constants,
-            self._access_times,
-            self._capacities,
-        )
-        if found is None:
-            return None
-        peaks, time = found
-        stall = sum(FINE * self._copy_stall(p.size_bytes, p.target) for p in prefetches)
-        return int(peaks[0]), time + stall
+        saved, rings = self._row_copies(cascade, region)
+        for gain, extra in ((saved, prefetched.extra + rings), (0, prefetched.extra)):
+            found = peaks_and_time(
+                self._tables,
+                c.lower,
+                c.upper,
+                cascade.calls,
+                region,
+                extra,
+                constants,
+                self._access_times,
+                self._capacities,
+            )
+            if found is not None:
+                peaks, time = found
+                return int(peaks[0]), time + prefetched.stall - gain
+            if not gain:
+                break
+        return None
+
+    def _row_copies(self, cascade: _UnassignedCascade, region: Numbers) -> tuple[int, Numbers]:
+        """Return what a cascade saves by copies of rows, and their bytes in each memory region.
+
+        The time saved is an estimate in units of 1/`FINE` cycle; 0 if no copy saves time.
+        region: index of the memory region of each storage.
+        """
+        c, saved, extra = cascade.candidate, 0, np.zeros(len(self._regions), np.int64)
+        if self._copies is None or c.stripe == WHOLE:
+            return saved, extra
+        parts = self._order[c.lower : c.upper]
+        striped = StripedCascade(parts, c.lower, c.stripe, cascade.calls)
+        for tensor in self._copies.tensors(parts):
+            m = region[self._number[self._owners[tensor]]]
+            best = self._copies.best(striped, tensor, self._regions[m])
+            if best is not None:
+                saved += best.saved
+                extra[self._regions.index(best.copy.target)] += best.ring_bytes
+        return saved, extra
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """Return how much longer a part computes because operands are outside the default region.

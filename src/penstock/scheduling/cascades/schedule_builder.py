@@ -25,6 +25,8 @@ from penstock.scheduling.prefetch.accelerator_prefetch import (
     with_accelerator_prefetches,
 )
 from penstock.scheduling.prefetch.double_buffering import FILLS, with_double_buffering
+from penstock.scheduling.row_copies.estimates import RowCopyEstimates
+from penstock.scheduling.row_copies.row_copy_search import RowCopySearch, costed
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.execution import WHOLE
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -36,11 +38,13 @@ class ScheduleBuilder:
 
     accounting: computes the costs of the schedules.
     order: the execution order whose optimality gap the schedules report.
+    row_copies: estimates copies of rows; None if the copy engine copies no rows.
     """
 
     accounting: CostAccounting
     order: Order
     options: Options
+    row_copies: RowCopyEstimates | None
 
     def schedules(self, proposal: Proposal) -> Iterator[Schedule]:
         """Yield the proposal's schedule, then variants with double buffering by the copy engine.
@@ -48,7 +52,8 @@ class ScheduleBuilder:
         In a variant, the copy engine also copies constants for a cascade while the previous cascade
         runs, if the target memory has room for them.  There is one variant for each share of the
         memory that may be occupied (`FILLS`).  There are none without a copy engine, or if an
-        option disables them.
+        option disables them.  Each schedule may be followed by a faster one that also copies rows
+        of tensors to faster memory.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
@@ -62,10 +67,28 @@ class ScheduleBuilder:
         updating = self.accounting.update_costs(memory)
         bare = Schedule(parts, plans, memory, copier, keep, proposal.peak_bytes, gaps, updating)
         costed = self._costed(bare)
-        yield costed
+        every = [costed]
         if memories.copier is not None and self.options.copies and self.options.double_buffering:
-            for fill in FILLS:
-                yield self._costed(with_double_buffering(costed, memories, fill))
+            every += (self._costed(with_double_buffering(costed, memories, fill)) for fill in FILLS)
+        for schedule in {schedule.plans: schedule for schedule in every}.values():
+            yield schedule
+            if self.row_copies is not None:
+                copying = RowCopySearch(self.accounting, self.row_copies).added(schedule)
+                if copying is not None:
+                    yield copying
+
+    def every_schedule(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
+        """Yield the schedules of all proposals.
+
+        If the proposals are in ascending order of memory, so are the schedules.
+        """
+        later: list[Schedule] = []  # copies of rows may keep tensors live for longer
+        for proposal in proposals:
+            every = [*later, *self.schedules(proposal)]
+            every.sort(key=lambda schedule: schedule.peak_bytes)
+            later = [s for s in every if s.peak_bytes > proposal.peak_bytes]
+            yield from every[: len(every) - len(later)]
+        yield from later
 
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield the Pareto-optimal schedules of all proposals, in ascending order of memory.
@@ -126,9 +149,7 @@ class ScheduleBuilder:
         return replace(plan, prefetches=plan.copies, scratch_bytes=scratch)
 
     def _costed(self, schedule: Schedule) -> Schedule:
-        cascades = ExpandedSchedule(schedule).cascades
-        plans = tuple(self.accounting.costed(schedule, cascade) for cascade in cascades)
-        return replace(schedule, plans=self.accounting.with_prefetch_costs(cascades, plans))
+        return costed(ExpandedSchedule(schedule), self.accounting)
 
 
 def _peak_and_cycles(found: PrefetchedSchedule) -> tuple[int, int]:

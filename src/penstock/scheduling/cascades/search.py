@@ -40,6 +40,7 @@ from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
 from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.order.part_steps import order_problem
+from penstock.scheduling.row_copies.estimates import row_copy_estimates
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 
 
@@ -88,7 +89,8 @@ def find_schedules(
     none, and CapacityError if a group does not fit into the second region.
     """
     found, orders = _orders(parts, options)
-    builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options)
+    row_copies = row_copy_estimates(parts, memories, options)
+    builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options, row_copies)
     searches = _uniform_searches(parts, orders, model, memories, options, limit_bytes)
     chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
@@ -101,7 +103,7 @@ def find_schedules(
     if options.partition == CASCADES and parts.can_prefetch:
         yield from builder.with_accelerator_prefetches(chosen)
     else:
-        yield from (schedule for proposal in chosen for schedule in builder.schedules(proposal))
+        yield from builder.every_schedule(chosen)
 
 
 def _chosen_proposals(
@@ -125,8 +127,9 @@ def _chosen_proposals(
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
     as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
-    among those that do not use it, and those of `RESIDENT`.  If the first proposal does not use the
-    least possible scratch memory, a copy that does follows it.
+    among those that do not use it, and those of `RESIDENT`.  If there is a copy engine, too, so are
+    those that are Pareto-optimal with copies of rows.  If the first proposal does not use the least
+    possible scratch memory, a copy that does follows it.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
@@ -134,13 +137,14 @@ def _chosen_proposals(
     every: list[Proposal] = []
     inputs_bytes = _inputs_bytes(parts)
     start = memories.default_assignment
+    without = replace(options, row_copies=False)
     for order in orders:
-        source = _candidates(parts, order, searches, model, memories, options)
+        source = _candidates(parts, order, searches, model, memories, without)
         every += proposals(order, source, start, inputs_bytes, limit_bytes)
         if len(memories.tensors) > 1:  # for networks that do not fit the secondary memories
             first = replace(memories, tensors=memories.tensors[:1])
             alone = _uniform_searches(parts, (order,), model, first, options, limit_bytes)
-            source = _candidates(parts, order, alone, model, first, options)
+            source = _candidates(parts, order, alone, model, first, without)
             every += proposals(order, source, start, inputs_bytes, limit_bytes)
     chosen = near_frontier(every, _peak_and_time, options.slack)
     if len(memories.tensors) > 1:
@@ -149,9 +153,31 @@ def _chosen_proposals(
         resident_only = replace(options, partition=RESIDENT)
         whole = _whole_proposals(parts, orders, model, memories, resident_only)
         chosen += [p for p in (*first, *whole) if p not in chosen]
+        known = {(p.order, p.cascades) for p in chosen}
+        copying = near_frontier(
+            _copying(parts, orders, model, memories, options), _peak_and_time, 0.0
+        )
+        chosen += [p for p in copying if (p.order, p.cascades) not in known]
         chosen.sort(key=_peak_and_time)
     chosen[1:1] = _least_scratch_twins(chosen[:1], parts)
     return chosen
+
+
+def _copying(
+    parts: Parts,
+    orders: Sequence[tuple[int, ...]],
+    model: CostModel,
+    memories: MemorySystem,
+    options: Options,
+) -> Iterator[Proposal]:
+    """Yield the proposals whose cascades are valued with estimates of copies of rows."""
+    estimates = row_copy_estimates(parts, memories, options)
+    if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):
+        return
+    for order in orders:
+        search = RegionSearch(parts, order, model, memories, options)
+        start, inputs = memories.default_assignment, _inputs_bytes(parts)
+        yield from proposals(order, search.candidates, start, inputs)
 
 
 def _peak_and_time(proposal: Proposal) -> tuple[int, int]:

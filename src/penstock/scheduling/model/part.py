@@ -13,6 +13,7 @@ from penstock.brief import Brief
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import ConstantPrefetch, Kernel, row_axis
 from penstock.ir.region import Region
+from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.stripe import StripeConfig
 
 
@@ -29,6 +30,7 @@ class Part(Brief):
     fallback: kernel that runs where the scratch memory is too small for the preferred one; None if
         there is none.
     prefetching: kernels that read constants from a prefetched copy, by increasing copy size.
+    row_copy: what the part copies, if the copy engine runs it.
     """
 
     nodes: tuple[Node, ...]
@@ -37,6 +39,7 @@ class Part(Brief):
     streamed_input: Value | None = None
     fallback: Kernel | None = None
     prefetching: tuple[Kernel, ...] = ()
+    row_copy: RowCopy | None = None
 
     def with_kernel(self, kernel: Kernel) -> Part:
         """Return this part with `kernel` as its only kernel."""

@@ -18,6 +18,7 @@ from penstock.ir.graph import Graph, Node, State, Value, free_name
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_guests import queue_guests
 from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
+from penstock.scheduling.model.row_copy import CopiedRows, with_copied_rows
 from penstock.scheduling.model.row_reads import row_parts
 from penstock.scheduling.model.rows import RowParts
 
@@ -65,6 +66,8 @@ class Parts(Brief):
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
+    row_copies: for each of the last parts, the copy of rows that it is.
+    uncopied: the parts without copies of rows; None if there are none.
     """
 
     graph: Graph
@@ -76,6 +79,8 @@ class Parts(Brief):
     outside: frozenset[str] = frozenset()
     alternatives: tuple[Parts, ...] = field(default=(), compare=False)
     alternative: int = 0
+    row_copies: tuple[CopiedRows, ...] = ()
+    uncopied: Parts | None = field(default=None, compare=False)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -117,6 +122,8 @@ class Parts(Brief):
     @cached_property
     def rows(self) -> RowParts:
         """Which rows of its inputs every part reads to compute the rows of its output."""
+        if self.uncopied is not None:
+            return with_copied_rows(self.uncopied.rows, self.row_copies)
         return row_parts(
             self.graph, self.parts, self.sources, self.owners, self.queues, self.outside
         )

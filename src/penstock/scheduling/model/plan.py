@@ -12,6 +12,7 @@ from penstock.ir.op import Kernel
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
+from penstock.scheduling.model.row_copy import RowCopy
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,6 +37,8 @@ class Plan(Brief):
         if the scratch memory is large enough for it, else the fallback kernel.
     breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
         a part without this information.  Empty before placement.
+    row_copies: tensors that the cascade reads from copies of their rows.  The first parts are these
+        copies, in this order.
     """
 
     parts: tuple[int, ...]
@@ -47,6 +50,7 @@ class Plan(Brief):
     scratch_bytes: int = 0
     waiting: Cost = NOTHING
     breakdowns: tuple[Breakdown | None, ...] = field(default=(), compare=False)
+    row_copies: tuple[RowCopy, ...] = ()
 
     @property
     def bare(self) -> Plan:

@@ -93,6 +93,8 @@ class RowPart:
     whole: whether the part computes all output rows in one call.
     recurrent: whether each output row depends on the previous one.
     scratch_bytes: scratch memory of the part's kernel that needs the least.
+    on_request: whether a call computes all rows that its reader requests, however many.
+    first_rows: how many rows the part computes when its cascade begins, before they are requested.
     """
 
     written: int
@@ -100,6 +102,8 @@ class RowPart:
     whole: bool
     recurrent: bool
     scratch_bytes: int
+    on_request: bool = False
+    first_rows: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,6 +61,8 @@ class Schedule(Brief):
     @property
     def assigned_parts(self) -> Parts:
         """The original parts, before cascades in bands of columns were replaced by single parts."""
+        if self.parts.uncopied is not None:
+            return self.parts.uncopied
         return self.parts if self.assigned is None else self.assigned
 
     def find_bands(self, part: Part) -> Bands | None:

@@ -114,15 +114,17 @@ class CostAccounting:
     )
 
     def for_parts(self, parts: Parts) -> CostAccounting:
-        """Return the same for parts of which some stand for several (see `Schedule.bands`).
-
-        It shares the results about single parts."""
+        """Return the accounting of the same graph in other parts: some stand for several
+        (`Schedule.bands`), or read copies of rows.  It shares the results about single parts."""
         return CostAccounting(
             parts, self.model, self.memories, self._traffic, self._costs, self._stalls
         )
 
     def costed(self, schedule: Schedule, cascade: ExpandedCascade) -> Plan:
-        """Return the cascade's plan with the costs of its parts, but not of its prefetches."""
+        """Return the cascade's plan with the costs of its parts.
+
+        The costs of prefetches, and the cycles of copies of rows, are left out.
+        """
         bare = cascade.plan.bare
         key = (bare, schedule.memory)
         if key not in self._plans:
@@ -135,20 +137,30 @@ class CostAccounting:
         memory, owners = schedule.memory, self.parts.owners
         for k, stripes in zip(cascade.plan.parts, cascade.stripes, strict=True):
             part = self.parts.parts[k]
+            if part.row_copy is not None:
+                yield self._copied_bytes(part, stripes, memory)
+                continue
             bands = schedule.find_bands(part)
             if bands is not None:
                 yield bands.cost
                 continue
             kernel = cascade.plan.kernel(k, part)
-            inputs, output = self._operand_regions(part, memory, copied)
+            inputs, output = self.operand_regions(part, memory, copied)
             calls = Calls(stripes, inputs, output)
             key = PartCalls(_variant(part, kernel), calls)
             if key not in self._costs:
                 operands = memory.for_part(part, owners)
                 regions = (region for config in stripes for region in config.regions())
-                traffic = [self._call_traffic(part, region) for region in regions]
+                traffic = [self.call_traffic(part, region) for region in regions]
                 self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
             yield self._costs[key]
+
+    def _copied_bytes(self, part: Part, stripes: Stripes, memory: MemoryAssignment) -> Cost:
+        """Return the bytes of a copy of rows as a cost without cycles."""
+        (source,), target = self.operand_regions(part, memory, {})
+        elements = sum(region.elements for config in stripes for region in config.regions())
+        size = elements * part.output.type.dtype.size_bytes
+        return Cost(0, 0, 0, ((source, size),), ((target, size),))
 
     def update_costs(self, memory: MemoryAssignment) -> tuple[Cost, ...]:
         """Return the cost of each of `Parts.updates`, the copies of new elements to states.
@@ -159,7 +171,7 @@ class CostAccounting:
 
     def _update_cost(self, part: Part, memory: MemoryAssignment) -> Cost:
         shape = part.output.type.shape
-        inputs, output = self._operand_regions(part, memory, {})
+        inputs, output = self.operand_regions(part, memory, {})
         calls = Calls((whole_tensor(shape),), inputs, output)
         operands = memory.for_part(part, self.parts.owners)
         return self._cost(part, calls, [_traffic_of_call(part, Region.whole(shape))], operands)
@@ -303,7 +315,7 @@ class CostAccounting:
         """
         return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
 
-    def _operand_regions(
+    def operand_regions(
         self, part: Part, memory: MemoryAssignment, copied: Mapping[str, str]
     ) -> tuple[tuple[str, ...], str]:
         """Return the memory regions of a part's operands: (names for inputs, name for the output).
@@ -320,7 +332,8 @@ class CostAccounting:
         )
         return tuple(inputs), memory.region(owners[part.output.name])
 
-    def _call_traffic(self, part: Part, out: Region) -> CallTraffic:
+    def call_traffic(self, part: Part, out: Region) -> CallTraffic:
+        """Return the work and traffic of the call of a part for a region of its output."""
         key = (part.name, out)
         if key not in self._traffic:
             self._traffic[key] = _traffic_of_call(part, out)

@@ -220,14 +220,17 @@ class ExpandedSchedule:
         for s, *rows_and_ticks in self.block_table.tolist():
             yield MemoryBlock(storages[s].name, *rows_and_ticks)
 
-    def live_bytes(self, others: list[LiveBuffer]) -> Numbers:
-        """Return the live bytes in the default memory region at each tick (one per kernel call).
+    def live_bytes(self, others: list[LiveBuffer], memory: str | None = None) -> Numbers:
+        """Return the live bytes in a memory region at each tick (one per kernel call).
 
+        memory: name of the region; None: the default region.
         others: further buffers in that region, such as scratch memory, to be counted as well.
         """
         storages = self.schedule.parts.rows.storages
-        in_default = self.region_numbers[self.block_table[:, 0]] == 0
-        s, lower, upper, born, dead = self.block_table[in_default].T
+        assigned = self.schedule.memory
+        regions, wanted = dict(assigned.exceptions), memory or assigned.default
+        inside = [regions.get(storage.name, assigned.default) == wanted for storage in storages]
+        s, lower, upper, born, dead = self.block_table[np.array(inside)[self.block_table[:, 0]]].T
         slots = np.array([storage.slots for storage in storages], np.int64)
         row_bytes = np.array([storage.row_bytes for storage in storages], np.int64)
         sizes = np.minimum(upper - lower, slots[s]) * row_bytes[s]

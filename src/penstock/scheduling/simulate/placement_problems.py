@@ -32,14 +32,15 @@ def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, Placement
     return tuple((memory, PlacementProblem(tuple(buffers))) for memory, buffers in found.items())
 
 
-def live_bytes(expanded: ExpandedSchedule) -> Numbers:
-    """Return the live bytes in the default memory region at each tick of the schedule.
+def live_bytes(expanded: ExpandedSchedule, memory: str | None = None) -> Numbers:
+    """Return the live bytes in a memory region at each tick of the schedule.
 
     Scratch memory and prefetched constants are included.  A tick is the time of one kernel call.
+    memory: name of the region; None: the default region.
     """
-    default = expanded.schedule.memory.default
-    others = [buffer for memory, buffer in _other_buffers(expanded) if memory == default]
-    return expanded.live_bytes(others)
+    memory = memory or expanded.schedule.memory.default
+    others = [buffer for region, buffer in _other_buffers(expanded) if region == memory]
+    return expanded.live_bytes(others, memory)
 
 
 def block_name(schedule: Schedule, block: MemoryBlock) -> str:

@@ -20,6 +20,9 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
     chain a, b columns N                  the parts a and b run as one: each call recomputes the
                                           rows of a that it needs, in bands of N columns; there is
                                           one clause and one cost for each chain
+    rows x to dtcm early                  the cascade reads the tensor x from copies of its rows in
+                                          dtcm, made during the previous call (`early`) or at once;
+                                          the first costs are those of these copies
     copy w from flash to dtcm 64 bytes early
                                           prefetch of the constant w by the copy engine; it starts
                                           in the previous plan if `early` is given, else in this one

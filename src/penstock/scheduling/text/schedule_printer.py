@@ -14,6 +14,7 @@ from penstock.scheduling.bands.variant import AssignedPlan, assigned_plans
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.prefetch import Prefetch
+from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.model.tensor_config import TensorConfig
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -75,7 +76,9 @@ class _Printer:
 
         In the text, these lines apply to all schedules that follow.
         """
-        yield f"memory {attribute(schedule.memory, self.table)}"
+        rings = {copy.ring for copy in schedule.parts.row_copies}  # plans state their regions
+        memory = schedule.memory.restricted(lambda tensor: tensor not in rings)
+        yield f"memory {attribute(memory, self.table)}"
         if schedule.copier is not None:
             yield f"copier {name_or_string(schedule.copier)}"
         yield f"keep_inputs {attribute(schedule.keep_inputs, self.table)}"
@@ -92,6 +95,7 @@ class _Printer:
         if plan.scratch_bytes:
             yield f"scratch {plan.scratch_bytes}"
         yield from _bands(assigned, parts, labels)
+        yield from (_row_copy(copy, labels) for copy in plan.row_copies)
         for prefetch in plan.copies:
             yield f"copy {labels(prefetch.constant)} {_transfer(prefetch)}"
         for prefetch, copy in plan.accelerator_prefetches:
@@ -114,6 +118,12 @@ def _bands(assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str
     for chain in assigned.chains:
         inside = ", ".join(labels(parts.parts[k].name) for k in chain.parts)
         yield f"chain {inside} columns {chain.columns}"
+
+
+def _row_copy(copy: RowCopy, labels: Labels) -> str:
+    """Return a copy of rows, as "rows x to tcm early"."""
+    early = " early" if copy.early else ""
+    return f"rows {labels(copy.tensor)} to {name_or_string(copy.target)}{early}"
 
 
 def _stripes(

@@ -18,9 +18,12 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch, PrefetchStart
+from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.model.tensor_config import BufferMode
+from penstock.scheduling.row_copies.conditions import copyable
+from penstock.scheduling.row_copies.variant import with_row_copies
 from penstock.scheduling.text.band_reader import BandReader, ReadPlan
 from penstock.scheduling.text.stripe_reader import MODES, ReadStripes, StripeReader
 
@@ -133,10 +136,17 @@ class ScheduleReader:
         def schedule() -> Schedule:
             read = [self._find(self._plans, name)() for name in names]
             parts, plans, bands = self._bands.with_bands(read, memory, at)
+            rings: tuple[tuple[str, str], ...] = ()
+            if any(plan.row_copies for plan in plans):
+                if bands or state.copier is None:
+                    where = "without a copy engine" if state.copier is None else "beside bands"
+                    raise scanner.contradiction(f"the schedule copies rows {where}", at=at)
+                variant = with_row_copies(parts, plans, state.copier)
+                parts, plans, rings = variant.parts, variant.plans, variant.regions
             bare = Schedule(
                 parts,
                 plans,
-                memory,
+                memory.extended(rings),
                 state.copier,
                 state.keep_inputs,
                 peak,
@@ -207,6 +217,9 @@ class ScheduleReader:
             inside = tuple(self._part_list())
             scanner.expect_word("columns")
             chains.append(Chain(inside, scanner.integer()))
+        row_copies: list[tuple[RowCopy, Token]] = []
+        while scanner.accept_word("rows"):
+            row_copies.append(self._row_copy())
         prefetches: list[Prefetch] = []
         while scanner.accept_word("copy"):
             prefetches.append(self._copy())
@@ -229,10 +242,24 @@ class ScheduleReader:
                 sum(found(copying), NOTHING),
                 scratch,
                 sum(found(waiting), NOTHING),
+                row_copies=tuple(copy for copy, _ in row_copies),
             )
+            for copy, at in row_copies:
+                if plan.stripe is None or not copyable(self._parts, plan.parts, copy.tensor):
+                    text = f"the cascade cannot read {at} from copies of its rows"
+                    raise scanner.contradiction(text, at=at)
             return ReadPlan(AssignedPlan(plan, columns, tuple(chains)), first)
 
         return cache(plan)
+
+    def _row_copy(self) -> tuple[RowCopy, Token]:
+        """Parse a copy of rows; return it with the token of its tensor."""
+        scanner = self._scanner
+        at = scanner.peek()
+        tensor = self.labels.name()
+        scanner.expect_word("to")
+        target = scanner.name()
+        return RowCopy(tensor, target, scanner.accept_word("early")), at
 
     def _read_stripes(self) -> None:
         """Parse the stripes of a tensor."""

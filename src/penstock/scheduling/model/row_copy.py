@@ -1,0 +1,101 @@
+"""Row copies: tensors in slow memory that a cascade reads from a ring in faster memory.
+
+The copy engine copies the rows of the tensor to the ring when the cascade needs them.  A row copy
+is a part of the cascade, which computes nothing; the demand-driven simulation requests its rows,
+determines their live ranges, and hence the size of the ring.
+
+With double buffering, the rows for the next call of the reader are copied while the present call
+computes:
+
+    copy rows for call 0
+    wait; copy rows for call 1; call 0
+    wait; copy rows for call 2; call 1
+    ..
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.scheduling.model.rows import RowPart, RowParts, RowRead, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class RowCopy:
+    """A tensor that the parts of one cascade read from a ring in faster memory.
+
+    tensor: name of the tensor, which is complete when the cascade begins.
+    target: name of the memory region of the ring.
+    early: whether the rows for a call are copied during the previous call (double buffering).
+    """
+
+    tensor: str
+    target: str
+    early: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRows:
+    """A row copy as part of a graph.
+
+    ring: name of the copy.
+    storage: name of the storage of the tensor that is copied.
+    readers: indices of the parts that read the copy.
+    ahead_rows: with double buffering, the maximum number of output rows of a call of the reader,
+        for which the rows are copied one call earlier; else 0.
+    """
+
+    ring: str
+    storage: str
+    readers: tuple[int, ...]
+    ahead_rows: int
+
+
+def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
+    """Return which rows each part reads if some parts read copies.
+
+    rows: the same for all parts without the copies, which follow them in the given order.
+    """
+    storages, parts = list(rows.storages), list(rows.row_parts)
+    for copy in copies:
+        source, target = rows.number[copy.storage], len(storages)
+        original = storages[source]
+        ring = Storage(copy.ring, original.rows, original.row_bytes, contiguous=False)
+        storages.append(ring)
+        first_rows = 0
+        for k in copy.readers:
+            (read,) = (read for read in parts[k].reads if read.storage == source)
+            others = tuple(other for other in parts[k].reads if other is not read)
+            over = read.in_place and not storages[parts[k].written].contiguous
+            copied = replace(read, storage=target, in_place=over)
+            if copy.ahead_rows:
+                first_rows = int(read.needed[min(copy.ahead_rows, len(read.needed) - 1)])
+                others = (*others, _until_copied(read, ring.rows))
+                copied = _requested_earlier(copied, copy.ahead_rows)
+            parts[k] = replace(parts[k], reads=(*others, copied))
+        every = np.arange(ring.rows + 1, dtype=np.int32)
+        reads = (RowRead(source, every, every, in_place=False),)
+        parts.append(RowPart(target, reads, False, False, 0, True, first_rows))
+    return RowParts(tuple(storages), tuple(parts), rows.inputs, rows.outputs)
+
+
+def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
+    """Return the read, whose rows are requested `ahead_rows` output rows before they are read."""
+    last = len(read.needed) - 1
+    needed = read.needed[np.minimum(np.arange(last + 1) + ahead_rows, last)].copy()
+    needed[0] = 0
+    return replace(read, needed=needed)
+
+
+def _until_copied(read: RowRead, rows: int) -> RowRead:
+    """Return a read that keeps the rows of the tensor live until their copies are complete.
+
+    When n output rows have been computed, the copies of the rows that these need are complete, and
+    those of later rows may be under way.  It requests no rows.
+    """
+    done = read.needed.copy()
+    done[-1] = rows
+    return RowRead(read.storage, np.zeros_like(done), done, in_place=False)

@@ -1,0 +1,154 @@
+"""Estimates of what copies of rows save in a cascade, before they are selected.
+
+A copy of a tensor's rows saves
+
+    access times in slow memory - access times in the ring - setup - copies that are waited for
+
+where double buffering is assumed to hide all copies but those for the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from penstock.scheduling.model.memories import FINE, MemorySystem
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.row_copy import RowCopy
+from penstock.scheduling.options import Options
+from penstock.scheduling.row_copies.conditions import copyable, readers
+from penstock.scheduling.simulate.row_tables import Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class RowCopyEstimate:
+    """What a copy of rows saves in a cascade, and the memory that it needs.
+
+    saved: time in units of 1/`FINE` cycle.
+    ring_bytes: most bytes of the copy that are live at a time.
+    """
+
+    copy: RowCopy
+    saved: int
+    ring_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StripedCascade:
+    """A cascade that runs in stripes of rows.
+
+    parts: indices of its parts, in execution order.
+    lower: position of the first part in the execution order.
+    stripe: maximum number of output rows per call.
+    calls: its calls in the format of `execution.expand`.
+    """
+
+    parts: tuple[int, ...]
+    lower: int
+    stripe: int
+    calls: Numbers
+
+
+@dataclass(frozen=True)
+class RowCopyEstimates:
+    """Estimates copies of rows in cascades of one graph.
+
+    double_buffering: whether copies may overlap with computation.
+    _copyable: results of `conditions.copyable`, by cascade and tensor.
+    _best: results of `best`, by parts and stripe of the cascade, tensor and its region.
+    """
+
+    parts: Parts
+    memories: MemorySystem
+    double_buffering: bool
+    _copyable: dict[tuple[tuple[int, ...], str], bool] = field(
+        default_factory=dict[tuple[tuple[int, ...], str], bool]
+    )
+    _best: dict[tuple[tuple[int, ...], int, str, str], RowCopyEstimate | None] = field(
+        default_factory=dict[tuple[tuple[int, ...], int, str, str], RowCopyEstimate | None]
+    )
+
+    def tensors(self, cascade: Sequence[int]) -> Iterator[str]:
+        """Yield the tensors that a cascade can read from copies of their rows.
+
+        cascade: indices of its parts.
+        """
+        read = (v.name for k in cascade for v in self.parts.parts[k].variable_inputs)
+        for tensor in dict.fromkeys(read):
+            key = tuple(cascade), tensor
+            if key not in self._copyable:
+                self._copyable[key] = copyable(self.parts, cascade, tensor)
+            if self._copyable[key]:
+                yield tensor
+
+    def best(self, cascade: StripedCascade, tensor: str, source: str) -> RowCopyEstimate | None:
+        """Return the copy of a tensor that saves most time; None if none saves time.
+
+        source: name of the memory region of the tensor.
+        """
+        key = cascade.parts, cascade.stripe, tensor, source
+        if key not in self._best:
+            found = self.of_tensor(cascade, tensor, source)
+            self._best[key] = max(found, key=lambda estimate: estimate.saved, default=None)
+        return self._best[key]
+
+    def of_tensor(
+        self, cascade: StripedCascade, tensor: str, source: str
+    ) -> Iterator[RowCopyEstimate]:
+        """Yield the copies of a tensor that save time.
+
+        source: name of the memory region of the tensor.
+        """
+        users = readers(self.parts, cascade.parts, tensor)
+        modes = (False, True) if self.double_buffering and len(users) == 1 else (False,)
+        for target in self.memories.tensors[1:]:
+            for early in modes if target.name != source else ():
+                copy = RowCopy(tensor, target.name, early)
+                found = self._estimate(cascade, copy, source, users)
+                if found.saved > 0:
+                    yield found
+
+    def _estimate(
+        self, cascade: StripedCascade, copy: RowCopy, source: str, users: tuple[int, ...]
+    ) -> RowCopyEstimate:
+        """Return what a copy saves, which may be negative.
+
+        users: indices of the parts that read the tensor.
+        """
+        memories, rows = self.memories, self.parts.rows
+        assert memories.copier is not None
+        s = rows.number[self.parts.owners[copy.tensor]]
+        row_bytes = rows.storages[s].row_bytes
+        reads = {k: read for k in users for read in rows.row_parts[k].reads if read.storage == s}
+        done = dict.fromkeys(users, 0)
+        saved = copied = most = exposed = 0
+        for position, first, end in cascade.calls[:, :3].tolist():
+            k = cascade.parts[position - cascade.lower]
+            if k not in reads:
+                continue
+            needed, released = reads[k].needed, reads[k].done
+            size = max(0, int(needed[end]) - int(released[first])) * row_bytes
+            saved += memories.access(source, size) - memories.access(copy.target, size)
+            last = len(needed) - 1
+            copied = max(copied, int(needed[min(end + copy.early * cascade.stripe, last)]))
+            exposed = exposed or int(needed[min(cascade.stripe, last)])
+            most = max(most, copied - min(done.values()))
+            done[k] = int(released[end])
+        transfer = FINE * memories.copy_cycles(source, copy.target, row_bytes)
+        waited = exposed if copy.early else copied
+        saved -= copied * FINE * memories.copier.setup_cycles + waited * transfer
+        return RowCopyEstimate(copy, saved, most * row_bytes)
+
+
+def row_copy_estimates(
+    parts: Parts, memories: MemorySystem, options: Options
+) -> RowCopyEstimates | None:
+    """Return the estimates of copies of rows; None if no rows are copied.
+
+    None without a copy engine or a second memory for tensors, if an option disables the copies, and
+    for graphs with accelerators that prefetch.
+    """
+    possible = memories.copier is not None and len(memories.tensors) > 1 and not parts.can_prefetch
+    if not options.row_copies or not possible:
+        return None
+    return RowCopyEstimates(parts, memories, options.row_double_buffering)

@@ -1,0 +1,134 @@
+"""Search for copies of rows: which tensors a cascade reads from rings in faster memory.
+
+The search adds copies to a schedule that is complete otherwise.  In each cascade, it values every
+tensor that the cascade reads in slow memory, with and without double buffering (`estimates.py`),
+and selects the copies greedily by the cycles that they save, while their rings fit into the region.
+Then the schedule with these copies is costed exactly.  If a cascade is not faster with its copies,
+or a region is too full, the cascade loses the copy that saves least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.scheduling.model.memories import FILL, MemorySystem
+from penstock.scheduling.model.row_copy import RowCopy
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.row_copies.estimates import RowCopyEstimates, StripedCascade
+from penstock.scheduling.row_copies.variant import with_row_copies
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import live_bytes
+from penstock.scheduling.simulate.row_copy_costs import with_row_copy_cycles
+
+
+def costed(expanded: ExpandedSchedule, accounting: CostAccounting) -> Schedule:
+    """Return a schedule with the costs of its parts, prefetches and copies of rows."""
+    schedule, cascades = expanded.schedule, expanded.cascades
+    plans = tuple(accounting.costed(schedule, cascade) for cascade in cascades)
+    plans = with_row_copy_cycles(accounting, schedule.memory, cascades, plans)
+    return replace(schedule, plans=accounting.with_prefetch_costs(cascades, plans))
+
+
+@dataclass(frozen=True, slots=True)
+class RowCopySearch:
+    """Adds copies of rows to schedules.
+
+    accounting: computes the costs of the schedules.
+    estimates: estimates what copies save.
+    """
+
+    accounting: CostAccounting
+    estimates: RowCopyEstimates
+
+    def added(self, schedule: Schedule) -> Schedule | None:
+        """Return a faster schedule with copies of rows; None if there is none.
+
+        schedule: a schedule with costs and without copies of rows.
+        """
+        memories = self.accounting.memories
+        expanded = ExpandedSchedule(schedule)
+        free = _free_bytes(expanded, memories)
+        selected = [
+            self._selected(schedule, cascade, room)
+            for cascade, room in zip(expanded.cascades, free, strict=True)
+        ]
+        while any(selected):
+            found = self._built(schedule, selected)
+            free = _free_bytes(found, memories)
+            wrong = [
+                c
+                for c, copies in enumerate(selected)
+                if copies
+                and (
+                    found.schedule.plans[c].cost.cycles >= schedule.plans[c].cost.cycles
+                    or min(free[c].values()) < 0
+                )
+            ]
+            if not wrong:
+                faster = found.schedule.cost.cycles < schedule.cost.cycles
+                return found.schedule if faster else None
+            for c in wrong:
+                selected[c] = selected[c][:-1]
+        return None
+
+    def _built(
+        self, schedule: Schedule, selected: Sequence[tuple[RowCopy, ...]]
+    ) -> ExpandedSchedule:
+        """Return the schedule with the given copies for each cascade, with its costs."""
+        assert schedule.copier is not None
+        plans = [
+            replace(plan.bare, row_copies=copies)
+            for plan, copies in zip(schedule.plans, selected, strict=True)
+        ]
+        variant = with_row_copies(schedule.parts, plans, schedule.copier)
+        memory = schedule.memory.extended(variant.regions)
+        bare = replace(schedule, parts=variant.parts, plans=variant.plans, memory=memory)
+        expanded = ExpandedSchedule(bare)
+        peak = int(live_bytes(expanded).max())
+        found = costed(expanded, self.accounting.for_parts(variant.parts))
+        return ExpandedSchedule(replace(found, peak_bytes=peak))
+
+    def _selected(
+        self, schedule: Schedule, cascade: ExpandedCascade, free: Mapping[str, int]
+    ) -> tuple[RowCopy, ...]:
+        """Return the copies for a cascade, by descending savings.
+
+        free: bytes of each memory region that are free during the whole cascade.
+        """
+        room = dict(free)
+        found: dict[str, RowCopy] = {}
+        plan, memory = cascade.plan, schedule.memory
+        if plan.stripe is None:
+            return ()
+        striped = StripedCascade(plan.parts, cascade.lower, plan.stripe, cascade.calls)
+        estimates = [
+            estimate
+            for tensor in self.estimates.tensors(plan.parts)
+            for estimate in self.estimates.of_tensor(
+                striped, tensor, memory.region(schedule.parts.owners[tensor])
+            )
+        ]
+        for estimate in sorted(estimates, key=lambda e: -e.saved):
+            copy = estimate.copy
+            if copy.tensor not in found and estimate.ring_bytes <= room[copy.target]:
+                room[copy.target] -= estimate.ring_bytes
+                found[copy.tensor] = copy
+        return tuple(found.values())
+
+
+def _free_bytes(expanded: ExpandedSchedule, memories: MemorySystem) -> list[dict[str, int]]:
+    """Return the bytes that are free during each cascade, by memory region.
+
+    Negative where live bytes exceed the share of the region that they may occupy.
+    """
+    live = {m.name: live_bytes(expanded, m.name) for m in memories.tensors[1:]}
+    limits = {m.name: int(m.size_bytes * FILL) for m in memories.tensors[1:]}
+    return [
+        {
+            name: limits[name] - int(found[cascade.tick : cascade.end].max(initial=0))
+            for name, found in live.items()
+        }
+        for cascade in expanded.cascades
+    ]

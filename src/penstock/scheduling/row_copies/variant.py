@@ -1,0 +1,104 @@
+"""Schedules in which cascades read copies of rows: their parts, plans and memory assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.ir.copy_rows import CopyRows
+from penstock.ir.graph import Node, Value, free_name
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.row_copy import CopiedRows, RowCopy
+from penstock.scheduling.row_copies.conditions import readers
+
+
+@dataclass(frozen=True, slots=True)
+class RowCopyVariant:
+    """Parts and plans with copies of rows.
+
+    regions: memory region of each copy, as pairs (name of the copy, name of the region).
+    """
+
+    parts: Parts
+    plans: tuple[Plan, ...]
+    regions: tuple[tuple[str, str], ...]
+
+
+def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopyVariant:
+    """Return the parts and plans of a schedule with the copies that `Plan.row_copies` states.
+
+    parts: those of the stage `assign`.
+    plans: their `parts` do not contain the copies; those of the result begin with them.  Each
+        tensor is `conditions.copyable` in the cascade that copies it.
+    copier: name of the copy engine.
+    """
+    names = set(parts.names)
+    every = list(parts.parts)
+    copied: list[CopiedRows] = []
+    found: list[Plan] = []
+    for plan in plans:
+        first = len(every)
+        for copy in plan.row_copies:
+            users = readers(parts, plan.parts, copy.tensor)
+            node = _copy_node(parts.parts[users[0]], copy, names)
+            ahead = plan.stripe if copy.early and plan.stripe is not None else 0
+            copied.append(CopiedRows(node.name, parts.owners[copy.tensor], users, ahead))
+            for k in users:
+                every[k] = _reading(every[k], node)
+            every.append(Part((node,), copier, node.op.kernel(node.site), row_copy=copy))
+        copies = range(first, len(every))
+        found.append(replace(plan, parts=(*copies, *plan.parts)) if copies else plan)
+    if not copied:
+        return RowCopyVariant(parts, tuple(found), ())
+    graph = parts.graph.with_nodes(tuple(_nodes(parts, every)))
+    copied_parts = replace(
+        parts, graph=graph, parts=tuple(every), row_copies=tuple(copied), uncopied=parts
+    )
+    pairs = zip(copied, every[len(parts.parts) :], strict=True)
+    regions = ((c.ring, part.row_copy.target) for c, part in pairs if part.row_copy is not None)
+    return RowCopyVariant(copied_parts, tuple(found), tuple(regions))
+
+
+def without_row_copies(plan: Plan) -> Plan:
+    """Return the plan without the parts that are copies of rows, in the form of the stage `assign`.
+
+    `Plan.row_copies` and the costs of the copies are kept.
+    """
+    return replace(plan, parts=plan.parts[len(plan.row_copies) :])
+
+
+def _copy_node(reader: Part, copy: RowCopy, names: set[str]) -> Node:
+    """Return the node of a copy, and add its name to `names`.
+
+    The name is "tensor/region", with a number appended if that is one of `names`.
+    """
+    tensor = next(value for value in reader.variable_inputs if value.name == copy.tensor)
+    name = free_name(f"{copy.tensor}/{copy.target}", names)
+    names.add(name)
+    return Node(CopyRows(), (tensor,), Value(name, tensor.type))
+
+
+def _reading(part: Part, copy: Node) -> Part:
+    """Return the part, reading a copy instead of the tensor that is copied."""
+    (tensor,) = copy.inputs
+    (node,) = part.nodes
+    inputs = tuple(copy.output if value.name == tensor.name else value for value in node.inputs)
+    return replace(part, nodes=(replace(node, inputs=inputs),))
+
+
+def _nodes(parts: Parts, every: Sequence[Part]) -> Iterator[Node]:
+    """Yield the nodes of a graph with copies, each copy before the first node that reads it.
+
+    parts: those without copies.
+    every: all parts; the last ones are the copies.
+    """
+    now: Mapping[str, Node] = {part.name: part.nodes[-1] for part in every if part.nodes}
+    copies = {part.name: part.nodes[-1] for part in every[len(parts.parts) :]}
+    for node in parts.graph.nodes:
+        node = now.get(node.name, node)
+        for value in node.inputs:
+            if value.name in copies:
+                yield copies.pop(value.name)
+        yield node

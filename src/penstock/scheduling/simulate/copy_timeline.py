@@ -1,0 +1,101 @@
+"""Timeline of a copy engine: the cycles that copies of rows add to a cascade.
+
+The engine executes copies in the order in which they are started, one at a time, while the
+processor computes.  Starting a copy of a row takes the processor the setup time of the engine.  It
+stalls when it waits for a copy that is not complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.scheduling.simulate.row_tables import Numbers
+
+CallTime = Callable[[int, int, int], int]
+"""Function (position, first, end) -> time of the call for output rows [first, end) of a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCopy:
+    """A copy of rows, which is a part of the cascade.
+
+    row_time: time of copying a row.
+    reader: with double buffering, position of the part that reads the copies.  Before each of its
+        calls, the processor waits for all copies started earlier and then starts those that the
+        call requests, for the next one.  None: the processor waits for every copy at once.
+    """
+
+    row_time: int
+    reader: int | None
+
+
+def copy_times(
+    calls: Numbers,
+    copies: Mapping[int, TimedCopy],
+    call_time: CallTime,
+    setup_time: int,
+    busy_time: int,
+) -> Mapping[int, int]:
+    """Return the time that each copy adds to a cascade: setup and stalls.
+
+    calls: the calls of the cascade, in the format of `execution.expand`.
+    copies: by position of the part; several copies with one reader in the order of their starts.
+    setup_time: time for which the processor is busy with starting a copy of a row.
+    busy_time: time for which the engine is busy with other copies when the cascade begins.
+
+    All times have the same unit.
+    """
+    run = _Run(copies, setup_time, busy_time)
+    by_reader: dict[int, list[int]] = {}
+    for p, copy in copies.items():
+        if copy.reader is not None:
+            by_reader.setdefault(copy.reader, []).append(p)
+    requested: dict[int, int] = {}
+    for position, first, end, requester in calls.tolist():
+        copy = copies.get(position)
+        if copy is None:
+            for p in by_reader.get(position, ()):
+                run.wait(p)
+                run.start(p, requested.pop(p, 0))
+            run.now += call_time(position, first, end)
+        elif copy.reader is None:
+            run.start(position, end - first)
+            run.wait(position)
+        elif requester == position:
+            run.start(position, end - first)
+        else:
+            requested[position] = end - first
+    return run.added
+
+
+@dataclass(slots=True)
+class _Run:
+    """The state of the processor and the copy engine.
+
+    now: time at the processor.
+    free: time at which the engine has executed all copies.
+    complete: for each copy, time at which its last transfer completes.
+    added: for each copy, setup and stalls until now.
+    """
+
+    copies: Mapping[int, TimedCopy]
+    setup_time: int
+    free: int
+    now: int = 0
+    complete: dict[int, int] = field(default_factory=dict[int, int])
+    added: dict[int, int] = field(default_factory=dict[int, int])
+
+    def start(self, p: int, rows: int) -> None:
+        """Start the copies of some rows."""
+        for _ in range(rows):
+            self.now += self.setup_time
+            self.free = max(self.free, self.now) + self.copies[p].row_time
+            self.complete[p] = self.free
+        self.added[p] = self.added.get(p, 0) + rows * self.setup_time
+
+    def wait(self, p: int) -> None:
+        """Wait for all copies of a part."""
+        stall = max(0, self.complete.get(p, 0) - self.now)
+        self.now += stall
+        self.added[p] = self.added.get(p, 0) + stall

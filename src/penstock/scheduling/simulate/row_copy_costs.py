@@ -1,0 +1,94 @@
+"""Costs of copies of rows: the cycles that they add to a cascade, given its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from penstock.ir.op import row_axis, row_count
+from penstock.ir.region import Region
+from penstock.scheduling.model.memories import FINE
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.simulate.copy_timeline import TimedCopy, copy_times
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
+
+
+def with_row_copy_cycles(
+    accounting: CostAccounting,
+    memory: MemoryAssignment,
+    cascades: Sequence[ExpandedCascade],
+    plans: Sequence[Plan],
+) -> tuple[Plan, ...]:
+    """Return the plans with the cycles of their copies of rows.
+
+    memory: memory assignment of the schedule.
+    cascades, plans: all cascades and their plans, with the costs of `CostAccounting.costed`.
+    """
+    pairs = zip_longest(zip(cascades, plans, strict=True), plans[1:])
+    return tuple(
+        _CascadeTimes(accounting, memory, cascade, plan).costed(after) if plan.row_copies else plan
+        for (cascade, plan), after in pairs
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _CascadeTimes:
+    """The times of the calls and copies of a cascade, in units of 1/`FINE` cycle."""
+
+    accounting: CostAccounting
+    memory: MemoryAssignment
+    cascade: ExpandedCascade
+    plan: Plan
+
+    def costed(self, following: Plan | None) -> Plan:
+        """Return the plan with the cycles of its copies of rows: setup and stalls.
+
+        following: the next plan, whose early prefetches the copy engine executes first.
+        """
+        memories, lower = self.accounting.memories, self.cascade.lower
+        assert memories.copier is not None
+        early = (c for c in (following.copies if following is not None else ()) if c.early)
+        busy = sum(memories.copy_cycles(c.source, c.target, c.size_bytes) for c in early)
+        count = len(self.plan.row_copies)
+        copies = {lower + i: self._timed_copy(i) for i in range(count)}
+        setup = FINE * memories.copier.setup_cycles
+        times = copy_times(self.cascade.calls, copies, self._call_time, setup, FINE * busy)
+        costs = tuple(
+            replace(cost, cycles=round(times[lower + i] / FINE))
+            for i, cost in enumerate(self.plan.costs[:count])
+        )
+        return replace(self.plan, costs=(*costs, *self.plan.costs[count:]))
+
+    def _timed_copy(self, i: int) -> TimedCopy:
+        """Return the timing of part `i` of the plan, which is a copy of rows."""
+        parts = self.accounting.parts
+        k = self.plan.parts[i]
+        (source,), target = self.accounting.operand_regions(parts.parts[k], self.memory, {})
+        type = parts.parts[k].output.type
+        row_bytes = type.size_bytes // row_count(type.shape)
+        time = FINE * self.accounting.memories.copy_cycles(source, target, row_bytes)
+        copied = parts.row_copies[k - len(parts.parts)]
+        reader = self.plan.parts.index(copied.readers[0])
+        return TimedCopy(time, self.cascade.lower + reader if copied.ahead_rows else None)
+
+    def _call_time(self, position: int, first: int, end: int) -> int:
+        """Return the time of a call: a share of its part's work, overhead and access times."""
+        accounting, memories = self.accounting, self.accounting.memories
+        k = self.plan.parts[position - self.cascade.lower]
+        part = self.plan.with_selected_kernel(k, accounting.parts.parts[k])
+        constants = {copy.constant: copy.target for copy in self.plan.copies}
+        inputs, output = accounting.operand_regions(part, self.memory, constants)
+        operands = self.memory.for_part(part, accounting.parts.owners)
+        out = Region.whole(part.output.type.shape)
+        if not accounting.parts.rows.row_parts[k].whole:
+            out = out.replace(row_axis(part.output.type.rank), (first, end))
+        traffic = accounting.call_traffic(part, out)
+        sizes = (*traffic.read_bytes, traffic.previous_row_bytes, traffic.written_bytes)
+        pairs = zip((*inputs, output, output), sizes, strict=True)
+        work = FINE * accounting.model.work_cycles(part, operands) * (end - first)
+        overhead = FINE * accounting.model.call_cycles(part, operands)
+        access = sum(memories.access(name, size) for name, size in pairs)
+        return work // row_count(part.output.type.shape) + overhead + access

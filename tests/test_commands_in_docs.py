@@ -165,7 +165,11 @@ def help_of(name: str) -> str:
     return out.getvalue()
 
 
-EXTRAS = {"reference": r"--reference tflite|penstock golden", "ethos-u": r"--accelerator ethos_u"}
+EXTRAS = {
+    "reference": r"--reference tflite|penstock golden",
+    "ethos-u": r"--accelerator ethos_u",
+    "onnx": r"^\S*penstock .*\.onnx",
+}
 """Commands that need an extra, by extra."""
 
 

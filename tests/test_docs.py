@@ -22,7 +22,10 @@ WITH_EXAMPLES = tuple(
 """Modules with examples in their docstrings."""
 TUTORIALS = tuple(sorted((ROOT / "docs" / "tutorials").glob("*.md")))
 SESSIONS = tuple(page for page in TUTORIALS if ">>>" in page.read_text("utf-8"))
-BLOCKS = tuple(page for page in TUTORIALS if page not in SESSIONS)
+SHELL = tuple(page for page in TUTORIALS if "```sh" in page.read_text("utf-8"))
+BLOCKS = tuple(
+    page for page in TUTORIALS if page not in SESSIONS + SHELL and "```" in page.read_text("utf-8")
+)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -357,6 +357,19 @@ def test_the_message_of_a_missing_package(
     golden.check("ethosu-001", re.sub(r"why: .*", "why: IMPORT", said.err))
 
 
+def test_the_message_of_an_onnx_model_without_the_extra(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    for name in [name for name in sys.modules if name.startswith("penstock.frontends.onnx.")]:
+        monkeypatch.delitem(sys.modules, name)
+    said = penstock("compile", "damaged.onnx")
+    assert said.code == 1
+    golden.check("model-031", said.err)
+    causes = penstock("scan", ".", "--stop-after", "read", "--json").json["causes"]
+    assert "model-031" in [cause["code"] for cause in causes]
+
+
 def test_the_message_of_a_mistake_of_an_author(penstock: CommandLine, golden: Golden) -> None:
     def reads_too_much(call: object) -> object:
         raise IndexError("there is no input 7")

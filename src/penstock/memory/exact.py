@@ -3,7 +3,7 @@
 The search (`stacking`) decides one ceiling: feasible, infeasible or unknown.  Each round tries the
 lower bound first, then bisects between infeasible and feasible ceilings with several rankings per
 ceiling.  The next round allows four times as many nodes per attempt.  After the first round, a
-constraint solver (`solver`) tries small problems once.
+constraint solver (`solver`) tries small problems once, if it is installed.
 
 Work is counted in search nodes and the solver's deterministic seconds, never in time, so results
 are the same on every machine.
@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock.memory.greedy import place_greedily, placement_at
 from penstock.memory.problem import Column, LiveBuffer, Placement, PlacementProblem, peak_live_bytes
-from penstock.memory.solver import solve
+from penstock.memory.solver import is_installed, solve
 from penstock.memory.stacking import Boxes, Tricks, buffers_as_boxes, stack
 
 
@@ -169,9 +169,10 @@ class _Descent:
                 failed = ceiling
 
     def _solve(self, ceiling: int) -> None:
-        """Run the constraint solver if the problem is small enough."""
+        """Run the constraint solver if it is installed and the problem is small enough."""
         small = len(self.problem.buffers) <= self.options.max_solver_buffers
-        if self.bound <= ceiling and small and self.options.solver_work > 0.0:
+        wanted = self.options.solver_work > 0.0 and self.bound <= ceiling and small
+        if wanted and is_installed():
             by_name = dict(self.best.offsets)
             hint = np.array([by_name[b.name] for b in self.problem.buffers]) // self.unit
             solution = solve(self.boxes, self.bound, ceiling, hint, self.options.solver_work)

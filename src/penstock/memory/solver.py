@@ -3,12 +3,16 @@
 On random near-full problems of up to 90 boxes it proves optimality in milliseconds where `stacking`
 does not finish; from about 150 boxes on the search is better.  So both are tried.  One worker, a
 fixed seed and a budget in deterministic time make results the same on every machine.
+
+The library, OR-Tools, is optional: the extra `optimal` installs it.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -19,6 +23,12 @@ from penstock.memory.stacking import Boxes
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, CpSolver, CpSolverStatus, LinearExprT
+
+
+@cache
+def is_installed() -> bool:
+    """Return whether the library of the constraint solver is installed."""
+    return find_spec("ortools") is not None
 
 
 @dataclass(frozen=True, slots=True)

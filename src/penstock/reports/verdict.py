@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from penstock.memory.solver import is_installed
 from penstock.reports.report import Optimality
 
 MOST_TELLING_GAP = 0.5
@@ -35,9 +36,19 @@ def verdicts(optimality: Optimality) -> tuple[CertificateVerdict, ...]:
         ),
         CertificateVerdict(
             "addresses",
-            words(optimality.placement, "no other placement of these buffers needs less memory"),
+            words(optimality.placement, "no other placement of these buffers needs less memory")
+            + _remedy(optimality.placement),
         ),
     )
+
+
+def _remedy(placement: str | float) -> str:
+    """Return what may improve a placement that is not proved optimal: the constraint solver, if it
+    is not installed.
+    """
+    if placement == "optimal" or is_installed():
+        return ""
+    return "; the extra `optimal` installs a solver that may find a better one"
 
 
 def words(certificate: str | float, claim: str) -> str:

@@ -166,8 +166,8 @@ class Options:
     placement_work: float = field(
         default=0.5,
         metadata={
-            "help": "Work limit of the placement solver (OR-Tools CP-SAT), in its deterministic "
-            "time units, not wall-clock time."
+            "help": "Work limit of the placement solver (OR-Tools CP-SAT, which the extra "
+            "`optimal` installs), in its deterministic time units, not wall-clock time."
         },
     )
 

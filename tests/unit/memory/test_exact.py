@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.memory import exact
 from penstock.memory.check import check
 from penstock.memory.exact import ExactOptions, fit, place, rankings, unit_bytes
 from penstock.memory.greedy import place_greedily
@@ -33,15 +34,15 @@ def problem(rows: tuple[tuple[int, int, int], ...], scale: int = 1) -> Placement
 def test_exact_is_lower_than_greedy_on_a_known_hard_case(options: ExactOptions) -> None:
     hard = problem(GREEDY_NEEDS_16_BUT_15_IS_ENOUGH)
     assert place_greedily(hard).height_bytes == 16
-    exact = place(hard, options)
-    assert (exact.height_bytes, exact.gap, check(hard, exact)) == (15, 0.0, ())
+    found = place(hard, options)
+    assert (found.height_bytes, found.gap, check(hard, found)) == (15, 0.0, ())
 
 
 @pytest.mark.parametrize("options", [ExactOptions(), WITHOUT_SOLVER])
 def test_exact_proves_that_live_bytes_alone_do_not_suffice(options: ExactOptions) -> None:
     hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
-    exact = place(hard, options)
-    assert (peak_live_bytes(hard), exact.bound_bytes, exact.height_bytes) == (11, 12, 12)
+    found = place(hard, options)
+    assert (peak_live_bytes(hard), found.bound_bytes, found.height_bytes) == (11, 12, 12)
     assert fit(hard, 11, options).fits is False
     assert fit(hard, 12, options).fits is True
 
@@ -60,8 +61,15 @@ def test_large_problems_are_placed_greedily() -> None:
 
 
 def test_the_solver_saves_nodes_on_a_proof() -> None:
+    pytest.importorskip("ortools", reason="the extra 'optimal' is not installed")
     hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
     assert place(hard).nodes < place(hard, WITHOUT_SOLVER).nodes
+
+
+def test_without_the_solver_the_search_alone_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
+    monkeypatch.setattr(exact, "is_installed", lambda: False)
+    assert place(hard) == place(hard, WITHOUT_SOLVER)
 
 
 def test_coarsening_saves_bisections() -> None:

@@ -28,6 +28,7 @@ def hard() -> Boxes:
 
 
 def test_an_interrupt_stops_the_solver() -> None:
+    pytest.importorskip("ortools", reason="the extra 'optimal' is not installed")
     boxes = hard()
     ceiling = int(boxes.size.sum())
     Timer(0.5, _thread.interrupt_main).start()

@@ -1,0 +1,22 @@
+"""The package `onnx`, which only reading ONNX files requires: the extra `onnx` installs it.
+
+Importing this module raises UnsupportedError if the package is not installed.
+"""
+
+from __future__ import annotations
+
+from penstock.errors import UnsupportedError
+
+try:
+    import onnx
+    from onnx import numpy_helper
+except ModuleNotFoundError as missing:
+    raise UnsupportedError(
+        "model-031",
+        "reading ONNX models requires the Python package 'onnx', which is not installed",
+        where="Python package onnx",
+        why="it is large, and TFLite models do not need it",
+        help="pip install 'penstock[onnx]'",
+    ) from missing
+
+__all__ = ["numpy_helper", "onnx"]

@@ -24,12 +24,13 @@ from penstock.pipeline.search import schedule
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.options import DEFAULTS
+from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import placement_problems
 from penstock.zoo.registry import open_zoo
 
 TARGET = load_target("cortex-m4")
+ROWS = Options(max_recompute=1.0)
 FREE = 4
 """Parts that keep their choice; 2 ** FREE searches judge."""
 
@@ -51,7 +52,7 @@ def parts() -> Parts:
 
 @pytest.fixture(scope="module")
 def found(parts: Parts) -> tuple[Schedule, ...]:
-    return schedule(parts, TARGET, DEFAULTS).schedules
+    return schedule(parts, TARGET, ROWS).schedules
 
 
 def efficient_points(schedules: Iterable[Schedule]) -> list[tuple[int, int]]:
@@ -67,7 +68,7 @@ def test_no_decision_of_ones_own_beats_the_search(
     for count in range(len(free) + 1):
         for chosen in combinations(free, count):
             alone = tuple(decided(part, fallback=part.name in chosen) for part in parts.parts)
-            every += schedule(replace(parts, parts=alone), TARGET, DEFAULTS).schedules
+            every += schedule(replace(parts, parts=alone), TARGET, ROWS).schedules
     assert efficient_points(found) == efficient_points(every)
 
 

@@ -165,11 +165,7 @@ def help_of(name: str) -> str:
     return out.getvalue()
 
 
-EXTRAS = {
-    "reference": r"--reference tflite|penstock golden",
-    "ethos-u": r"--accelerator ethos_u",
-    "onnx": r"^\S*penstock .*\.onnx",
-}
+EXTRAS = {"reference": r"--reference tflite|penstock golden", "ethos-u": r"--accelerator ethos_u"}
 """Commands that need an extra, by extra."""
 
 

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from tools.install_weight import folder_bytes, megabytes
 
 ROOT = Path(__file__).parent.parent
-EXTRAS = "simulate,reference,onnx,optimal"
+EXTRAS = "simulate,reference,optimal"
 """Extras whose dependencies must have wheels, too."""
 
 

@@ -357,18 +357,6 @@ def test_the_message_of_a_missing_package(
     golden.check("ethosu-001", re.sub(r"why: .*", "why: IMPORT", said.err))
 
 
-def test_the_message_of_a_missing_reader_of_onnx(
-    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    for name in [name for name in sys.modules if name.startswith("penstock.frontends.onnx.")]:
-        monkeypatch.delitem(sys.modules, name)
-    said = penstock("compile", "damaged.onnx")
-    assert said.code == 1
-    golden.check("tool-044", said.err)
-    assert "tool-044" in penstock("scan", ".", "--json").out
-
-
 def test_the_message_of_a_mistake_of_an_author(penstock: CommandLine, golden: Golden) -> None:
     def reads_too_much(call: object) -> object:
         raise IndexError("there is no input 7")

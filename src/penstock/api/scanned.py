@@ -162,7 +162,7 @@ def _relative(path: Path, folder: Path) -> str:
 def _operators(path: Path) -> int | None:
     try:
         return operator_count(read_bytes(path), path.name)
-    except (ModelError, ToolError):
+    except ModelError:
         return None
 
 

@@ -12,9 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import numpy_helper
 
 from penstock.errors import ModelError, UnsupportedError
-from penstock.frontends.onnx.package import numpy_helper, onnx
 from penstock.frontends.printable import printable
 from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array

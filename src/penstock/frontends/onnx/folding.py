@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import onnx
 
 from penstock.errors import ModelError
 from penstock.frontends.onnx.file import FileNode
-from penstock.frontends.onnx.package import onnx
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.tensor import Array
 

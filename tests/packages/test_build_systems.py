@@ -1,7 +1,7 @@
 """Packages are built, run and compared with the reference machine: with the real tools where
 registries have them, and with stand-ins for the parts that no registry has (stubs/README.md).
 
-docs/decisions/0015-packages.md states which is which."""
+docs/decisions/0017-packages.md states which is which."""
 
 from __future__ import annotations
 

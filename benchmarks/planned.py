@@ -16,6 +16,7 @@ from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.options import DEFAULTS, Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,12 @@ def plan(
     *,
     stream_input: bool = False,
     accelerators: Sequence[str] = (),
+    options: Options = DEFAULTS,
 ) -> Planned:
     """The frontier of a model.  Raises PenstockError where penstock does not take it."""
-    request = api.request(model, target, stream_input=stream_input, accelerators=accelerators)
+    request = api.request(
+        model, target, stream_input=stream_input, accelerators=accelerators, options=options
+    )
     graph = simplify(read(request.model, request.reading), request.rounding, request.io)
     parts = assign_engines(graph, request)
     begun = perf_counter()

@@ -14,6 +14,7 @@ from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import compile_request
 from penstock.program.steps import calls
 from penstock.reports.frontier import FrontierPoint
+from penstock.scheduling.options import Options
 from penstock.simulators.machine import Machine
 
 NETWORK = "zoo:mobilenet_v1"
@@ -61,7 +62,7 @@ ABSENT = (
 
 def main() -> None:
     print(INTRODUCTION)
-    found = api.explore(NETWORK, "cortex-m4").choices
+    found = api.explore(NETWORK, "cortex-m4", options=Options(max_recompute=1.0)).choices
     front = found.choices
     fastest = front[-1].cycles
     print_front(front)

@@ -47,6 +47,7 @@ from penstock.simulators.graph import (
 )
 from penstock.simulators.judgement import Judgement
 from penstock.simulators.machine import Counts, Machine
+from penstock.simulators.tensor_trace import TensorTrace, gathered
 from penstock.workers import mapped
 
 RealJudge = Callable[[Mapping[str, Array]], Judgement]
@@ -163,9 +164,9 @@ def run_machine(compilation: Compilation, sets: InputSets, steps: int = 1) -> tu
     machine = None
     for k, inputs in enumerate(sets):
         if machine is None or k % steps == 0:
-            machine = Machine(compilation.program, _Gather(tensors, shapes))
+            machine = Machine(compilation.program, TensorTrace(tensors, shapes))
         outputs = machine.run(inputs)
-        found.append({**tensors, **outputs})
+        found.append({**gathered(tensors), **outputs})
         tensors.clear()
     return _all_completed(compilation, found, sets, steps)
 
@@ -175,10 +176,10 @@ def in_machine(
 ) -> tuple[Tensors, Counts]:
     """Run the program of any point on the machine; return all tensors and the counts."""
     tensors: Tensors = {}
-    machine = Machine(program, _Gather(tensors, _shapes(compilation)))
+    machine = Machine(program, TensorTrace(tensors, _shapes(compilation)))
     outputs = machine.run(inputs)
     known = {**initial_states(compilation.graph), **inputs}
-    return completed(compilation, {**tensors, **outputs}, known), machine.counts
+    return completed(compilation, {**gathered(tensors), **outputs}, known), machine.counts
 
 
 def _shapes(compilation: Compilation) -> Mapping[str, tuple[int, ...]]:
@@ -261,18 +262,6 @@ def _points_rung(
             wrong.append(f"{point.height_bytes} bytes")
         total += found
     return Rung("points", total, f"{count} points" + (f", wrong: {', '.join(wrong)}" * bool(wrong)))
-
-
-class _Gather:
-    """Trace hook that assembles computed regions into whole tensors."""
-
-    def __init__(self, tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        self._tensors = tensors
-        self._shapes = shapes
-
-    def __call__(self, name: str, region: Region, elements: Array) -> None:
-        whole = self._tensors.setdefault(name, np.zeros(self._shapes[name], elements.dtype))
-        whole[region.slices] = elements
 
 
 def _all_completed(

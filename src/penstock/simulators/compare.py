@@ -85,14 +85,17 @@ def is_near(found: Array, expected: Array, ulps: int = 0) -> Array:
 def _compare(
     name: str, set_number: int, found: Array, expected: Array, ulps: int = 0
 ) -> Comparison:
+    """Masked elements of `found` are not compared (`numpy.ma`)."""
     expected = expected.reshape(found.shape)
-    wrong = np.argwhere(~is_near(found, expected, ulps))
+    masked, found = np.ma.getmaskarray(found), np.ma.getdata(found)
+    compared = found.size - int(masked.sum())
+    wrong = np.argwhere(~is_near(found, expected, ulps) & ~masked)
     if not len(wrong):
-        return Comparison(1, found.size)
+        return Comparison(1, compared)
     index = tuple(int(i) for i in wrong[0])
     values = (expected[index].item(), found[index].item())
     first = Difference(name, set_number, index, *values, len(wrong))
-    return Comparison(1, found.size, len(wrong), first)
+    return Comparison(1, compared, len(wrong), first)
 
 
 def compare_sets(

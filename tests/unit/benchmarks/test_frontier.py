@@ -104,9 +104,12 @@ def test_points_on_the_core_are_compared_too() -> None:
     assert ran == [checked[0], checked[-1]]
     for c in ran:
         assert c.core is not None
-        assert (c.core.mismatches, c.core.elements) == (0, c.machine.elements)
+        assert c.core.mismatches == 0
+        assert 0 < c.core.elements <= c.machine.elements  # parts of tensors in bands are not traced
         assert c.simulated_cycles is not None
         assert abs(c.point.schedule.cost.cycles / c.simulated_cycles - 1) < 0.25
+    assert ran[-1].core is not None
+    assert ran[-1].core.elements == ran[-1].machine.elements
 
 
 def test_budgets_are_answered_by_points_that_fit(lenet: Planned) -> None:

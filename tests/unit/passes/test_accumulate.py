@@ -166,7 +166,9 @@ def test_compilation_splits_reductions_once_and_only_after_offload(
         return accumulate(graph)
 
     monkeypatch.setattr(assignment, "ACCUMULATION", (counted, drop_dead))
-    done = api.compile("zoo:resnet8", "host", accelerators=("vanilla",)).compilation
+    done = api.compile(
+        "zoo:resnet8", "host", accelerators=("vanilla",), plan_streaming=False
+    ).compilation
     assert len(seen) == 1
     assert any(isinstance(node.op, Composite) for node in seen[0].nodes)
     split = [node for node in done.graph.nodes if isinstance(node.op, RunningSum)]

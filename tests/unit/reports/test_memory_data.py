@@ -11,6 +11,7 @@ from small_compilation import of_steps, span
 from penstock import api
 from penstock.reports.page.memory_data import column_widths, memory_data, merged_areas, stretches
 from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline
+from penstock.scheduling.options import Options
 
 SIDE = 12
 CELLS = st.lists(st.tuples(*[st.integers(0, SIDE - 1)] * 2), unique=True, min_size=1, max_size=40)
@@ -71,8 +72,10 @@ def test_blocks_belong_to_the_layers_that_write_them_or_that_a_cascade_runs() ->
 
 @pytest.mark.parametrize("model", ["zoo:resnet8", "zoo:lenet5"])
 def test_stretches_and_blocks_of_a_compiled_network_refer_to_its_layers(model: str) -> None:
-    first = api.compile(model, "cortex-m4")
-    done = api.compile(model, "cortex-m4", sram=first.report.frontier[0].ram_bytes)
+    by_rows = Options(max_recompute=1.0)
+    first = api.compile(model, "cortex-m4", options=by_rows)
+    least = first.report.frontier[0].ram_bytes
+    done = api.compile(model, "cortex-m4", sram=least, options=by_rows)
     layers, timeline = done.layers, done.timelines[0]
     indices = {layer.name: [index] for index, layer in enumerate(layers)}
     for stretch in stretches(timeline.stretches):

@@ -27,7 +27,8 @@ Points = tuple[PlacedPoint, ...]
 @pytest.fixture(scope="module", params=[False, True], ids=["array", "streamed"])
 def points(request: pytest.FixtureRequest) -> Points:
     """The frontier of a network with residuals, its input an array or streamed."""
-    wanted = api.request(MODEL, "cortex-m4", stream_input=request.param)
+    by_rows = Options(max_recompute=1.0)
+    wanted = api.request(MODEL, "cortex-m4", stream_input=request.param, options=by_rows)
     parts = assign_engines(simplify(read(MODEL)), wanted)
     frontier = schedule(parts, wanted.target, wanted.options)
     return place(frontier, wanted.target, wanted.options)

@@ -80,9 +80,8 @@ class ConfigGenerator:
 
 
 class BufferScopeAnnotator:
-    """A graph pass that chooses each layer's feature memories.  It sets the layer's attribute
-    `scopes` to the indices of the memories of (input, output); or, if a tensor does not fit its
-    memory, the attribute `misfit` to a message."""
+    """A graph pass that sets each layer's attribute `scopes`, the indices of its feature memories
+    (input, output); or, if a tensor does not fit its memory, `misfit`, a message."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
@@ -133,9 +132,7 @@ def cycles(layer: Offloaded, rows: int) -> float:
 
 
 class CodegenGenerateExternCalls:
-    """A program pass that removes each load of an input that is still in its feature memory.
-
-    The class is named after the program pass in RFC 0060."""
+    """A program pass, named as in RFC 0060: removes loads of inputs that are still in memory."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
         held: dict[int, str] = {}

@@ -37,11 +37,8 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class Convolution2D(Generic[Memory]):
-    """The arguments of `vanilla_conv2d`, in order.
-
-    x, .., y: the tensors, as addresses in a command and as arrays of bytes in the functional model.
-    in_h, .., in_zero, out_zero: shapes, window and zero points.
-    least, most: the inclusive bounds to which outputs are clamped."""
+    """The arguments of `vanilla_conv2d`, in order: tensors (addresses in a command, arrays of bytes
+    in the functional model), shapes, window, zero points, and inclusive bounds of the outputs."""
 
     x: Memory
     weights: Memory

@@ -70,8 +70,11 @@ def planned(
 
 
 def _bare_plan(parts: Parts, stripe: int | None, scratch_bytes: int) -> Plan:
-    """Return the plan of a band without costs; `scratch_bytes` is enlarged for kernels that need
-    more."""
+    """Return the plan of a band, without costs.
+
+    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
+        else its fallback kernel.  The plan has the scratch memory that these kernels need.
+    """
     scratch = max(part.kernel_within(scratch_bytes).scratch_bytes for part in parts.parts)
     order = tuple(range(len(parts.parts)))
     return Plan(order, stripe, nearest_first=False, costs=(), scratch_bytes=scratch)
@@ -83,10 +86,12 @@ def planned_chain(
     """Plan one band of a chain, and place its intermediate tensors for one call.
 
     call_rows: largest number of rows of a call.
-    scratch_bytes: scratch memory of the kernels, unless their fallbacks need more.
+    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
+        else its fallback kernel.
 
-    Returns the plan without costs, the offset of each memory block by name, the number of rows of
-    each intermediate tensor that its block holds, and the size of the arena in bytes.
+    Returns (plan, offsets, slots, arena size).  The plan has no costs.  The offsets, in bytes, are
+    those of the memory blocks in the arena, by block name.  The slots are the number of rows for
+    which the arena has space, by name of the intermediate tensor.  The arena size is in bytes.
     """
     plan = _bare_plan(parts, None, scratch_bytes)
     expanded = _expanded(parts, plan, memories.default_assignment)
@@ -113,12 +118,12 @@ def planned_chain(
 
 
 def row_windows(tables: RowTables) -> tuple[tuple[Numbers, Numbers], ...]:
-    """Return, for each part of a chain, which of its rows a call of the chain computes.
+    """Return which rows each part of a chain computes in a call, as arrays (lower, upper) per part.
 
-    tables: the parts of the chain, of which all but the last are read by later ones only.
+    tables: the parts of the chain; each one but the last is read by a later one.
 
-    A call for rows [first, end) of the last part computes rows [lower[first], upper[end]) of a part
-    whose entry is (lower, upper).
+    If a call of the chain computes rows [first, end) of its output, the part with the arrays
+    (lower, upper) computes rows [lower[first], upper[end]) in this call.
     """
     last = len(tables.written) - 1
     counts = np.arange(int(tables.rows[tables.written[last]]) + 1)

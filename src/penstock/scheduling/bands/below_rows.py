@@ -1,10 +1,11 @@
 """Search for schedules that need less memory because cascades run in bands of columns.
 
 A band is an interval of columns of a cascade's output; the cascade runs once for each band.
-Columns that two neighbouring bands need are computed twice.  A chain is a part that stands for
-several and recomputes rows of the tensors between them.  So these schedules are slower.  The search
-by dynamic programming (`cascades/proposals.py`) runs once more, with cascades in bands or with
-chains as additional candidates; only schedules below the least memory found without them are kept.
+Columns that two neighbouring bands need are computed twice.  A chain is a group of parts that run
+as a single part and recompute rows of the tensors between them.  So these schedules are slower.
+The search by dynamic programming (`cascades/proposals.py`) runs once more, with cascades in bands
+or with chains as additional candidates.  It keeps only schedules that need less memory than all
+schedules found without them.
 """
 
 from __future__ import annotations
@@ -178,7 +179,11 @@ class BelowRows:
 
 
 def _worth_memory(cycles: int, than: int) -> bool:
-    """Return whether a proposal is fast enough to be built beside one with less memory."""
+    """Return whether a proposal is enough faster than one with less memory to be built.
+
+    cycles: cycles of the proposal.
+    than: cycles of the proposal with less memory.
+    """
     return than - cycles >= WORTH_MEMORY * cycles
 
 

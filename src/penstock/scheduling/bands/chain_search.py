@@ -156,9 +156,13 @@ class ChainSearch:
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
     def grown(self, lower: int, upper: int, stripe: int, arena: int) -> Iterator[ChainPlan]:
-        """Yield sets of recomputed tensors, each with one tensor more than the one before.
+        """Yield sets of recomputed tensors, found by adding tensors one by one to the empty set.
 
-        arena: most bytes of the arena while the set grows; the sets are also tried with others.
+        Each step adds every possible tensor in turn, yields all sets that result, and continues
+        with the one that needs the least memory.  This set is also yielded with other arena sizes.
+        lower, upper: positions of the cascade in the execution order.
+        stripe: maximum number of rows per call.
+        arena: maximum size of the chains' arena, in bytes, while the set grows.
         """
         limit = self._limits.peak_bytes
         state = self.evaluated(lower, upper, stripe, {})
@@ -185,7 +189,10 @@ class ChainSearch:
     def _with_step(
         self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], arena: int
     ) -> ChainPlan | None:
-        """Return the plan if the outputs of some more parts are recomputed; None if impossible."""
+        """Return a plan that also recomputes the outputs of the parts at the positions `step`.
+
+        None if this is impossible.
+        """
         for p in step:
             chains = None if p in state.members else self.extended(state, p, state.stripe, arena)
             if chains is None:
@@ -196,7 +203,13 @@ class ChainSearch:
     def extended(
         self, state: ChainPlan, p: int, stripe: int, arena: int
     ) -> dict[int, ChainShape] | None:
-        """Return the chains if the output of the part at p is recomputed, too."""
+        """Return the chains of a plan that also recomputes the output of the part at p.
+
+        arena: maximum size of the arena of the chain with this part, in bytes.
+
+        Returns None if the readers of the output are not all in one chain, or if this chain has no
+        bands that fit into the arena.
+        """
         ends = {q: c for c, chain in state.chains.items() for q in chain.members}
         lasts = {ends.get(q, q) for q in self._readers[p]}
         if len(lasts) > 1:
@@ -210,7 +223,12 @@ class ChainSearch:
         return None if shape is None else {**chains, last: shape}
 
     def _within(self, lower: int, upper: int, state: ChainPlan, arena: int) -> ChainPlan | None:
-        """Return the same chains with bands of which each needs at most `arena` bytes."""
+        """Return a plan with the same chains, in the widest bands that an arena allows.
+
+        arena: maximum size of the arena in bytes.
+
+        Returns None if a chain has no bands that fit, or if the chains recompute too much.
+        """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():
             shape = self._shapes.shapes(last, chain.members, state.stripe, arena)
@@ -269,10 +287,12 @@ class ChainSearch:
 
 
 def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield runs of two or three consecutive parts, the last one first.
+    """Yield the positions of two or three consecutive parts, in descending order.
 
-    Some sets gain only if several tensors are recomputed at once, such as those of a residual
-    block."""
+    Recomputing the tensors of a residual block, for example, saves memory only if several are
+    recomputed at once.
+    candidates: positions of the parts whose outputs can be recomputed.
+    """
     every = {p for (p,) in candidates}
     for p in sorted(every):
         for size in (2, 3):

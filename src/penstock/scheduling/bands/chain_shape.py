@@ -1,4 +1,4 @@
-"""The size of the chains of an execution order: rows and columns that they compute, and scratch.
+"""The shapes of chains: which rows and columns they compute, and how much memory this takes.
 
 A chain is a sequence of parts that run as a single part of a cascade, in bands of columns.
 """
@@ -20,13 +20,14 @@ _Widths = dict[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ChainShape:
-    """A chain with a width of its bands.
+    """A chain that runs in bands of a given width.
 
-    members: positions of its parts before the last one, in ascending order.
+    members: positions of its parts except the last one, in ascending order.
     width: number of columns of a band.
     arena_bytes: memory of the intermediate tensors and of the kernels' scratch.
-    lower, upper: a call for rows [first, end) computes shares lower[first] to upper[end] of each
-        part, as a fraction of its elements; one row per part, in the order of (*members, last).
+    lower, upper: which share of its output each part computes in a call.  If a call of the chain
+        computes rows [first, end) of the chain's output, part k of (*members, last part) computes
+        upper[k, end] - lower[k, first] times the elements of its output, in all bands together.
     bands: number of bands.
     """
 
@@ -40,7 +41,7 @@ class ChainShape:
 
 @dataclass(frozen=True, slots=True)
 class ChainShapes:
-    """Determines the shapes of chains; results are kept.
+    """Determines the shapes of chains, and caches them.
 
     parts: the parts in execution order.
     tables: the tables of the order.
@@ -84,7 +85,8 @@ class ChainShapes:
 
         last: position of the last part.
         members: positions of the other parts, in ascending order.
-        call_rows: largest number of rows of a call.
+        call_rows: maximum number of rows of a call.
+        arena_bytes: the limit.
         """
         columns = column_count(self.parts[last].output)
         widths = dict.fromkeys(-(-columns // share) for share in range(1, columns + 1))
@@ -134,13 +136,17 @@ class ChainShapes:
         return ChainShape(members, width, arena, lower, upper, bands)
 
     def _elements(self, p: int) -> int:
-        """Return the number of rows times columns of the output of a part."""
+        """Return rows * columns of the output of the part at position p."""
         return int(self.tables.rows[self.tables.written[p]]) * column_count(self.parts[p].output)
 
     def _row_windows(
         self, last: int, members: tuple[int, ...]
     ) -> dict[int, tuple[Numbers, Numbers]]:
-        """Return, for each part, the (lower, upper) rows that a call computes (`row_windows`)."""
+        """Return which rows each part computes in a call, as arrays (lower, upper) by position.
+
+        If a call of the chain computes rows [first, end) of its output, a part computes rows
+        [lower[first], upper[end]) of its own.
+        """
         if (last, members) not in self._windows:
             t = self.tables
             counts = np.arange(int(t.rows[t.written[last]]) + 1)
@@ -158,11 +164,11 @@ class ChainShapes:
         return self._windows[last, members]
 
     def _band_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
-        """Return, for each part, the columns of its widest band and those of all bands together.
+        """Return how many columns each part computes: (in its widest band, in all bands together).
 
-        None if a part cannot compute the columns of some band.  The columns are those of the first
-        band, of one in the middle and of the last one; all bands between the first and the last one
-        count as the one in the middle.
+        None if a part cannot compute the columns of some band.  Only the first, a middle and the
+        last band are analysed.  Every other band is assumed to compute as many columns as the
+        middle one.
         """
         key = (last, width, members)
         if key not in self._columns:

@@ -35,8 +35,8 @@ def chain_tables(
 ) -> RowTables:
     """Return the tables in which each chain is a part at the position of its last part.
 
-    end[p]: position of the last part of the chain with the part at p; p if it is the last part of a
-        chain or in none.  Only parts of its chain read the output of a part before the end.
+    end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
+        The output of a part that is not the last one of its chain is read only in the chain.
     scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles.
     advance[s]: advance of storage s (`row_tables.advances`), by which reads are sorted; negative
         for tables with `nearest_first`.
@@ -92,7 +92,10 @@ def chain_tables(
 
 @compiled
 def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
-    """Return no reads, with the tables of the old ones and space for those of the chains."""
+    """Return an empty list of reads.
+
+    Its arrays `needed` and `done` begin with those of `t` and have space for the reads of chains.
+    """
     old, most = t.needed.shape[0], t.storage.shape[0]
     entries = old
     for p in range(t.written.shape[0]):
@@ -167,10 +170,10 @@ def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
 
 @compiled
 def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
-    """Return the read of storage `s` by a chain; enter it if it is new.
+    """Return the index in `found` of the read of storage `s` by a chain; add it if it is new.
 
-    begin: the first read of the chain.
-    n: number of entries of the tables of a read.
+    begin: index of the first read of the chain.
+    n: number of entries that the read has in `needed`, and in `done`.
     last: position of the last part of the chain.
     """
     for e in range(begin, found.used[0]):

@@ -106,7 +106,10 @@ def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
 
 
 def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -> AssignedPlan:
-    """Return a plan in terms of the parts of the stage `assign`, whose indices are `numbers`."""
+    """Return a plan of a schedule, converted to refer to the original parts.
+
+    numbers: index of each original part, by name.
+    """
     index = {k: numbers[part.name] for k, part in enumerate(schedule.parts.parts)}
     plan, single = _renumbered(plan, index), plan.parts
     found: list[tuple[Bands, tuple[int, ...]]] = []

@@ -54,9 +54,9 @@ class TensorSection:
         return int(self.stripes.strides[COLUMNS])
 
     def nested(self, rows: StripeConfig) -> StripeConfig:
-        """Return stripes of rows of the value as stripes of the tensor, band by band.
+        """Return, for all bands together, the stripes of the network's tensor, band by band.
 
-        rows: stripes along the rows of the value.
+        rows: the stripes of the band's tensor in each band; they divide it along its rows.
         """
         bands = self.stripes
 
@@ -77,10 +77,11 @@ class TensorSection:
 def column_stripes(
     columns: tuple[int, ...], tensor: tuple[int, ...], first_column: int, step: int, count: int
 ) -> StripeConfig:
-    """Return the stripes that are some columns of a tensor with all rows, one per band.
+    """Return one stripe of a tensor for each band: some of its columns, with all rows and channels.
 
     columns, tensor: shape of a stripe, and of the tensor.
-    first_column, step: column at which the first stripe begins, and distance between stripes.
+    first_column: column at which the first stripe begins.
+    step: number of columns from the begin of a stripe to the begin of the next one.
     count: number of bands.
     """
     none = (0,) * len(tensor)

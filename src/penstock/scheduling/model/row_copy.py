@@ -55,9 +55,10 @@ class CopiedRows:
 
 
 def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
-    """Return which rows each part reads if some parts read copies.
+    """Return the parts with the rows that they read, if some of them read copies of rows.
 
-    rows: the same for all parts without the copies, which follow them in the given order.
+    rows: the parts without the copies.  The result has one more part for each copy, after these
+        parts and in the order of `copies`.
     """
     storages, parts = list(rows.storages), list(rows.row_parts)
     for copy in copies:
@@ -83,7 +84,7 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
 
 
 def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
-    """Return the read, whose rows are requested `ahead_rows` output rows before they are read."""
+    """Return a read that requests input rows earlier: `ahead_rows` output rows before their use."""
     last = len(read.needed) - 1
     needed = read.needed[np.minimum(np.arange(last + 1) + ahead_rows, last)].copy()
     needed[0] = 0
@@ -91,10 +92,10 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 
 
 def _until_copied(read: RowRead, rows: int) -> RowRead:
-    """Return a read that keeps the rows of the tensor live until their copies are complete.
+    """Return a read that keeps each row of a copied tensor live until its copy is complete.
 
-    When n output rows have been computed, the copies of the rows that these need are complete, and
-    those of later rows may be under way.  It requests no rows.
+    This read requests no rows.  When n output rows have been computed, the input rows required for
+    them have been copied; copies of later input rows may still be in progress.
     """
     done = read.needed.copy()
     done[-1] = rows

@@ -19,13 +19,13 @@ def whole_tensor(shape: tuple[int, ...]) -> StripeConfig:
 
 
 def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[StripeConfig, ...]:
-    """Return stripes of whole rows as few configurations, in order.
+    """Return stripes of whole rows as stripe configurations, in order.
 
     shape: shape of the tensor, with extent 1 along the axes before that of the rows.
     rows: the rows of each stripe.
 
-    Consecutive stripes share a configuration if they have equally many rows and equal distances.
-    The last one may have fewer if it ends with the tensor.
+    Consecutive stripes share a configuration if they have the same number of rows and a constant
+    distance from one to the next.  The last stripe may have fewer rows if it ends with the tensor.
 
     >>> for config in row_stripes((9, 5, 3), [(0, 2), (2, 3), (3, 5), (5, 7), (7, 9)]):
     ...     print(config.offset, config.shape, config.stripes)
@@ -38,7 +38,7 @@ def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[Strip
 
 
 def _runs(rows: Iterable[Interval], extent: int) -> Iterator[list[Interval]]:
-    """Yield consecutive intervals of one configuration, see `row_stripes`."""
+    """Divide the intervals of rows into runs that one stripe configuration can describe."""
     run: list[Interval] = []
     for lower, upper in rows:
         if run and not _continues(run, (lower, upper), extent):

@@ -2,12 +2,13 @@
 
     file order -> pieces -> heuristic orders -> best-first search -> beam search
 
-The file order is the order in which the problem lists its steps.  A step that has the same position
-in every order ends a piece: a part of the problem that is searched separately.  The peak of an
-order is the maximum over its pieces.  So pieces are taken in descending order of the peak of their
-best heuristic order, and a piece is searched only if this peak exceeds the proven lower bound and
-the peaks found for the pieces taken before.  Beam search runs only if best-first search does not
-finish.  The searches are bounded by counted states, never by time.
+The file order is the execution order in which the problem lists its steps.  A step that has the
+same position in every execution order ends a piece: steps that are searched separately.  The peak
+of the problem is the maximum of the peaks of its pieces.  So the search begins with the piece whose
+best heuristic order has the highest peak.  It skips a piece whose best heuristic order has a peak
+that does not exceed the proven lower bound of the problem's peak, or a peak already found for
+another piece.  Beam search runs only if best-first search does not finish.  The searches are
+bounded by counted states, never by time.
 """
 
 from __future__ import annotations

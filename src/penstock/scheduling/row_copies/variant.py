@@ -29,9 +29,9 @@ class RowCopyVariant:
 def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopyVariant:
     """Return the parts and plans of a schedule with the copies that `Plan.row_copies` states.
 
-    parts: those of the stage `assign`.
-    plans: their `parts` do not contain the copies; those of the result begin with them.  Each
-        tensor is `conditions.copyable` in the cascade that copies it.
+    parts: the parts without copies, from the stage `assign`.
+    plans: the plans, without the copies in `Plan.parts`.  In the result, `Plan.parts` begins with
+        the copies.  Each tensor is `conditions.copyable` in the cascade that copies it.
     copier: name of the copy engine.
     """
     names = set(parts.names)
@@ -91,8 +91,8 @@ def _reading(part: Part, copy: Node) -> Part:
 def _nodes(parts: Parts, every: Sequence[Part]) -> Iterator[Node]:
     """Yield the nodes of a graph with copies, each copy before the first node that reads it.
 
-    parts: those without copies.
-    every: all parts; the last ones are the copies.
+    parts: the parts of the schedule without copies.
+    every: the parts of the schedule with copies; the copies follow the other parts.
     """
     now: Mapping[str, Node] = {part.name: part.nodes[-1] for part in every if part.nodes}
     copies = {part.name: part.nodes[-1] for part in every[len(parts.parts) :]}

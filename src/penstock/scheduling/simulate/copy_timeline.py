@@ -1,8 +1,8 @@
 """Timeline of a copy engine: the cycles that copies of rows add to a cascade.
 
 The engine executes copies in the order in which they are started, one at a time, while the
-processor computes.  Starting a copy of a row takes the processor the setup time of the engine.  It
-stalls when it waits for a copy that is not complete.
+processor computes.  To start the copy of a row, the processor needs the setup time of the engine.
+The processor stalls when it waits for a copy that is not complete.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ class TimedCopy:
     """A copy of rows, which is a part of the cascade.
 
     row_time: time of copying a row.
-    reader: with double buffering, position of the part that reads the copies.  Before each of its
-        calls, the processor waits for all copies started earlier and then starts those that the
-        call requests, for the next one.  None: the processor waits for every copy at once.
+    reader: position of the part that reads the copied rows, with double buffering.  Before each
+        call of the reader, the processor waits for the rows of this call, then starts to copy those
+        of the reader's next call.  None: no double buffering; the processor starts to copy the
+        requested rows and waits for them at once.
     """
 
     row_time: int

@@ -33,7 +33,7 @@ class ReadStripes:
 class StripeReader:
     """Compares the stripes that a text states with those that follow from the plans.
 
-    _stated: those of the text, by name of the plan.
+    _stated: the stripes that the text states, by name of the plan.
     _checked: names of the plans that have been compared.
     """
 

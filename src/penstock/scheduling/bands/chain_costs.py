@@ -42,7 +42,7 @@ def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySyste
 
 
 def chain_calls(bands: Bands, cascade: ExpandedCascade) -> Numbers:
-    """Return the interval of rows that each call of a chain computes.
+    """Return the rows [first, end) that each call of a chain computes, as an array (calls, 2).
 
     cascade: the cascade that contains the chain.
     """
@@ -52,9 +52,9 @@ def chain_calls(bands: Bands, cascade: ExpandedCascade) -> Numbers:
 
 
 def expanded_chain(band: Band, calls: Numbers, memory: MemoryAssignment) -> ExpandedCascade:
-    """Return the calls of the parts of a band of a chain.
+    """Return one band of a chain as a cascade: its parts, with the rows that each call computes.
 
-    calls: the interval of rows that each call of the chain computes.
+    calls[i]: rows [first, end) of the chain's output that call i of the chain computes.
     memory: the memory assignment of the network.
     """
     windows = row_windows(expanded_band(band, memory).tables)
@@ -74,7 +74,10 @@ def _plan(
     memories: MemorySystem,
     memory: MemoryAssignment,
 ) -> Plan:
-    """Return the plan of a band of a chain, with the costs of its parts."""
+    """Return the plan of a band of a chain, with the costs of its parts.
+
+    calls[i]: rows [first, end) of the chain's output that call i of the chain computes.
+    """
     cascade = expanded_chain(band, calls, memory)
     accounting = CostAccounting(band.parts, model, memories)
     return accounting.costed(expanded_band(band, memory).schedule, cascade)

@@ -43,11 +43,13 @@ PATIENCE = 4
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
-    """A set of recomputed tensors.
+    """A set of recomputed tensors, with what a cascade that recomputes them needs.
 
-    chains: shape of each chain by the position of its last part.
-    peak_bytes, time, macs: live bytes, and the cycles and multiply-accumulates to add to those of
-        the parts in single calls.
+    chains: shape of each chain, by the position of its last part.
+    peak_bytes: live bytes at the peak of the cascade.
+    time: estimated cycles of the cascade, minus the computing time that its preferred kernels would
+        take without recomputation.
+    macs: number of recomputed multiply-accumulates.
     stripe: maximum number of rows per call.
     """
 
@@ -120,7 +122,12 @@ class ChainSearch:
                     self._found.setdefault(upper, []).append(valued)
 
     def _intervals(self, plain: Iterable[ValuedCandidate]) -> list[tuple[int, int]]:
-        """Return the intervals of the order that are worth searching, the most promising first."""
+        """Return the intervals [lower, upper) of the order in which chains may save memory.
+
+        In such an interval, chains may allow a schedule with fewer live bytes than the limit.  The
+        intervals are sorted by `_row_peak`, ascending.
+        plain: the cascades without chains.
+        """
         count, limit = len(self._parts), self._limits.peak_bytes
         resident = self._tables.resident
         least = np.full((count + 1, count + 1), UNBOUNDED)
@@ -147,19 +154,22 @@ class ChainSearch:
         return [(a, b) for _, a, b in sorted(found)][:MOST_INTERVALS]
 
     def _row_peak(self, lower: int, upper: int) -> int:
-        """Return the peak of a cascade without chains."""
+        """Return the live bytes at the peak of a cascade without chains, in stripes of one row."""
         return run_cascade(self._tables, lower, upper, 1, UNBOUNDED, self._calls[:0])[0]
 
     def can_recompute(self, p: int, upper: int) -> bool:
-        """Return whether a cascade that ends at position `upper` can recompute the output of the
-        part at p."""
+        """Return whether a cascade can recompute the output of the part at position `p`.
+
+        upper: end of the cascade in the execution order, exclusive.
+        """
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
     def grown(self, lower: int, upper: int, stripe: int, arena: int) -> Iterator[ChainPlan]:
         """Yield sets of recomputed tensors, found by adding tensors one by one to the empty set.
 
-        Each step adds every possible tensor in turn, yields all sets that result, and continues
+        Each step tries every tensor that can be added, yields all sets that result, and continues
         with the one that needs the least memory.  This set is also yielded with other arena sizes.
+        The first step also tries two or three consecutive tensors at once.
         lower, upper: positions of the cascade in the execution order.
         stripe: maximum number of rows per call.
         arena: maximum size of the chains' arena, in bytes, while the set grows.

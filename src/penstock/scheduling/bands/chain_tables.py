@@ -15,9 +15,9 @@ from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 
 class _Reads(NamedTuple):
-    """The reads of all parts, while they are written; `RowTables` describes the arrays.
+    """Reads of the parts, to which more are added; `RowTables` describes the arrays.
 
-    used: one element each: number of reads, and of entries in `needed` and `done`.
+    used: [number of reads, number of used entries in `needed` and in `done`].
     """
 
     storage: Numbers
@@ -38,8 +38,8 @@ def chain_tables(
     end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
         The output of a part that is not the last one of its chain is read only in the chain.
     scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles.
-    advance[s]: advance of storage s (`row_tables.advances`), by which reads are sorted; negative
-        for tables with `nearest_first`.
+    advance[s]: sort key of the reads of storage s, in descending order.  It is the advance of the
+        storage (`row_tables.advances`), with a negative sign if `t` has `nearest_first`.
     """
     count = t.written.shape[0]
     last, row_bytes = t.last.copy(), t.row_bytes.copy()

@@ -119,9 +119,10 @@ class RowCopySearch:
 
 
 def _free_bytes(expanded: ExpandedSchedule, memories: MemorySystem) -> list[dict[str, int]]:
-    """Return the bytes that are free during each cascade, by memory region.
+    """Return how many bytes of each memory region are free during each cascade, by region name.
 
-    Negative where live bytes exceed the share of the region that they may occupy.
+    Only the share `FILL` of a region may be filled.  If the live bytes exceed this, the result is
+    negative.
     """
     live = {m.name: live_bytes(expanded, m.name) for m in memories.tensors[1:]}
     limits = {m.name: int(m.size_bytes * FILL) for m in memories.tensors[1:]}

@@ -76,8 +76,8 @@ class _Run:
 
     now: time at the processor.
     free: time at which the engine has executed all copies.
-    complete: for each copy, time at which its last transfer completes.
-    added: for each copy, setup and stalls until now.
+    complete: time at which the last started transfer of each copy completes.
+    added: setup time and stalls of each copy until `now`.
     """
 
     copies: Mapping[int, TimedCopy]

@@ -132,7 +132,7 @@ def cycles(layer: Offloaded, rows: int) -> float:
 
 
 class CodegenGenerateExternCalls:
-    """A program pass, named as in RFC 0060: removes loads of inputs that are still in memory."""
+    """Program pass of RFC 0060.  Here it removes loads of tensors already in feature memory."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
         held: dict[int, str] = {}

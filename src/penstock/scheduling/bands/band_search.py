@@ -14,8 +14,8 @@ import numpy as np
 
 from penstock.compiled import UNBOUNDED
 from penstock.ir.graph import Value
-from penstock.ir.op import Croppable
 from penstock.ir.region import Interval, Region
+from penstock.scheduling.bands.column_reads import ColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
 from penstock.scheduling.model.bands import COLUMNS, RANK
@@ -82,6 +82,7 @@ class BandSearch:
     ) -> None:
         self._parts = [parts.parts[k] for k in order]
         self._owners = parts.owners
+        self._reads = ColumnReads()
         self._tables, self._memory = tables, memory
         self._limits = limits
         self._work = np.array([model.work_cycles(part) for part in self._parts], np.int64)
@@ -197,34 +198,7 @@ class BandSearch:
             return False
         if p < upper - 1 and not p < self._tables.last[self._tables.written[p]] < upper:
             return False
-        return all(add_needs(part, band) for band in wanted)
-
-
-def add_needs(part: Part, wanted: dict[str, Interval]) -> bool:
-    """Add to `wanted` the input columns that a part reads to compute its wanted output columns.
-
-    wanted: the columns of each tensor that a band needs, by tensor name.
-
-    Returns False if the part cannot run in bands.
-    """
-    node = part.nodes[0]
-    if node.name not in wanted:
-        return False
-    whole = Region.whole(node.output.type.shape)
-    out = whole.replace(COLUMNS, wanted[node.name])
-    if not isinstance(node.op, Croppable) or node.op.cropped(node.site, out) is None:
-        return False
-    for value, need in zip(node.inputs, node.op.needs(node.site, out), strict=True):
-        if value.data is not None:
-            if need != Region.whole(value.type.shape):
-                return False
-            continue
-        if value.type.rank != RANK or need.empty:
-            return False
-        lower, upper = need.intervals[COLUMNS]
-        first, end = wanted.get(value.name, (lower, upper))
-        wanted[value.name] = (min(first, lower), max(end, upper))
-    return True
+        return all(self._reads.add(part, band) for band in wanted)
 
 
 def column_count(value: Value) -> int:

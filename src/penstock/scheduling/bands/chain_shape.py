@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.scheduling.bands.band_search import add_needs, column_count
+from penstock.scheduling.bands.band_search import column_count
+from penstock.scheduling.bands.column_reads import ColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
@@ -49,6 +50,7 @@ class ChainShapes:
 
     parts: Sequence[Part]
     tables: RowTables
+    _reads: ColumnReads = field(default_factory=ColumnReads)
     _windows: dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]] = field(
         default_factory=dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]]
     )
@@ -185,7 +187,7 @@ class ChainShapes:
         found: _Widths = {}
         for p in (last, *reversed(members)):
             part = self.parts[p]
-            if not all(add_needs(part, band) for band in wanted):
+            if not all(self._reads.add(part, band) for band in wanted):
                 return None
             spans = [band[part.name][1] - band[part.name][0] for band in wanted]
             total = sum(a * b for a, b in zip(spans, repeats, strict=True))

@@ -174,7 +174,7 @@ def test_any_set_is_recomputed_exactly_as_simulated(
 
 LOSS = 1.5
 """The search may need this much more memory than the best of all sets.  The networks are tiny, so
-that a single row matters; the largest ratio in hundreds of them was 1.34."""
+that a single row matters; the largest ratio seen is 1.34, which proves no bound."""
 
 
 @few

@@ -20,8 +20,8 @@ class BufferMode(Enum):
     FULL: all of it, since parts outside the cascade write or read it, or since one call computes
         it.
     ROLLING: the rows that have been computed and that are still to be read.  Each is computed once.
-    RECOMPUTE: only the columns of the band that is being computed.  Columns that two bands read
-        are computed twice.
+    RECOMPUTE: only the columns of the band that is being computed and, in a chain, only the rows
+        that the current call needs.  What several bands or calls need is computed several times.
     """
 
     FULL = "full"

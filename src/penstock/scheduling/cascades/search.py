@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from heapq import merge
 
 from penstock.errors import UsageError
 from penstock.pareto import near_frontier
@@ -95,15 +96,17 @@ def find_schedules(
     chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
     useful = options.max_recompute > 1 and chosen[0].peak_bytes < bound
+    in_bands: list[Schedule] = []
     if bands is not None and useful and searches:
         start = _inputs_bytes(parts)
         rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
         below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
-        yield from below.schedules(searches, chosen[0].peak_bytes)
+        in_bands = below.schedules(searches, int(min(map(_default_peak, chosen))))
     if options.partition == CASCADES and parts.can_prefetch:
-        yield from builder.with_accelerator_prefetches(chosen)
+        by_rows = builder.with_accelerator_prefetches(chosen)
     else:
-        yield from builder.every_schedule(chosen)
+        by_rows = builder.every_schedule(chosen)
+    yield from merge(in_bands, by_rows, key=lambda schedule: schedule.peak_bytes)
 
 
 def _chosen_proposals(
@@ -128,9 +131,10 @@ def _chosen_proposals(
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
     as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
     among those that do not use it, and those of `RESIDENT`.  If there is a copy engine, too, so are
-    those that are Pareto-optimal with copies of rows.  If only the memory of the constants is slow,
-    those are added that would be kept if it were fast: the search for them considers more ways to
-    save memory.  If the first proposal does not use the least possible scratch memory, a copy that
+    those that are Pareto-optimal with copies of rows.  If a memory is slow, or if there is a second
+    one, those are added that would be kept with only one, fast memory: the search for them
+    considers more ways to save memory.  If there is a second one, these need less memory than all
+    others that do not use it.  If the first proposal does not use the least possible scratch memory, a copy that
     does follows it.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
@@ -154,11 +158,14 @@ def _chosen_proposals(
             source = _candidates(parts, order, alone, model, first, without)
             every += proposals(order, source, start, inputs_bytes, limit_bytes)
     chosen = near_frontier(every, _peak_and_time, options.slack)
-    if nominal:  # their times leave out the reading of constants
-        fast = near_frontier(nominal, _peak_and_time, options.slack)
+    if nominal:  # their times leave out accesses to slow memories
+        several = len(memories.tensors) > 1
+        least = min(map(_default_peak, every)) if several else math.inf
+        fast = near_frontier(nominal, _peak_and_time, 0.0 if several else options.slack)
+        fast = [p for p in fast if p.peak_bytes < least]
         chosen = sorted((*chosen, *(p for p in fast if p not in chosen)), key=_peak_and_time)
     if len(memories.tensors) > 1:
-        in_default = (p for p in every if not any(c.memory.exceptions for c in p.cascades))
+        in_default = (p for p in every if _default_peak(p) < math.inf)
         first = near_frontier(in_default, _peak_and_time, 0.0)
         resident_only = replace(options, partition=RESIDENT)
         whole = _whole_proposals(parts, orders, model, memories, resident_only)
@@ -188,6 +195,11 @@ def _copying(
         search = RegionSearch(parts, order, model, memories, options)
         start, inputs = memories.default_assignment, _inputs_bytes(parts)
         yield from proposals(order, search.candidates, start, inputs)
+
+
+def _default_peak(proposal: Proposal) -> float:
+    """Return the peak of a proposal whose tensors are all in the default region, else infinity."""
+    return math.inf if any(c.memory.exceptions for c in proposal.cascades) else proposal.peak_bytes
 
 
 def _peak_and_time(proposal: Proposal) -> tuple[int, int]:

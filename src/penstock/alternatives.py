@@ -56,7 +56,7 @@ class Planned:
 def planned(model: Graph, request: Request) -> Planned:
     """Run the stages up to `place` on a graph as it is read."""
     parts = assign_engines(simplify(model, request.rounding, request.io), request)
-    found = schedule(parts, request.target, request.options)
+    found = schedule(parts, request.target, request.options, request.accelerators)
     points = place(found, request.target, request.options)
     chosen = chosen_index(points, request)
     figures = None if chosen is None else _bytes_and_cycles(points[chosen], request)

@@ -28,6 +28,7 @@ from penstock.program.program import (
     Wait,
 )
 from penstock.program.rotation import Rotation
+from penstock.program.steps import as_step
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.plan import Plan
@@ -35,7 +36,6 @@ from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
 from penstock.scheduling.model.queue_memory import QueueMemory
 from penstock.scheduling.model.row_stripes import highest_stripe
 from penstock.scheduling.model.rows import rows_coincide
-from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     prefetch_name,
@@ -55,12 +55,15 @@ class Writer:
     outside: views of the inputs and outputs whose memory a surrounding program provides, by name.
     columns: for each variable of a band, the tensor of which it is some columns, and the first of
         them, by name.
+    tables: in a band, the constants that hold the tables of accelerators' kernels, by name of the
+        part and of the table (`constants.band_tables`).
     """
 
     expanded: ExpandedSchedule
     laid: Mapping[str, Laid]
     outside: Mapping[str, View] = field(default_factory=dict[str, View])
     columns: Mapping[str, tuple[str, Expr]] = field(default_factory=dict[str, tuple[str, Expr]])
+    tables: Mapping[tuple[str, str], Value] = field(default_factory=dict[tuple[str, str], Value])
 
     @property
     def queues(self) -> Mapping[str, QueueMemory]:
@@ -145,8 +148,25 @@ class Writer:
             prefetched=mine,
             prefetches=tuple(self.prefetched(p) for p, _ in fills.get(position, ())),
         )
-        body = (*self._prefetching(fills.get(position, ())), *_body(schedule, part, call, rows))
+        body = self._body(part, as_step(call), rows)
+        body = (*self._prefetching(fills.get(position, ())), *body)
         return replace(call, body=body)
+
+    def _body(self, part: Part, step: Call, rows: int) -> tuple[Command, ...]:
+        """The body of an accelerator's call of at most `rows` rows; empty for other calls.
+
+        step: the step of the call, whose offsets are variables if they depend on loop variables."""
+        if part.kernel.body is None:
+            return ()
+        places = {
+            name: self.tables[part.name, name].name
+            if (part.name, name) in self.tables
+            else table_name(self.expanded.schedule, part, name)
+            for name, _ in part.kernel.tables
+        }
+        prefetched = None if step.prefetched is None else step.prefetched.buffer
+        body: Body = part.kernel.body
+        return body(step.inputs, step.output, rows, places, step.scratch, prefetched)
 
     def update(self, part: Part) -> Command:
         """The call that copies new elements to a state."""
@@ -238,16 +258,6 @@ class Writer:
 def counter_view(queue: QueueMemory) -> View:
     """The view of the counter of a queue's ring."""
     return View.whole(queue.counter, TensorType((1,), DType.INT16), queue.counter)
-
-
-def _body(schedule: Schedule, part: Part, call: Call, rows: int) -> tuple[Command, ...]:
-    """The body of an accelerator's call of at most `rows` rows; empty for other calls."""
-    if part.kernel.body is None:
-        return ()
-    places = {name: table_name(schedule, part, name) for name, _ in part.kernel.tables}
-    prefetched = None if call.prefetched is None else call.prefetched.buffer
-    body: Body = part.kernel.body
-    return body(call.inputs, call.output, rows, places, call.scratch, prefetched)
 
 
 def scratch_buffers(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:

@@ -130,9 +130,9 @@ class Call(Brief):
 
     `op` and `site` define the result; `inputs` include constants.  `body` holds the commands of an
     accelerator for rows [FIRST, END); variables (`steps.offset_name`) stand for offsets of views
-    that depend on loops around the call.  `prefetched` refers to prefetched constants of the kernel.
-    `prefetches` are the targets of the prefetches that the body issues when it computes row 0, for
-    this call and later ones."""
+    that depend on loops around the call.  `prefetched` refers to prefetched constants of the
+    kernel.  `prefetches` are the targets of the prefetches that the body issues when it computes
+    row 0, for this call and later ones."""
 
     op: Op
     site: Site

@@ -180,8 +180,9 @@ class Machine:
         first, end = output.rows
         prefetches = [ConcreteOperand.whole(view) for view in call.prefetches] if first == 0 else []
         before = self._memories.copied()
-        variables = {offset_name(k): int(x.view.offset) for k, x in enumerate(inputs)}
-        variables |= {offset_name(): int(output.view.offset), FIRST.name: first, END.name: end}
+        variables = {offset_name(k): evaluate(x.view.offset, {}) for k, x in enumerate(inputs)}
+        variables |= {offset_name(): evaluate(output.view.offset, {})}
+        variables |= {FIRST.name: first, END.name: end}
         self._execute(call.body, variables)
         buffers = [view.buffer for view in (call.prefetches if first == 0 else ())]
         buffers += [call.scratch] if call.scratch is not None else []

@@ -134,8 +134,8 @@ def _chosen_proposals(
     those that are Pareto-optimal with copies of rows.  If a memory is slow, or if there is a second
     one, those are added that would be kept with only one, fast memory: the search for them
     considers more ways to save memory.  If there is a second one, these need less memory than all
-    others that do not use it.  If the first proposal does not use the least possible scratch memory, a copy that
-    does follows it.
+    others that do not use it.  If the first proposal does not use the least possible scratch
+    memory, a copy that does follows it.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:

@@ -16,13 +16,17 @@ from penstock.passes.incremental import incremental
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.culling import culled
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
-from penstock.pipeline.search import schedule
+from penstock.pipeline.search import schedule, searches, with_alternatives
 from penstock.reports.report import Alternative
+from penstock.scheduling.cascades.search import FrontierSearch
 from penstock.scheduling.cascades.selection import Optimize, pick
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Frontier, Schedule
 
 PLANNED_PARTS: Final = 128
 """Networks of at most this many parts are also planned with other options.  Larger ones took 3 to
@@ -31,6 +35,9 @@ PLANNED_PARTS_WITH_MEMORIES: Final = 32
 """The same if the search also assigns tensors to memories, which takes longer for each part."""
 ACCEPTED_SLOWDOWN: Final = Fraction(11, 10)
 """Relative cycles of a point that is offered because it needs less RAM."""
+RELEVANT_SLOWDOWN: Final = 1.1
+"""Estimated relative cycles up to which a point that recomputes may be selected: `balanced` accepts
+1 % above the fastest point, and the estimates are too low by a few per cent."""
 HOPS_TRIED: Final = (1, 2, 4)
 """Numbers of new frames per run for which a network may be made incremental; convolutions with
 strides demand more than one."""
@@ -56,11 +63,37 @@ class Planned:
 def planned(model: Graph, request: Request) -> Planned:
     """Run the stages up to `place` on a graph as it is read."""
     parts = assign_engines(simplify(model, request.rounding, request.io), request)
-    found = schedule(parts, request.target, request.options)
-    points = place(found, request.target, request.options)
+    points = _smallest_and_fast(parts, request)
     chosen = chosen_index(points, request)
+    if chosen is not None and points[chosen].schedule.bands and request.goal is not Optimize.SIZE:
+        found = schedule(parts, request.target, request.options)
+        points = place(found, request.target, request.options)
+        chosen = chosen_index(points, request)
     figures = None if chosen is None else _bytes_and_cycles(points[chosen], request)
     return Planned(points[0].ram_bytes(request), figures)
+
+
+def _smallest_and_fast(parts: Parts, request: Request) -> tuple[PlacedPoint, ...]:
+    """The points of the frontier, of which those that recompute much are left out.
+
+    The smallest point is among them.  A point that recomputes is built only if it may be that one,
+    or if its estimate is within `RELEVANT_SLOWDOWN`: building takes most of the search time."""
+    target, options = request.target, request.options
+    by_rows: list[Schedule] = []
+    found: list[FrontierSearch] = []
+    for search in searches(parts, target, options, by_rows):
+        by_rows += search.schedules_by_rows()
+        found.append(search)
+    points = place(with_alternatives(by_rows), target, options)
+    slowest = RELEVANT_SLOWDOWN * points[-1].schedule.cost.cycles
+    for search in found:
+        for proposal in search.below_rows:
+            smaller = proposal.peak_bytes < points[0].height_bytes
+            if smaller or search.estimated_cycles(proposal) <= slowest:
+                built = search.schedule_below_rows(proposal)
+                schedules = () if built is None else (built,)
+                points = culled((*points, *place(Frontier(schedules), target, options)), target)
+    return points
 
 
 def streamed(model: Graph, part_count: int, request: Request) -> Planned | None:

@@ -58,10 +58,10 @@ class BelowRows:
         default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]
     )
 
-    def schedules(
+    def proposals(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
-    ) -> list[Schedule]:
-        """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
+    ) -> list[Proposal]:
+        """Return proposals with fewer live bytes than `limit_bytes`, in ascending order of memory.
 
         searches: the search for cascades without bands, by execution order (indices of parts).
         """
@@ -75,10 +75,7 @@ class BelowRows:
             for p in chosen
             if all(p.peak_bytes < peak or work + p.time < cycles for peak, cycles in self.rivals)
         )
-        relevant = thinned(undominated, lambda p: work + p.time, _worth_memory)
-        built = (self.schedule(proposal, limit_bytes) for proposal in relevant)
-        found = (schedule for schedule in built if schedule is not None)
-        return near_frontier(found, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
+        return list(thinned(undominated, lambda p: work + p.time, _worth_memory))
 
     def _proposals(
         self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int

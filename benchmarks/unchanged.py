@@ -35,7 +35,7 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks.compile_time import timed
+from benchmarks.compile_time import compile_bytecode, timed
 from benchmarks.entry import console, entry, shown
 from benchmarks.shared import Shared, find_shared
 from penstock.errors import ModelError, ToolError, UsageError
@@ -336,6 +336,8 @@ def compare_times(chosen: Sequence[Case], shared: Shared, other: str, runs: int)
     for heading in ("other", "this", "ratio", "processor ratio", "verdict"):
         table.add_column(heading, justify="right")
     missed = False
+    for python in (other, sys.executable):
+        compile_bytecode(python)
     for case in chosen:
         print(case.key, file=sys.stderr)
         command = ("-m", "penstock", *case.arguments("compile", shared), "-o", "out")

@@ -182,20 +182,25 @@ def means(schedule: Schedule) -> str:
     """The means by which a schedule saves memory or cycles, beyond stripes of rows, as a phrase."""
     chains = sum(bands.call_rows is not None for bands in schedule.bands)
     parts = schedule.assigned_parts
-    groups = any(isinstance(node.op, RequantiseSums) for node in parts.graph.nodes)
     copies = [copy for plan in schedule.plans for copy in plan.row_copies]
-    counted = {
-        "chains": chains,
-        "cascades in bands": len(schedule.bands) - chains,
-        "row copies": len(copies),
-        "of them double-buffered": sum(copy.early for copy in copies),
-    }
-    found = [f"{count} {name}" for name, count in counted.items() if count]
-    if groups:
+    early = sum(copy.early for copy in copies)
+    found = [
+        _counted(chains, "chain"),
+        _counted(len(schedule.bands) - chains, "cascade", " in bands"),
+        _counted(len(copies) - early, "row copy", plural="row copies"),
+        _counted(early, "double-buffered row copy", plural="double-buffered row copies"),
+    ]
+    if any(isinstance(node.op, RequantiseSums) for node in parts.graph.nodes):
         found.append("channel groups")
     elif parts.alternative:
         found.append("exchanged images")
-    return ", ".join(found)
+    return ", ".join(filter(None, found))
+
+
+def _counted(count: int, name: str, more: str = "", plural: str = "") -> str:
+    """Return a count with the word for what is counted; empty if there is none."""
+    word = name if count == 1 else plural or f"{name}s"
+    return f"{count} {word}{more}" if count else ""
 
 
 def _graphs(models: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[str, str, Graph]]:

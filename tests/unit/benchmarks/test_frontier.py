@@ -106,8 +106,8 @@ def test_points_on_the_core_are_compared_too() -> None:
         assert c.core is not None
         assert c.core.mismatches == 0
         assert 0 < c.core.elements <= c.machine.elements  # parts of tensors in bands are not traced
-        assert c.simulated_cycles is not None
-        assert abs(c.point.schedule.cost.cycles / c.simulated_cycles - 1) < 0.25
+        assert c.counted_cycles is not None
+        assert abs(c.point.schedule.cost.cycles / c.counted_cycles - 1) < 0.25
     assert ran[-1].core is not None
     assert ran[-1].core.elements == ran[-1].machine.elements
 

@@ -242,9 +242,8 @@ def _on_core(
     run = execution.run_on_core(compilation, (inputs,))[0]
     known = {**initial_states(compilation.graph), **inputs}
     tensors = ladder.completed(compilation, run.tensors, known)
-    unobserved = ladder.in_bands(compilation)
-    names = (name for name in ladder.surviving(compilation) if name not in unobserved)
-    return compare_sets(names, (tensors,), (reference,)), run.counts.cycles
+    found = compare_sets(ladder.surviving(compilation), (tensors,), (reference,))
+    return found, run.counts.cycles
 
 
 def _factor(compilation: Compilation, point: PlacedPoint) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice
 
 import numpy as np
 
@@ -39,6 +39,9 @@ MOST_PLANS = 3_000
 """Number of plans to evaluate for an order; the most promising intervals come first."""
 PATIENCE = 4
 """Number of tensors to add without a gain before the search abandons a set."""
+
+_Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int], ...]]
+"""Cascade [lower, upper), stripe height, and (last, members, width) of each chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class ChainSearch:
         count = len(self._parts)
         self._readers = [self._shapes.readers(p) for p in range(count)]
         self._calls = np.empty((int(tables.rows.sum()) + count, 4), np.int64)
+        self._evaluated: dict[_Key, ChainPlan | None] = {}
         self._found: dict[int, list[ValuedCandidate]] = {}
 
     def candidates(self, upper: int) -> list[ValuedCandidate]:
@@ -108,16 +112,20 @@ class ChainSearch:
         plain: the cascades without chains.
         most_plans: number of plans to evaluate.
         """
-        left = most_plans
+        left, limit = most_plans, self._limits.peak_bytes
         for lower, upper in self._intervals(plain):
             found: list[ChainPlan] = []
-            for stripe, share in product(STRIPES, GROWTH_SHARES):
-                arena = self._limits.peak_bytes // share
-                grown = list(islice(self.grown(lower, upper, stripe, arena), left))
-                left -= len(grown)
-                found += grown
+            for stripe in STRIPES:
+                before = len(found)
+                for share in GROWTH_SHARES:
+                    arena = limit // share
+                    grown = list(islice(self.grown(lower, upper, stripe, arena), left))
+                    left -= len(grown)
+                    found += grown
+                if all(plan.peak_bytes >= limit for plan in found[before:]):
+                    break  # higher stripes need more memory
             for state in frontier(found, lambda s: (s.peak_bytes, s.time)):
-                if state.chains and state.peak_bytes < self._limits.peak_bytes:
+                if state.chains and state.peak_bytes < limit:
                     valued = self.valued(lower, upper, state)
                     self._found.setdefault(upper, []).append(valued)
 
@@ -251,6 +259,15 @@ class ChainSearch:
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
         """Return a set of chains with its memory and time; None if it recomputes too much."""
+        shapes = ((last, chain.members, chain.width) for last, chain in sorted(chains.items()))
+        key = lower, upper, stripe, tuple(shapes)
+        if key not in self._evaluated:
+            self._evaluated[key] = self._evaluate(lower, upper, stripe, chains)
+        return self._evaluated[key]
+
+    def _evaluate(
+        self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
+    ) -> ChainPlan | None:
         t = self._tables
         end = np.arange(len(self._parts))
         scratch, call_cycles = t.scratch.copy(), t.call_cycles.copy()

@@ -54,6 +54,10 @@ class ChainShapes:
     _windows: dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]] = field(
         default_factory=dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]]
     )
+    _readers: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    _kept: dict[tuple[int, tuple[int, ...], int], tuple[tuple[int, int, int], ...]] = field(
+        default_factory=dict[tuple[int, tuple[int, ...], int], tuple[tuple[int, int, int], ...]]
+    )
     _columns: dict[tuple[int, int, tuple[int, ...]], _Widths | None] = field(
         default_factory=dict[tuple[int, int, tuple[int, ...]], _Widths | None]
     )
@@ -66,6 +70,11 @@ class ChainShapes:
 
         Empty if this output cannot be recomputed.
         """
+        if p not in self._readers:
+            self._readers[p] = self._found_readers(p)
+        return self._readers[p]
+
+    def _found_readers(self, p: int) -> tuple[int, ...]:
         t = self.tables
         s = t.written[p]
         found = tuple(int(t.reader[e]) for e in t.read[t.users[s] : t.users[s + 1]])
@@ -111,31 +120,44 @@ class ChainShapes:
     def _found(
         self, last: int, members: tuple[int, ...], call_rows: int, width: int
     ) -> ChainShape | None:
-        t, windows = self.tables, self._row_windows(last, members)
         columns = self._band_columns(last, members, width)
         if columns is None:
             return None
         every = (*members, last)
-        sizes = np.zeros(len(every), np.int64)
-        for k, p in enumerate(members):
-            lower, upper = windows[p]
-            firsts = np.arange(len(lower) - 1)
-            slots = (upper[np.minimum(firsts + call_rows, len(firsts))] - lower[firsts]).max()
-            row_bytes = t.row_bytes[t.written[p]] // column_count(self.parts[p].output)
-            size = -(-int(slots * row_bytes * columns[p][0]) // 4) * 4
-            sizes[k : every.index(max(self.readers(p))) + 1] += size
+        sizes = [0] * len(every)
+        for k, (p, column_bytes, dead) in enumerate(self._columns_kept(last, members, call_rows)):
+            size = -(-column_bytes * columns[p][0] // 4) * 4
+            for later in range(k, dead):
+                sizes[later] += size
         arena = max(
-            int(size) + self.parts[p].least_scratch_bytes
-            for p, size in zip(every, sizes, strict=True)
+            size + self.parts[p].least_scratch_bytes for p, size in zip(every, sizes, strict=True)
         )
-        shares = [
-            (windows[p][0] * share, windows[p][1] * share)
-            for p in every
-            for share in [columns[p][1] / self._elements(p)]
-        ]
-        lower, upper = (np.array(column) for column in zip(*shares, strict=True))
+        shares = np.array([[columns[p][1] / self._elements(p)] for p in every])
+        windows = self._row_windows(last, members)
+        lower, upper = (np.array([windows[p][k] for p in every]) * shares for k in (0, 1))
         bands = -(-column_count(self.parts[last].output) // width)
         return ChainShape(members, width, arena, lower, upper, bands)
+
+    def _columns_kept(
+        self, last: int, members: tuple[int, ...], call_rows: int
+    ) -> tuple[tuple[int, int, int], ...]:
+        """Return, for each member, its position and what a call keeps of its output.
+
+        That is (position, bytes of each column, index after the last reader in the chain).
+        """
+        key = (last, members, call_rows)
+        if key not in self._kept:
+            t, windows, every = self.tables, self._row_windows(last, members), (*members, last)
+            found: list[tuple[int, int, int]] = []
+            for p in members:
+                lower, upper = windows[p]
+                firsts = np.arange(len(lower) - 1)
+                slots = (upper[np.minimum(firsts + call_rows, len(firsts))] - lower[firsts]).max()
+                row_bytes = t.row_bytes[t.written[p]] // column_count(self.parts[p].output)
+                dead = every.index(max(self.readers(p))) + 1
+                found.append((p, int(slots * row_bytes), dead))
+            self._kept[key] = tuple(found)
+        return self._kept[key]
 
     def _elements(self, p: int) -> int:
         """Return rows * columns of the output of the part at position p."""

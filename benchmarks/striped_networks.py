@@ -24,10 +24,19 @@ def hidden_channels() -> Graph:
     return net.build(net.conv2d(hidden, 64, 1, name="project"))
 
 
+def early_bottleneck() -> Graph:
+    """A stem with stride, a depthwise and a pointwise layer, which need most of the memory."""
+    net = GraphBuilder("early_bottleneck")
+    x = net.conv2d(net.input((1, 24, 24, 1)), 12, 3, 2, name="stem")
+    x = net.conv2d(net.depthwise_conv2d(x, 3, name="depthwise"), 12, 1, name="pointwise")
+    return net.build(net.conv2d(x, 4, 3, 2, name="last"))
+
+
 STRIPED: Mapping[str, Callable[[], Graph]] = {
     "strip": lambda: convolutions(256, 1),
     "transposed_strip": lambda: convolutions(1, 256),
     "wide_image": lambda: convolutions(8, 512),
     "square_image": lambda: convolutions(32, 32),
+    "early_bottleneck": early_bottleneck,
     "hidden_channels": hidden_channels,
 }

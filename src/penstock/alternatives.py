@@ -21,7 +21,7 @@ from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
-from penstock.pipeline.search import searches, with_alternatives
+from penstock.pipeline.search import schedule, searches, with_alternatives
 from penstock.reports.report import Alternative
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.cascades.search import FrontierSearch
@@ -83,29 +83,19 @@ def _needed_points(parts: Parts, request: Request) -> tuple[PlacedPoint, ...]:
         below_rows += ((search, proposal) for proposal in search.below_rows)
     points = place(with_alternatives(by_rows), target, options)
     slowest = RELEVANT_SLOWDOWN * points[-1].schedule.cost.cycles
-    later: list[tuple[FrontierSearch, Proposal]] = []
     for search, proposal in below_rows:
         smaller = proposal.peak_bytes < points[0].height_bytes
         if smaller or search.estimated_cycles(proposal) <= slowest:
-            points = _with_point(points, search, proposal, request)
-        else:
-            later.append((search, proposal))
-    feasible = [p.schedule.cost.cycles for p in points if p.is_feasible(request)]
-    if feasible and request.goal is not Optimize.SIZE and feasible[-1] * (1 + KNEE) > slowest:
-        for search, proposal in later:
-            points = _with_point(points, search, proposal, request)
-    return points
-
-
-def _with_point(
-    points: tuple[PlacedPoint, ...], search: FrontierSearch, proposal: Proposal, request: Request
-) -> tuple[PlacedPoint, ...]:
-    """The Pareto-optimal ones of some points and that of a proposal which recomputes."""
-    schedule = search.schedule_below_rows(proposal)
-    if schedule is None:
-        return points
-    placed = place(Frontier((schedule,)), request.target, request.options)
-    return culled((*points, *placed), request.target)
+            found = search.schedule_below_rows(proposal)
+            if found is None or found.peak_bytes > proposal.peak_bytes:
+                break  # the estimates do not tell which points are needed
+            points = culled((*points, *place(Frontier((found,)), target, options)), target)
+    else:
+        feasible = [p.schedule.cost.cycles for p in points if p.is_feasible(request)]
+        exceeded = bool(feasible) and feasible[-1] * (1 + KNEE) > slowest
+        if request.goal is Optimize.SIZE or not exceeded:
+            return points
+    return place(schedule(parts, target, options), target, options)
 
 
 def streamed(model: Graph, part_count: int, request: Request) -> Planned | None:

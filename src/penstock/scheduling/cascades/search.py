@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import UsageError
 from penstock.pareto import near_frontier
-from penstock.scheduling.bands.below_rows import BelowRows
+from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
 from penstock.scheduling.cascades.group_residency import (
@@ -52,21 +52,23 @@ class FrontierSearch:
     below_rows: proposals with bands of columns or chains, which recompute, in ascending order of
         memory.  They need less memory than those of `by_rows`.
     recomputing: builds the schedules of `below_rows`; None if there are none.
+    sources: the cascades of which it divides the parts into `below_rows`.
     """
 
     builder: ScheduleBuilder
     by_rows: Sequence[Proposal]
     below_rows: Sequence[Proposal] = ()
     recomputing: BelowRows | None = None
+    sources: Sources = field(default_factory=dict[tuple[int, ...], CandidateSource])
 
     def schedules(self) -> Iterator[Schedule]:
         """Yield the schedules of all proposals.
 
         If `options.partition` is `CASCADES`, they come in ascending order of memory.
         """
-        built = (self.schedule_below_rows(proposal) for proposal in self.below_rows)
-        found = (schedule for schedule in built if schedule is not None)
-        yield from near_frontier(found, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
+        if self.recomputing is not None:
+            limit_bytes = self.by_rows[0].peak_bytes
+            yield from self.recomputing.schedules(self.sources, self.below_rows, limit_bytes)
         yield from self.schedules_by_rows()
 
     def schedules_by_rows(self) -> Iterator[Schedule]:
@@ -125,7 +127,9 @@ def frontier_search(
     start = _inputs_bytes(parts)
     rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
     below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
-    return FrontierSearch(builder, chosen, below.proposals(searches, chosen[0].peak_bytes), below)
+    sources = below.sources(searches, chosen[0].peak_bytes)
+    first = below.proposals(sources, chosen[0].peak_bytes)
+    return FrontierSearch(builder, chosen, first, below, sources)
 
 
 def _chosen_proposals(

@@ -40,6 +40,9 @@ MOST_PLANS = 3_000
 PATIENCE = 4
 """Number of tensors to add without a gain before the search abandons a set."""
 
+MOVE_CYCLES = 3
+"""Estimated cycles of moving a byte of a kept column."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
@@ -229,8 +232,36 @@ class ChainSearch:
         mine = chains.pop(p, None)
         other = chains.get(last)
         members = {p}.union(mine.members if mine else (), other.members if other else ())
-        shape = self._shapes.shapes(last, tuple(sorted(members)), stripe, arena)
+        shape = self._shape(last, tuple(sorted(members)), stripe, arena)
         return None if shape is None else {**chains, last: shape}
+
+    def _shape(
+        self, last: int, members: tuple[int, ...], stripe: int, arena: int
+    ) -> ChainShape | None:
+        """Return the fastest chain in an arena; None if no bands fit.
+
+        last, members: positions of the last part, and of the others in ascending order.
+        """
+        shapes = self._shapes.shapes(last, members, stripe, arena)
+        return min(shapes, key=lambda shape: self._cycles(last, shape, stripe), default=None)
+
+    def _cycles(self, last: int, chain: ChainShape, stripe: int) -> float:
+        """Return the estimated cycles of a chain whose calls compute `stripe` rows each."""
+        rows = int(self._tables.rows[self._tables.written[last]])
+        firsts = np.arange(0, rows, stripe)
+        ends = np.minimum(firsts + stripe, rows)
+        share = (chain.upper[:, ends] - chain.lower[:, firsts]).sum(axis=1)
+        work = float(share @ self._work[[*chain.members, last]])
+        return work + len(firsts) * self._call_cycles(last, chain)
+
+    def _call_cycles(self, last: int, chain: ChainShape) -> int:
+        """Return the overhead of a call of a chain in cycles: that of all calls inside.
+
+        The overhead of moving kept columns is assumed to be that of the part that computes them.
+        """
+        inside = [*chain.members, *chain.moves, last]
+        calls = chain.bands * int(self._tables.call_cycles[inside].sum())
+        return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, arena: int) -> ChainPlan | None:
         """Return a plan with the same chains, in the widest bands that an arena allows.
@@ -241,7 +272,7 @@ class ChainSearch:
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():
-            shape = self._shapes.shapes(last, chain.members, state.stripe, arena)
+            shape = self._shape(last, chain.members, state.stripe, arena)
             if shape is None:
                 return None
             chains[last] = shape
@@ -258,7 +289,7 @@ class ChainSearch:
             members = list(chain.members)
             end[members] = last
             scratch[members], scratch[last] = 0, chain.arena_bytes
-            call_cycles[last] = chain.bands * (call_cycles[members].sum() + call_cycles[last])
+            call_cycles[last] = self._call_cycles(last, chain)
             call_cycles[members] = 0
         tables = chain_tables(t, end, scratch, call_cycles, self._advance)
         peak, count, cycles = run_cascade(tables, lower, upper, stripe, UNBOUNDED, self._calls)
@@ -280,7 +311,7 @@ class ChainSearch:
     def valued(self, lower: int, upper: int, state: ChainPlan) -> ValuedCandidate:
         memory, order = self._memory, self._order
         chains = tuple(
-            Chain(tuple(order[p] for p in (*chain.members, last)), chain.width)
+            Chain(tuple(order[p] for p in (*chain.members, last)), chain.width, chain.keeps_halos)
             for last, chain in sorted(state.chains.items())
         )
         inside = self._tables.scratch[lower:upper]

@@ -81,6 +81,12 @@ def column_bands(
     return tuple(_shared(found))
 
 
+def single_node_band(node: Node, columns: Interval) -> BandGraph | None:
+    """Return the graph that computes some columns of a node's output; None if it has none."""
+    spans = _recomputed([node], columns)
+    return None if spans is None else band_graph(node.name, [node], columns, spans, {}, frozenset())
+
+
 def _kept_spans(nodes: Sequence[Node], columns: int, width: int) -> Sequence[Spans] | None:
     """Return the columns of each tensor in each band, if bands keep their halos.
 

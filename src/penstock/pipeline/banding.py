@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from penstock.backends.portable import single_node_part
 from penstock.hardware.target import Target
 from penstock.ir.graph import Node
-from penstock.passes.band_graph import BandGraph, column_bytes
-from penstock.passes.column_bands import column_bands
+from penstock.passes.band_graph import COLUMNS, BandGraph, column_bytes
+from penstock.passes.column_bands import column_bands, single_node_band
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
 from penstock.scheduling.bands.chain_costs import with_chain_costs
 from penstock.scheduling.bands.variant import BandedCascade
@@ -17,6 +17,7 @@ from penstock.scheduling.cascades.candidate import Candidate, Chain
 from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_stripes
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import ColumnSection, Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.execution import WHOLE
@@ -44,6 +45,21 @@ class TargetBands:
     def costed(self, schedule: Schedule) -> Schedule:
         """Return a schedule with the costs of its chains, which depend on their calls."""
         return with_chain_costs(schedule, self.model, self.memories)
+
+    def row_cycles(self, part: Part) -> float:
+        """Return the cycles for a row of a part's output that do not depend on its columns.
+
+        They are derived from the cycles of the whole part, and of one that computes one column.
+        """
+        node, columns = part.nodes[-1], part.output.type.shape[COLUMNS]
+        middle = columns // 2
+        graph = single_node_band(node, (middle, middle + 1)) if columns > 1 else None
+        if graph is None:
+            return 0.0
+        (narrow,) = _band_parts(graph, self.target).parts
+        whole, one = self.model.work_cycles(part), self.model.work_cycles(narrow)
+        rows = part.output.type.shape[COLUMNS - 1]
+        return max(0.0, (one - (whole - one) / (columns - 1)) / rows)
 
     def _cascade(
         self, parts: Parts, cascade: Sequence[int], width: int, candidate: Candidate

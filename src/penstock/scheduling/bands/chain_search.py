@@ -73,6 +73,7 @@ class ChainSearch:
 
     order: the execution order, as indices of the parts.
     tables: the parts of the order and the rows that they read.
+    row_cycles: for each part of the order, `BandSource.row_cycles`.
     nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
     """
 
@@ -84,6 +85,7 @@ class ChainSearch:
         model: CostModel,
         memory: MemoryAssignment,
         limits: BandLimits,
+        row_cycles: Sequence[float],
         *,
         nearest_first: bool = False,
     ) -> None:
@@ -94,6 +96,7 @@ class ChainSearch:
         self._shapes = ChainShapes(self._parts, tables)
         self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)
         self._slower = self._work - [model.work_cycles(p) for p in self._parts]
+        self._row_cycles = np.array(row_cycles)
         self._preferred = np.array([p.kernel.scratch_bytes for p in self._parts], np.int64)
         self._macs = np.array([necessary_macs(part) for part in self._parts], np.float64)
         count = len(self._parts)
@@ -251,8 +254,18 @@ class ChainSearch:
         firsts = np.arange(0, rows, stripe)
         ends = np.minimum(firsts + stripe, rows)
         share = (chain.upper[:, ends] - chain.lower[:, firsts]).sum(axis=1)
-        work = float(share @ self._work[[*chain.members, last]])
-        return work + len(firsts) * self._call_cycles(last, chain)
+        work = self._work[[*chain.members, last]] @ share + self._extra_rows(last, chain, share)
+        return float(work) + len(firsts) * self._call_cycles(last, chain)
+
+    def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
+        """Return the cycles that a chain's rows take more than rows of whole tensors.
+
+        Each band of a row takes `row_cycles`.
+        share: for each part, the share of its output's elements that it computes.
+        """
+        every = [*chain.members, last]
+        rows = self._tables.rows[self._tables.written[every]]
+        return float((share * (chain.bands / chain.columns - 1) * rows) @ self._row_cycles[every])
 
     def _call_cycles(self, last: int, chain: ChainShape) -> int:
         """Return the overhead of a call of a chain in cycles: that of all calls inside.
@@ -303,6 +316,7 @@ class ChainSearch:
             share = chain.upper[:, mine[:, 2]].sum(axis=1) - chain.lower[:, mine[:, 1]].sum(axis=1)
             macs += float((share - 1.0) @ self._macs[every])
             slower[every] = self._slower[every] + self._work[every] * (share - 1.0)
+            time += self._extra_rows(last, chain, share)
         if macs > self._limits.extra_macs:
             return None
         time += float(slower[lower:upper].sum())

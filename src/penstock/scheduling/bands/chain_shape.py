@@ -51,6 +51,8 @@ class ChainShape:
         computes rows [first, end) of the chain's output, part k of (*members, last part) computes
         upper[k, end] - lower[k, first] times the elements of its output, in all bands together.
     bands: number of bands.
+    columns: how many columns each part computes in all bands together, as a multiple of its
+        output's.
     keeps_halos: whether each band keeps the columns that the next one needs, which would otherwise
         compute them again.
     moves: position of the part that computes the tensor, for each call with which a band moves such
@@ -64,6 +66,7 @@ class ChainShape:
     lower: np.ndarray
     upper: np.ndarray
     bands: int
+    columns: np.ndarray
     keeps_halos: bool = False
     moves: tuple[int, ...] = ()
     moved_bytes: int = 0
@@ -181,8 +184,9 @@ class ChainShapes:
         ]
         lower, upper = (np.array(column) for column in zip(*shares, strict=True))
         moves = tuple(p for p in members for _ in range(columns[p].moves))
+        factors = np.array([columns[p].total / column_count(self.parts[p].output) for p in every])
         return ChainShape(
-            members, width, arena, lower, upper, bands, keeps_halos, moves, moved_bytes
+            members, width, arena, lower, upper, bands, factors, keeps_halos, moves, moved_bytes
         )
 
     def _elements(self, p: int) -> int:

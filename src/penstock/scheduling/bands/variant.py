@@ -56,6 +56,13 @@ class BandSource(Protocol):
         """Return a schedule with the costs of its chains, which depend on their calls."""
         ...
 
+    def row_cycles(self, part: Part) -> float:
+        """Return the cycles for a row of a part's output that do not depend on its columns.
+
+        Each band of a row takes these cycles.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class AssignedPlan:

@@ -109,7 +109,8 @@ class Setting:
         )
         memory = accounting.memories.default_assignment
         limits = BandLimits(peak_bytes, 1e12, len(self.order))
-        return ChainSearch(self.parts, self.order, tables, accounting.model, memory, limits)
+        zeros = [0.0] * len(self.order)
+        return ChainSearch(self.parts, self.order, tables, accounting.model, memory, limits, zeros)
 
     def plan(self, recomputed: Sequence[int], stripe: int, arena_bytes: int) -> ChainPlan | None:
         """A cascade of all parts that recomputes the outputs of some; None if it is impossible."""

@@ -35,7 +35,6 @@ from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
 from penstock.scheduling.model.queue_memory import QueueMemory
 from penstock.scheduling.model.row_stripes import highest_stripe
 from penstock.scheduling.model.rows import rows_coincide
-from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     prefetch_name,
@@ -127,7 +126,6 @@ class Writer:
         copied = {copy.constant: prefetch_name(schedule, copy) for copy in plan.copies}
         inputs = tuple(self.view(value, copied) for value in node.inputs)
         output = self.view(node.output, {})
-        rows = highest_stripe(self.expanded.stripes[position])
         scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
         k = schedule.order[position]
         prefetches = plan.accelerator_prefetches
@@ -145,8 +143,19 @@ class Writer:
             prefetched=mine,
             prefetches=tuple(self.prefetched(p) for p, _ in fills.get(position, ())),
         )
-        body = (*self._prefetching(fills.get(position, ())), *_body(schedule, part, call, rows))
+        body = (*self._prefetching(fills.get(position, ())), *self._body(position, part, call))
         return replace(call, body=body)
+
+    def _body(self, position: int, part: Part, call: Call) -> tuple[Command, ...]:
+        """The body of an accelerator's call; empty for other calls."""
+        if part.kernel.body is None:
+            return ()
+        schedule = self.expanded.schedule
+        rows = highest_stripe(self.expanded.stripes[position])
+        places = {name: table_name(schedule, part, name) for name, _ in part.kernel.tables}
+        prefetched = None if call.prefetched is None else call.prefetched.buffer
+        body: Body = part.kernel.body
+        return body(call.inputs, call.output, rows, places, call.scratch, prefetched)
 
     def update(self, part: Part) -> Command:
         """The call that copies new elements to a state."""
@@ -238,16 +247,6 @@ class Writer:
 def counter_view(queue: QueueMemory) -> View:
     """The view of the counter of a queue's ring."""
     return View.whole(queue.counter, TensorType((1,), DType.INT16), queue.counter)
-
-
-def _body(schedule: Schedule, part: Part, call: Call, rows: int) -> tuple[Command, ...]:
-    """The body of an accelerator's call of at most `rows` rows; empty for other calls."""
-    if part.kernel.body is None:
-        return ()
-    places = {name: table_name(schedule, part, name) for name, _ in part.kernel.tables}
-    prefetched = None if call.prefetched is None else call.prefetched.buffer
-    body: Body = part.kernel.body
-    return body(call.inputs, call.output, rows, places, call.scratch, prefetched)
 
 
 def scratch_buffers(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:

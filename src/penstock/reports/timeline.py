@@ -270,7 +270,10 @@ def _banded_tensors(schedule: Schedule) -> Mapping[str, frozenset[str]]:
     memory, which is their arena."""
     return {
         scratch_name(schedule, plan): frozenset(
-            section.value for band in bands.bands for section in band.sections
+            (
+                *(section.value for band in bands.bands for section in band.sections),
+                *(kept.tensor for kept in bands.kept),
+            )
         )
         for plan in schedule.plans
         if (bands := schedule.find_bands(schedule.parts.parts[plan.parts[0]])) is not None

@@ -253,7 +253,7 @@ class _Reader:
         scanner.expect("(")
         inputs = () if scanner.is_symbol(")") else tuple(self._views_with_commas())
         scanner.expect(")")
-        part = self._part(output.tensor, at)
+        part = self._part(output, at)
         node = part.nodes[-1]
         out = self._box(node.site.output.shape)
         at = scanner.peek()
@@ -284,21 +284,21 @@ class _Reader:
             prefetches,
         )
 
-    def _part(self, tensor: str, at: Token) -> Part:
+    def _part(self, output: View, at: Token) -> Part:
         """Parses the clause that selects a part of a band, if there is one; returns the part that
-        computes a tensor.  Raises ModelError if there is none.
+        computes an output.  Raises ModelError if there is none.
 
-        `at`: the reference to the tensor."""
+        `at`: the reference to the output."""
         scanner = self._scanner
         if not scanner.accept_word("of"):
-            part = self._context.part(tensor)
+            part = self._context.part(output.tensor)
             if part is None:
                 raise scanner.contradiction(f"no part computes {at}", at=at)
             return part
         bands = self._label.name()
         scanner.expect_word("band")
         k = scanner.integer()
-        part = self._context.part_in_bands(bands, k, tensor)
+        part = self._context.part_in_bands(bands, k, output)
         if part is None:
             text = f"no part computes {at} in band {k} of {quoted(bands)}"
             raise scanner.contradiction(text, at=at)

@@ -20,11 +20,13 @@ from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
 from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
+from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.proposals import CandidateSource, proposals
 from penstock.scheduling.cascades.uniform_search import UniformSearch
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
@@ -153,8 +155,11 @@ class BelowRows:
         in_bands = BandSearch(parts, order, search.tables, model, start, limits)
         positions = range(1, len(order) + 1)
         plain = {upper: search.candidates(upper, ()) for upper in positions}
+        row_cycles = [self._row_cycles(parts.parts[k]) for k in order]
         with_chains = [
-            ChainSearch(parts, order, tables, model, start, limits, nearest_first=nearest)
+            ChainSearch(
+                parts, order, tables, model, start, limits, row_cycles, nearest_first=nearest
+            )
             for nearest, tables in search.tables_by_order
         ]
         for one in with_chains:
@@ -168,6 +173,9 @@ class BelowRows:
             for upper in positions
         }
         return lambda upper, _: every[upper]
+
+    def _row_cycles(self, part: Part) -> float:
+        return self.bands.row_cycles(part) if part.nodes and computes_columns(part) else 0.0
 
     def _partition_gap(self, peak_bytes: int) -> float:
         """Return the optimality gap of a peak: (peak - lower bound) / lower bound, at least 0.

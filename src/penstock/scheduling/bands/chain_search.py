@@ -40,8 +40,10 @@ MOST_PLANS = 3_000
 PATIENCE = 4
 """Number of tensors to add without a gain before the search abandons a set."""
 
-_Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int], ...]]
-"""Cascade [lower, upper), stripe height, and (last, members, width) of each chain."""
+MOVE_CYCLES = 3
+"""Estimated cycles of moving a byte of a kept column."""
+_Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int, bool], ...]]
+"""Cascade [lower, upper), stripe height, and (last, members, width, keeps halos) of each chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class ChainSearch:
 
     order: the execution order, as indices of the parts.
     tables: the parts of the order and the rows that they read.
+    row_cycles: for each part of the order, `BandSource.row_cycles`.
     nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
     """
 
@@ -84,6 +87,7 @@ class ChainSearch:
         model: CostModel,
         memory: MemoryAssignment,
         limits: BandLimits,
+        row_cycles: Sequence[float],
         *,
         nearest_first: bool = False,
     ) -> None:
@@ -94,6 +98,7 @@ class ChainSearch:
         self._shapes = ChainShapes(self._parts, tables)
         self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)
         self._slower = self._work - [model.work_cycles(p) for p in self._parts]
+        self._row_cycles = np.array(row_cycles)
         self._preferred = np.array([p.kernel.scratch_bytes for p in self._parts], np.int64)
         self._macs = np.array([necessary_macs(part) for part in self._parts], np.float64)
         count = len(self._parts)
@@ -237,8 +242,46 @@ class ChainSearch:
         mine = chains.pop(p, None)
         other = chains.get(last)
         members = {p}.union(mine.members if mine else (), other.members if other else ())
-        shape = self._shapes.shapes(last, tuple(sorted(members)), stripe, arena)
+        shape = self._shape(last, tuple(sorted(members)), stripe, arena)
         return None if shape is None else {**chains, last: shape}
+
+    def _shape(
+        self, last: int, members: tuple[int, ...], stripe: int, arena: int
+    ) -> ChainShape | None:
+        """Return the fastest chain in an arena; None if no bands fit.
+
+        last, members: positions of the last part, and of the others in ascending order.
+        """
+        shapes = self._shapes.shapes(last, members, stripe, arena)
+        return min(shapes, key=lambda shape: self._cycles(last, shape, stripe), default=None)
+
+    def _cycles(self, last: int, chain: ChainShape, stripe: int) -> float:
+        """Return the estimated cycles of a chain whose calls compute `stripe` rows each."""
+        rows = int(self._tables.rows[self._tables.written[last]])
+        firsts = np.arange(0, rows, stripe)
+        ends = np.minimum(firsts + stripe, rows)
+        share = (chain.upper[:, ends] - chain.lower[:, firsts]).sum(axis=1)
+        work = self._work[[*chain.members, last]] @ share + self._extra_rows(last, chain, share)
+        return float(work) + len(firsts) * self._call_cycles(last, chain)
+
+    def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
+        """Return the cycles that a chain's rows take more than rows of whole tensors.
+
+        Each band of a row takes `row_cycles`.
+        share: for each part, the share of its output's elements that it computes.
+        """
+        every = [*chain.members, last]
+        rows = self._tables.rows[self._tables.written[every]]
+        return float((share * (chain.bands / chain.columns - 1) * rows) @ self._row_cycles[every])
+
+    def _call_cycles(self, last: int, chain: ChainShape) -> int:
+        """Return the overhead of a call of a chain in cycles: that of all calls inside.
+
+        The overhead of moving kept columns is assumed to be that of the part that computes them.
+        """
+        inside = [*chain.members, *chain.moves, last]
+        calls = chain.bands * int(self._tables.call_cycles[inside].sum())
+        return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, arena: int) -> ChainPlan | None:
         """Return a plan with the same chains, in the widest bands that an arena allows.
@@ -249,7 +292,7 @@ class ChainSearch:
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():
-            shape = self._shapes.shapes(last, chain.members, state.stripe, arena)
+            shape = self._shape(last, chain.members, state.stripe, arena)
             if shape is None:
                 return None
             chains[last] = shape
@@ -259,7 +302,10 @@ class ChainSearch:
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
         """Return a set of chains with its memory and time; None if it recomputes too much."""
-        shapes = ((last, chain.members, chain.width) for last, chain in sorted(chains.items()))
+        shapes = (
+            (last, chain.members, chain.width, chain.keeps_halos)
+            for last, chain in sorted(chains.items())
+        )
         key = lower, upper, stripe, tuple(shapes)
         if key not in self._evaluated:
             self._evaluated[key] = self._evaluate(lower, upper, stripe, chains)
@@ -275,7 +321,7 @@ class ChainSearch:
             members = list(chain.members)
             end[members] = last
             scratch[members], scratch[last] = 0, chain.arena_bytes
-            call_cycles[last] = chain.bands * (call_cycles[members].sum() + call_cycles[last])
+            call_cycles[last] = self._call_cycles(last, chain)
             call_cycles[members] = 0
         tables = chain_tables(t, end, scratch, call_cycles, self._advance)
         peak, count, cycles = run_cascade(tables, lower, upper, stripe, UNBOUNDED, self._calls)
@@ -289,6 +335,7 @@ class ChainSearch:
             share = chain.upper[:, mine[:, 2]].sum(axis=1) - chain.lower[:, mine[:, 1]].sum(axis=1)
             macs += float((share - 1.0) @ self._macs[every])
             slower[every] = self._slower[every] + self._work[every] * (share - 1.0)
+            time += self._extra_rows(last, chain, share)
         if macs > self._limits.extra_macs:
             return None
         time += float(slower[lower:upper].sum())
@@ -297,7 +344,7 @@ class ChainSearch:
     def valued(self, lower: int, upper: int, state: ChainPlan) -> ValuedCandidate:
         memory, order = self._memory, self._order
         chains = tuple(
-            Chain(tuple(order[p] for p in (*chain.members, last)), chain.width)
+            Chain(tuple(order[p] for p in (*chain.members, last)), chain.width, chain.keeps_halos)
             for last, chain in sorted(state.chains.items())
         )
         inside = self._tables.scratch[lower:upper]

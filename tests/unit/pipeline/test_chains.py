@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import pytest
 
 from penstock import api
+from penstock.alternatives import Planned, planned
 from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ladder import climb, run_point
+from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.search import band_source
@@ -18,6 +21,7 @@ from penstock.program.expr import binary
 from penstock.program.program import Call, Command, Discard, Loop
 from penstock.program.steps import walk
 from penstock.scheduling.bands.variant import assigned_plans
+from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.simulators.graph import run_graph
@@ -62,6 +66,19 @@ def test_chains_need_less_memory_than_rows_within_the_limit() -> None:
     assert max(map(factor, with_chains())) > 1.0
 
 
+def test_figures_of_other_options_are_those_of_the_whole_frontier() -> None:
+    done = compiled()
+    sizes = [point.ram_bytes(done.request) for point in done.points]
+    assert sum(bool(point.schedule.bands) for point in done.points) > 2
+    for budget, goal in product((None, sizes[1]), Optimize):
+        request = replace(done.request, sram_bytes=budget, optimize=goal)
+        chosen = chosen_index(done.points, request)
+        figures = None
+        if chosen is not None:
+            figures = sizes[chosen], done.points[chosen].schedule.cost.cycles
+        assert planned(done.model, request) == Planned(sizes[0], figures)
+
+
 def test_every_point_is_exact_and_costs_what_was_estimated() -> None:
     done = compiled()
     (inputs,) = api.drawn_sets(done, 1)
@@ -83,6 +100,7 @@ def test_generated_c_computes_chains_exactly() -> None:
     rungs = {rung.step: rung.comparison for rung in climb(done, None, api.drawn_sets(done, 2))}
     assert set(rungs) == {"machine", "host", "core"}
     assert all(found.elements and not found.mismatches for found in rungs.values())
+    assert len({found.elements for found in rungs.values()}) == 1  # those in bands, too
 
 
 def test_rows_of_an_earlier_call_must_not_be_read() -> None:

@@ -17,7 +17,7 @@ from fractions import Fraction
 from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
-from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
+from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch, PartCycles
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
@@ -60,10 +60,10 @@ class BelowRows:
         default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]
     )
 
-    def schedules(
+    def proposals(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
-    ) -> list[Schedule]:
-        """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
+    ) -> list[Proposal]:
+        """Return proposals with fewer live bytes than `limit_bytes`, in ascending order of memory.
 
         searches: the search for cascades without bands, by execution order (indices of parts).
         """
@@ -77,10 +77,7 @@ class BelowRows:
             for p in chosen
             if all(p.peak_bytes < peak or work + p.time < cycles for peak, cycles in self.rivals)
         )
-        relevant = thinned(undominated, lambda p: work + p.time, _worth_memory)
-        built = (self.schedule(proposal, limit_bytes) for proposal in relevant)
-        found = (schedule for schedule in built if schedule is not None)
-        return near_frontier(found, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
+        return list(thinned(undominated, lambda p: work + p.time, _worth_memory))
 
     def _proposals(
         self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int
@@ -101,11 +98,9 @@ class BelowRows:
         parts, model = self.accounting.parts, self.accounting.model
         in_bands = BandSearch(parts, order, search.tables, model, start, limits)
         plain = [v for upper in range(1, len(order) + 1) for v in search.candidates(upper, ())]
-        row_cycles = [self._row_cycles(parts.parts[k]) for k in order]
+        cycles = PartCycles(model, [self._row_cycles(parts.parts[k]) for k in order])
         with_chains = [
-            ChainSearch(
-                parts, order, tables, model, start, limits, row_cycles, nearest_first=nearest
-            )
+            ChainSearch(parts, order, tables, cycles, start, limits, nearest_first=nearest)
             for nearest, tables in search.tables_by_order
         ]
         for one in with_chains:

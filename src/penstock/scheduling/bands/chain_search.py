@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice
 
 import numpy as np
 
@@ -42,6 +42,20 @@ PATIENCE = 4
 
 MOVE_CYCLES = 3
 """Estimated cycles of moving a byte of a kept column."""
+_Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int, bool], ...]]
+"""Cascade [lower, upper), stripe height, and (last, members, width, keeps halos) of each chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartCycles:
+    """Cycles of the parts of an execution order.
+
+    model: estimates the cycles of parts.
+    of_rows: for each part of the order, `BandSource.row_cycles`.
+    """
+
+    model: CostModel
+    of_rows: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +87,6 @@ class ChainSearch:
 
     order: the execution order, as indices of the parts.
     tables: the parts of the order and the rows that they read.
-    row_cycles: for each part of the order, `BandSource.row_cycles`.
     nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
     """
 
@@ -82,10 +95,9 @@ class ChainSearch:
         parts: Parts,
         order: tuple[int, ...],
         tables: RowTables,
-        model: CostModel,
+        cycles: PartCycles,
         memory: MemoryAssignment,
         limits: BandLimits,
-        row_cycles: Sequence[float],
         *,
         nearest_first: bool = False,
     ) -> None:
@@ -93,15 +105,17 @@ class ChainSearch:
         self._parts = [parts.parts[k] for k in order]
         self._nearest_first = nearest_first
         self._advance = np.array(advances(parts.rows, order)) * (-1 if nearest_first else 1)
+        model = cycles.model
         self._shapes = ChainShapes(self._parts, tables)
         self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)
         self._slower = self._work - [model.work_cycles(p) for p in self._parts]
-        self._row_cycles = np.array(row_cycles)
+        self._row_cycles = np.array(cycles.of_rows)
         self._preferred = np.array([p.kernel.scratch_bytes for p in self._parts], np.int64)
         self._macs = np.array([necessary_macs(part) for part in self._parts], np.float64)
         count = len(self._parts)
         self._readers = [self._shapes.readers(p) for p in range(count)]
         self._calls = np.empty((int(tables.rows.sum()) + count, 4), np.int64)
+        self._evaluated: dict[_Key, ChainPlan | None] = {}
         self._found: dict[int, list[ValuedCandidate]] = {}
 
     def candidates(self, upper: int) -> list[ValuedCandidate]:
@@ -114,16 +128,20 @@ class ChainSearch:
         plain: the cascades without chains.
         most_plans: number of plans to evaluate.
         """
-        left = most_plans
+        left, limit = most_plans, self._limits.peak_bytes
         for lower, upper in self._intervals(plain):
             found: list[ChainPlan] = []
-            for stripe, share in product(STRIPES, GROWTH_SHARES):
-                arena = self._limits.peak_bytes // share
-                grown = list(islice(self.grown(lower, upper, stripe, arena), left))
-                left -= len(grown)
-                found += grown
+            for stripe in STRIPES:
+                before = len(found)
+                for share in GROWTH_SHARES:
+                    arena = limit // share
+                    grown = list(islice(self.grown(lower, upper, stripe, arena), left))
+                    left -= len(grown)
+                    found += grown
+                if all(plan.peak_bytes >= limit for plan in found[before:]):
+                    break  # higher stripes need more memory
             for state in frontier(found, lambda s: (s.peak_bytes, s.time)):
-                if state.chains and state.peak_bytes < self._limits.peak_bytes:
+                if state.chains and state.peak_bytes < limit:
                     valued = self.valued(lower, upper, state)
                     self._found.setdefault(upper, []).append(valued)
 
@@ -295,6 +313,18 @@ class ChainSearch:
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
         """Return a set of chains with its memory and time; None if it recomputes too much."""
+        shapes = (
+            (last, chain.members, chain.width, chain.keeps_halos)
+            for last, chain in sorted(chains.items())
+        )
+        key = lower, upper, stripe, tuple(shapes)
+        if key not in self._evaluated:
+            self._evaluated[key] = self._evaluate(lower, upper, stripe, chains)
+        return self._evaluated[key]
+
+    def _evaluate(
+        self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
+    ) -> ChainPlan | None:
         t = self._tables
         end = np.arange(len(self._parts))
         scratch, call_cycles = t.scratch.copy(), t.call_cycles.copy()

@@ -86,6 +86,10 @@ class ChainShapes:
     _windows: dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]] = field(
         default_factory=dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]]
     )
+    _readers: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    _kept: dict[tuple[int, tuple[int, ...], int], tuple[tuple[int, int, int], ...]] = field(
+        default_factory=dict[tuple[int, tuple[int, ...], int], tuple[tuple[int, int, int], ...]]
+    )
     _columns: dict[tuple[int, int, tuple[int, ...], bool], _Widths | None] = field(
         default_factory=dict[tuple[int, int, tuple[int, ...], bool], _Widths | None]
     )
@@ -98,6 +102,11 @@ class ChainShapes:
 
         Empty if this output cannot be recomputed.
         """
+        if p not in self._readers:
+            self._readers[p] = self._found_readers(p)
+        return self._readers[p]
+
+    def _found_readers(self, p: int) -> tuple[int, ...]:
         t = self.tables
         s = t.written[p]
         found = tuple(int(t.reader[e]) for e in t.read[t.users[s] : t.users[s + 1]])
@@ -157,37 +166,50 @@ class ChainShapes:
     def _found(
         self, last: int, members: tuple[int, ...], call_rows: int, width: int, keeps_halos: bool
     ) -> ChainShape | None:
-        t, windows = self.tables, self._row_windows(last, members)
         columns = self._band_columns(last, members, width, keeps_halos)
         if columns is None:
             return None
         every = (*members, last)
         bands = -(-column_count(self.parts[last].output) // width)
-        sizes, moved_bytes = np.zeros(len(every), np.int64), 0
-        for k, p in enumerate(members):
-            lower, upper = windows[p]
-            firsts = np.arange(len(lower) - 1)
-            slots = (upper[np.minimum(firsts + call_rows, len(firsts))] - lower[firsts]).max()
-            row_bytes = t.row_bytes[t.written[p]] // column_count(self.parts[p].output)
-            size = -(-int(slots * row_bytes * columns[p].widest) // 4) * 4
-            live = slice(k, every.index(max(self.readers(p))) + 1)
-            sizes[slice(None) if columns[p].kept else live] += size
-            moved_bytes += bands * int(slots * row_bytes) * columns[p].kept
+        sizes, moved_bytes = [0] * len(every), 0
+        for k, (p, column_bytes, dead) in enumerate(self._columns_kept(last, members, call_rows)):
+            size = -(-column_bytes * columns[p].widest // 4) * 4
+            live = range(len(every)) if columns[p].kept else range(k, dead)
+            for later in live:
+                sizes[later] += size
+            moved_bytes += bands * column_bytes * columns[p].kept
         arena = max(
-            int(size) + self.parts[p].least_scratch_bytes
-            for p, size in zip(every, sizes, strict=True)
+            size + self.parts[p].least_scratch_bytes for p, size in zip(every, sizes, strict=True)
         )
-        shares = [
-            (windows[p][0] * share, windows[p][1] * share)
-            for p in every
-            for share in [columns[p].total / self._elements(p)]
-        ]
-        lower, upper = (np.array(column) for column in zip(*shares, strict=True))
+        shares = np.array([[columns[p].total / self._elements(p)] for p in every])
+        windows = self._row_windows(last, members)
+        lower, upper = (np.array([windows[p][k] for p in every]) * shares for k in (0, 1))
         moves = tuple(p for p in members for _ in range(columns[p].moves))
         factors = np.array([columns[p].total / column_count(self.parts[p].output) for p in every])
         return ChainShape(
             members, width, arena, lower, upper, bands, factors, keeps_halos, moves, moved_bytes
         )
+
+    def _columns_kept(
+        self, last: int, members: tuple[int, ...], call_rows: int
+    ) -> tuple[tuple[int, int, int], ...]:
+        """Return, for each member, its position and what a call keeps of its output.
+
+        That is (position, bytes of each column, index after the last reader in the chain).
+        """
+        key = (last, members, call_rows)
+        if key not in self._kept:
+            t, windows, every = self.tables, self._row_windows(last, members), (*members, last)
+            found: list[tuple[int, int, int]] = []
+            for p in members:
+                lower, upper = windows[p]
+                firsts = np.arange(len(lower) - 1)
+                slots = (upper[np.minimum(firsts + call_rows, len(firsts))] - lower[firsts]).max()
+                row_bytes = t.row_bytes[t.written[p]] // column_count(self.parts[p].output)
+                dead = every.index(max(self.readers(p))) + 1
+                found.append((p, int(slots * row_bytes), dead))
+            self._kept[key] = tuple(found)
+        return self._kept[key]
 
     def _elements(self, p: int) -> int:
         """Return rows * columns of the output of the part at position p."""

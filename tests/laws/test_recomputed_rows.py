@@ -35,6 +35,7 @@ from penstock.scheduling.bands.chain_search import (
     STRIPES,
     ChainPlan,
     ChainSearch,
+    PartCycles,
 )
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.model.memories import MemorySystem
@@ -109,8 +110,8 @@ class Setting:
         )
         memory = accounting.memories.default_assignment
         limits = BandLimits(peak_bytes, 1e12, len(self.order))
-        zeros = [0.0] * len(self.order)
-        return ChainSearch(self.parts, self.order, tables, accounting.model, memory, limits, zeros)
+        cycles = PartCycles(accounting.model, [0.0] * len(self.order))
+        return ChainSearch(self.parts, self.order, tables, cycles, memory, limits)
 
     def plan(self, recomputed: Sequence[int], stripe: int, arena_bytes: int) -> ChainPlan | None:
         """A cascade of all parts that recomputes the outputs of some; None if it is impossible."""

@@ -19,7 +19,7 @@ from itertools import chain
 from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
-from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
+from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch, PartCycles
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
@@ -155,11 +155,9 @@ class BelowRows:
         in_bands = BandSearch(parts, order, search.tables, model, start, limits)
         positions = range(1, len(order) + 1)
         plain = {upper: search.candidates(upper, ()) for upper in positions}
-        row_cycles = [self._row_cycles(parts.parts[k]) for k in order]
+        cycles = PartCycles(model, [self._row_cycles(parts.parts[k]) for k in order])
         with_chains = [
-            ChainSearch(
-                parts, order, tables, model, start, limits, row_cycles, nearest_first=nearest
-            )
+            ChainSearch(parts, order, tables, cycles, start, limits, nearest_first=nearest)
             for nearest, tables in search.tables_by_order
         ]
         for one in with_chains:

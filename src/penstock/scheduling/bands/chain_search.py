@@ -47,6 +47,18 @@ _Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int, bool], ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class PartCycles:
+    """Cycles of the parts of an execution order.
+
+    model: estimates the cycles of parts.
+    of_rows: for each part of the order, `BandSource.row_cycles`.
+    """
+
+    model: CostModel
+    of_rows: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
 class ChainPlan:
     """A set of recomputed tensors, with what a cascade that recomputes them needs.
 
@@ -75,7 +87,6 @@ class ChainSearch:
 
     order: the execution order, as indices of the parts.
     tables: the parts of the order and the rows that they read.
-    row_cycles: for each part of the order, `BandSource.row_cycles`.
     nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
     """
 
@@ -84,10 +95,9 @@ class ChainSearch:
         parts: Parts,
         order: tuple[int, ...],
         tables: RowTables,
-        model: CostModel,
+        cycles: PartCycles,
         memory: MemoryAssignment,
         limits: BandLimits,
-        row_cycles: Sequence[float],
         *,
         nearest_first: bool = False,
     ) -> None:
@@ -95,10 +105,11 @@ class ChainSearch:
         self._parts = [parts.parts[k] for k in order]
         self._nearest_first = nearest_first
         self._advance = np.array(advances(parts.rows, order)) * (-1 if nearest_first else 1)
+        model = cycles.model
         self._shapes = ChainShapes(self._parts, tables)
         self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)
         self._slower = self._work - [model.work_cycles(p) for p in self._parts]
-        self._row_cycles = np.array(row_cycles)
+        self._row_cycles = np.array(cycles.of_rows)
         self._preferred = np.array([p.kernel.scratch_bytes for p in self._parts], np.int64)
         self._macs = np.array([necessary_macs(part) for part in self._parts], np.float64)
         count = len(self._parts)

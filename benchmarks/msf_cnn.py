@@ -107,7 +107,7 @@ def compare(name: str, facts: Mapping[str, Any]) -> bool:
     for ram_bytes, factor in theirs:
         within = (s for s in every if s.cost.nominal_macs <= (factor + 1e-9) * graph.macs())
         best = min(within, key=live_peak)
-        limit = ram_bytes * (MINIMUM_SHARE if (ram_bytes, factor) == min(theirs) else SHARE)
+        limit = float(ram_bytes) * (MINIMUM_SHARE if (ram_bytes, factor) == min(theirs) else SHARE)
         if factor == 1.0:
             limit = MOST_WITHOUT_RECOMPUTATION.get(name, limit)
         live = live_peak(best)

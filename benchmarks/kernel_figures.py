@@ -122,18 +122,19 @@ def _fit(some: Sequence[Measured], call_cycles: float, model: CycleModel) -> Fit
         if counts is None:
             return None
         rows.append(counts)
-    parts = sorted(
-        {part for row in rows for part, count in row.items() if count} - {ASSEMBLY_CYCLES}
-    )
+    odd = [_odd(one, model) for one in some]
+    if model.weighs_assembly:
+        fixed, known = set[str](), [0.0] * len(some)
+        rows = [
+            {**row, ASSEMBLY_CYCLES: row[ASSEMBLY_CYCLES] + more} if ASSEMBLY_CYCLES in row else row
+            for row, more in zip(rows, odd, strict=True)
+        ]
+    else:
+        fixed = {ASSEMBLY_CYCLES}
+        known = [row.get(ASSEMBLY_CYCLES, 0) + more for row, more in zip(rows, odd, strict=True)]
+    parts = sorted({part for row in rows for part, count in row.items() if count} - fixed)
     simulated = np.array([one.simulated for one in some], float)
-    counted = np.array(
-        [
-            row.get(ASSEMBLY_CYCLES, 0) + _odd(one, model)
-            for row, one in zip(rows, some, strict=True)
-        ],
-        float,
-    )
-    counted += call_cycles
+    counted = np.array(known, float) + call_cycles
     work = np.array([[row.get(part, 0) for part in parts] for row in rows], float)
     figures = non_negative(work / simulated[:, None], 1 - counted / simulated)
     named = {part: round(float(x), 2) for part, x in zip(parts, figures, strict=True)}

@@ -43,13 +43,11 @@ class CycleModel:
     counts: returns how often each section of a kernel runs for the whole output, or None for a
         kernel whose cycles are already set.
     odd_cycles: returns the additional cycles of a call that computes an odd number of pixels;
-        nonzero only for kernels that compute pixels in pairs.
-    weighs_assembly: whether the figures include a weight of the cycles of loops in assembly."""
+        nonzero only for kernels that compute pixels in pairs."""
 
     package: str
     counts: Callable[[Op, Site, Kernel], Counts | None] = portable_counts
     odd_cycles: Callable[[Kernel], int] = no_odd_cycles
-    weighs_assembly: bool = False
 
     @property
     def figures(self) -> Mapping[str, Figures]:

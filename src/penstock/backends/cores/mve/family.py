@@ -15,5 +15,5 @@ FAMILY = CoreFamily(
     cores=("cortex-m55",),
     kernel=mve_kernel,
     fallback_kernel=fallback_kernel,
-    cycle_model=CycleModel("penstock.backends.cores.mve", counts, odd_cycles, weighs_assembly=True),
+    cycle_model=CycleModel("penstock.backends.cores.mve", counts, odd_cycles),
 )

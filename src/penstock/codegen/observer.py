@@ -107,9 +107,10 @@ def _unrolled(
         if isinstance(one, _BandedCall):
             yield one.step, evaluate(one.call.output.first_column or 0, variables)
             continue
-        bounds = (evaluate(bound, variables) for bound in (one.loop.lower, one.loop.upper))
-        for value in range(*bounds, one.loop.step):
-            yield from _unrolled(one.body, {**variables, one.loop.variable: value})
+        loop = one.loop
+        lower, upper = evaluate(loop.lower, variables), evaluate(loop.upper, variables)
+        for value in range(lower, upper, loop.step):
+            yield from _unrolled(one.body, {**variables, loop.variable: value})
 
 
 def _period(sequence: Sequence[int]) -> tuple[int, ...]:

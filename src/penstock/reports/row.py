@@ -74,6 +74,11 @@ class LayerRow:
         return self.layer.bands.words if self.layer.bands else ABSENT
 
     @property
+    def short_bands(self) -> str:
+        """As `bands`, for narrow columns."""
+        return self.layer.bands.short if self.layer.bands else ABSENT
+
+    @property
     def classes(self) -> str:
         """Number of output channels in each requantisation class."""
         found = self.layer.requantisation

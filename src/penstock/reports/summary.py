@@ -279,18 +279,16 @@ def _totals(lines: Sequence[LayerRow], clock_hz: int | None) -> tuple[tuple[str,
 def _numbers(
     row: LayerRow, lines: Sequence[LayerRow], counts: bool, clock_hz: int | None
 ) -> tuple[str, ...]:
-    """Return the cells of the numeric columns; `lines` are all rows of the table, and `counts`
-    tells whether there are simulated figures."""
+    """Return the cells of a row's numeric columns, with simulated figures if `counts`."""
     layer = row.layer
     limiting = (printable(layer.limit or ABSENT), share_or_none(layer.utilisation))
     simulated = (number(row.simulated_cycles),) if counts else ()
     timed = (milliseconds(row.cycles, clock_hz),) if clock_hz else ()
     executed = (number(row.instructions),) if counts else ()
     above = ABSENT if row.above_floor is None else f"{row.above_floor:.2f}"
-    in_bands = layer.bands.short if layer.bands else ABSENT
     return (
         *((row.stripes,) if has_stripes(lines) else ()),
-        *((in_bands, f"{layer.factor:.2f}") if has_bands(lines) else ()),
+        *((row.short_bands, f"{layer.factor:.2f}") if has_bands(lines) else ()),
         number(layer.macs),
         number(layer.cycles),
         *(*simulated, *timed, *executed),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Unpack
 
 from penstock.api.progress import ignore_progress
-from penstock.api.settings import Settings, request
+from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
 from penstock.backends.offload import offload
 from penstock.exploration import Explored, OnProgress, explore_request
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.composite import Composite
-from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.request import Request
 from penstock.reports.engine_work import NodeLine
 from penstock.workers import Workers, executor_of
@@ -20,7 +19,7 @@ from penstock.workers import Workers, executor_of
 
 @with_settings
 def explore(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
@@ -44,7 +43,7 @@ def nodes(wanted: Request) -> tuple[NodeLine, ...]:
 
     Raises ModelError, UnsupportedError, BackendError."""
     processor = wanted.target.engines[0].name
-    graph = simplify(read(wanted.model, wanted.reading), wanted.rounding, wanted.io)
+    graph = simplify(read_request(wanted), wanted.rounding, wanted.io)
     if wanted.accelerators:
         graph = offload(graph, wanted.accelerators, wanted.target).graph
     return tuple(

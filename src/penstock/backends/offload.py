@@ -8,10 +8,12 @@ from typing import TypeVar
 
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, CpuFallback, PassPhase
 from penstock.backends.partition import Refusals, choose, partition
+from penstock.backends.partitioned import check_engines, is_partitioned
 from penstock.backends.portable import Processor, single_node_part
 from penstock.backends.stream import with_streams
 from penstock.errors import BackendError, PenstockError, TargetError
 from penstock.hardware.target import Target
+from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.verify import verify
 from penstock.program.program import Program
@@ -42,7 +44,9 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
     accelerators: in order of precedence; each one claims nodes that no earlier one has claimed.
     target: the chip; its first engine is the CPU, which runs all other nodes.
 
-    Raises BackendError if the description of an accelerator is invalid."""
+    Raises BackendError if the description of an accelerator is invalid, or if the graph is
+    partitioned for another accelerator."""
+    check_engines(graph, [accelerator.name for accelerator in accelerators])
     processor = Processor(target.engines[0])
 
     def cycles(node: Node) -> int:
@@ -61,7 +65,11 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
     """Run the accelerator's graph passes, and make composites of the sub-graphs that it claims.
 
     Returns the new graph, and the reason for each node that is not claimed, by node name.
-    The composites have no kernels yet."""
+    The composites have no kernels yet.  A graph that is partitioned for the accelerator is returned
+    as it is."""
+    if is_partitioned(graph, accelerator):
+        reason = f"{accelerator.name} did not claim this node when the graph was partitioned"
+        return graph, {n.name: reason for n in graph.nodes if not isinstance(n.op, Composite)}
     graph = _after_passes(graph, accelerator, PassPhase.PRE_PARTITIONING)
     graph, refusals = partition(
         graph,

@@ -18,7 +18,7 @@ from penstock.pipeline import stage_names
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose
 from penstock.pipeline.emission import lower_point, write
-from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
@@ -77,7 +77,7 @@ def _place_and_choose(frontier: Frontier, context: Context) -> Placed:
 
 READ: Stage[str, Graph] = Stage(
     stage_names.READ,
-    lambda model, context: read(model, context.request.reading),
+    lambda model, context: read_request(context.request),
 )
 SIMPLIFY: Stage[Graph, Graph] = Stage(
     stage_names.SIMPLIFY,

@@ -37,6 +37,7 @@ from penstock.backends.description import backend_code, name_of
 from penstock.backends.implementations import strategy_record
 from penstock.backends.offload import claimed
 from penstock.backends.offloaded import Offloaded
+from penstock.backends.partitioned import with_settings
 from penstock.backends.target_attributes import values
 from penstock.backends.uma import checks
 from penstock.backends.uma.files import read_sources
@@ -100,7 +101,8 @@ class UMABackend(Registration):
         """Return the graph after the accelerator's graph passes, with matched nodes as composites.
 
         A composite is a single node that contains the nodes matched by a pattern.  The accelerator
-        may have no implementation for some of the composites.
+        may have no implementation for some of the composites.  `penstock.compile` takes the result
+        as a model, with the accelerator in its argument `accelerators`.
 
         attributes: values that override the defaults of the accelerator's attributes.
         chip: the target to which the accelerator is attached; by default the host.
@@ -116,8 +118,9 @@ class UMABackend(Registration):
         >>> [node.name for node in npu.partition(open_zoo("zoo:lenet5")).nodes[:4]]
         ['conv1', 'pool1', 'conv2', 'pool2']
         """
-        graph, _ = claimed(graph, self.accelerator(attributes, chip))
-        return graph
+        accelerator = self.accelerator(attributes, chip)
+        graph, _ = claimed(graph, accelerator)
+        return with_settings(graph, accelerator)
 
     def accelerator(
         self, attributes: Mapping[str, object] | None = None, chip: Target | None = None

@@ -1,0 +1,36 @@
+"""Misuse of the interface for accelerators in Python, and the errors that it raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import penstock
+from penstock.accelerators.vanilla import Vanilla
+from penstock.ir.graph import Graph
+
+
+def network() -> penstock.GraphBuilder:
+    """One convolution, and nothing built yet."""
+    net = penstock.GraphBuilder("net")
+    net.conv2d(net.input((1, 4, 4, 1)), 2, 3, name="conv")
+    return net
+
+
+def graph() -> Graph:
+    net = penstock.GraphBuilder("net")
+    return net.build(net.conv2d(net.input((1, 4, 4, 1)), 2, 3, name="conv"))
+
+
+def compiled(model: Any, *accelerators: str) -> object:
+    return penstock.compile(model, accelerators=accelerators)
+
+
+WRONG_UMA: dict[str, Callable[[], object]] = {
+    "backend-060": lambda: compiled(
+        Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
+    ),
+    "backend-061": lambda: compiled(Vanilla().partition(graph())),
+    "usage-061": lambda: compiled(network()),
+    "usage-062": lambda: penstock.verify(graph(), reference="tflite"),
+}

@@ -3,7 +3,7 @@
     from penstock.uma import Driver, OpStrategy, UMABackend, is_constant, is_op, wildcard
 
 accelerator                 UMABackend, PassPhase, OpStrategy
-patterns                    is_op, wildcard, is_constant; Pattern
+patterns                    is_op, wildcard, is_constant, is_tuple; Pattern
 arguments of its functions  Offloaded: facts about a node; KernelCall: a call to lower to commands
 costs                       cycles, or a Breakdown of them by resource; PlacedCall: a call with
                             addresses
@@ -33,7 +33,7 @@ from penstock.backends.kernel_call import Compute, KernelCall, Operand
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
-from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
+from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
 from penstock.backends.stream_commands import (
     AnyStreamCommand,
     Place,
@@ -161,6 +161,7 @@ __all__ = [
     "elements",
     "is_constant",
     "is_op",
+    "is_tuple",
     "layer_of",
     "maximum",
     "minimum",

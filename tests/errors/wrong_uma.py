@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import penstock
+from penstock import api
 from penstock.accelerators.vanilla import Vanilla
+from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
 
 
@@ -31,6 +33,11 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
         Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
     ),
     "backend-061": lambda: compiled(Vanilla().partition(graph())),
+    "backend-062": lambda: is_op("add")(wildcard(), wildcard()).has_dtype("int9"),
+    "backend-063": lambda: wildcard().has_shape((1, -1)),
+    "usage-063": lambda: api.explain_pattern(
+        api.request(graph(), "host", accelerators=("vanilla",)), "cnv"
+    ),
     "usage-061": lambda: compiled(network()),
     "usage-062": lambda: penstock.verify(graph(), reference="tflite"),
 }

@@ -8,6 +8,7 @@ from penstock.api.progress import ignore_progress
 from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
 from penstock.backends.offload import offload
+from penstock.backends.pattern_explanation import explain
 from penstock.exploration import Explored, OnProgress, explore_request
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.composite import Composite
@@ -36,6 +37,14 @@ def explore(
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     with executor_of(workers) as executor:
         return explore_request(wanted, on_progress, executor)
+
+
+def explain_pattern(wanted: Request, node: str) -> tuple[str, ...]:
+    """Why each pattern of the accelerators matches or does not match at a node, as lines.
+
+    Raises ModelError, UnsupportedError, BackendError; UsageError if there is no such node."""
+    graph = simplify(read_request(wanted), wanted.rounding, wanted.io)
+    return explain(graph, wanted.accelerators, wanted.target, node)
 
 
 def nodes(wanted: Request) -> tuple[NodeLine, ...]:

@@ -70,7 +70,7 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
     if is_partitioned(graph, accelerator):
         reason = f"{accelerator.name} did not claim this node when the graph was partitioned"
         return graph, {n.name: reason for n in graph.nodes if not isinstance(n.op, Composite)}
-    graph = _after_passes(graph, accelerator, PassPhase.PRE_PARTITIONING)
+    graph = prepared(graph, accelerator)
     graph, refusals = partition(
         graph,
         accelerator.patterns,
@@ -80,6 +80,11 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
     )
     graph = _after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_0)
     return _after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals
+
+
+def prepared(graph: Graph, accelerator: Accelerator) -> Graph:
+    """Return the graph after the accelerator's passes of the phase PRE_PARTITIONING."""
+    return _after_passes(graph, accelerator, PassPhase.PRE_PARTITIONING)
 
 
 def _all_reasons(before: Mapping[str, str], fallback: CpuFallback) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 from importlib.resources import files
 
 import penstock.uma
@@ -85,12 +84,6 @@ def no_relay() -> bool:
     return not any(hasattr(penstock.uma, name) for name in ("relay", "tir", "Schedule"))
 
 
-def schedule_is_ignored() -> bool:
-    """Whether `add_implementation` never reads its argument `schedule`."""
-    code = dis.get_instructions(penstock.uma.OpStrategy.add_implementation)
-    return not any(i.argval == "schedule" and i.opname.startswith("LOAD") for i in code)
-
-
 def one_format() -> bool:
     """Whether code generation rejects every text format except C."""
     try:
@@ -103,8 +96,6 @@ def one_format() -> bool:
 ABSENT = (
     Absence("Relay and TensorIR: passes operate on penstock's graphs and programs, so TVM's passes "
             "do not run.", no_relay),
-    Absence("Schedules of an implementation: the argument is accepted and ignored.",
-            schedule_is_ignored),
     Absence("Formats of generated code other than C and byte streams (UMA: only C).", one_format),
 )  # fmt: skip
 

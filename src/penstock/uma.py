@@ -18,7 +18,8 @@ program passes              Program and its records
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream
 functional models           elements: the array at an address; convolved: sums of a convolution
-tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, Smaug; Layer, Tiler, Tiling
+tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder, Smaug; Layer,
+                            Tiler, Tiling
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
 Source: TVM RFC 0060 (UMA).  See docs/how-to/add-a-backend.md; docs/how-to/migrate-from-uma.md
@@ -84,6 +85,7 @@ from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.layer_of import layer_of
 from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Copies, Scratchpads
 from penstock.tiling.smaug import Smaug
 from penstock.tiling.tiler import Tiler, choose
@@ -125,6 +127,7 @@ __all__ = [
     "LayerOperand",
     "LeastTraffic",
     "Loop",
+    "LoopOrder",
     "Node",
     "Offloaded",
     "OpStrategy",

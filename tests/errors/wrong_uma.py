@@ -10,6 +10,12 @@ from penstock import api
 from penstock.accelerators.vanilla import Vanilla
 from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
+from penstock.tiling.layer_of import layer_of
+from penstock.tiling.loop_order import LoopOrder
+from penstock.tiling.scratchpads import Scratchpads
+from penstock.tiling.tiler import choose
+
+LARGE = Scratchpads.shared(4096)
 
 
 def network() -> penstock.GraphBuilder:
@@ -37,6 +43,9 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-063": lambda: wildcard().has_shape((1, -1)),
     "usage-063": lambda: api.explain_pattern(
         api.request(graph(), "host", accelerators=("vanilla",)), "cnv"
+    ),
+    "tiling-007": lambda: choose(
+        LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),
     "usage-061": lambda: compiled(network()),
     "usage-062": lambda: penstock.verify(graph(), reference="tflite"),

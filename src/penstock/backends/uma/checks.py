@@ -17,7 +17,7 @@ from penstock.backends.operator_names import meaning
 from penstock.backends.pattern import Pattern
 from penstock.errors import BackendError
 from penstock.hardware.target import Target
-from penstock.tiling.tiler import Tiler
+from penstock.tiling.tiler import TILER_METHODS, Tiler
 
 GRAPH_PHASES = (
     PassPhase.PRE_PARTITIONING,
@@ -26,7 +26,6 @@ GRAPH_PHASES = (
 )
 PROGRAM_PHASES = tuple(phase for phase in PassPhase if phase not in GRAPH_PHASES)
 FORMATS = ("c", "stream")
-TILER_METHODS = ("dims", "shapes", "cut", "nest", "prefer")
 
 
 def check_target_name(name: object, class_name: str) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import penstock
 from penstock import api
 from penstock.accelerators.vanilla import Vanilla
+from penstock.backends.accelerator import AcceleratorTarget, PassPhase
 from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
+from penstock.program.program import Program
 from penstock.tiling.layer_of import layer_of
 from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Scratchpads
@@ -34,6 +37,18 @@ def compiled(model: Any, *accelerators: str) -> object:
     return penstock.compile(model, accelerators=accelerators)
 
 
+def without_commands() -> object:
+    """An accelerator whose last pass drops the commands of the network."""
+
+    def nothing(program: Program, target: AcceleratorTarget) -> Program:
+        return replace(program, run=())
+
+    request = api.request(graph(), "host", accelerators=("vanilla",))
+    passes = ((PassPhase.PROGRAM_PHASE_3, nothing),)
+    changed = (replace(request.accelerators[0], program_passes=passes),)
+    return penstock.compile(replace(request, accelerators=changed))
+
+
 WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-060": lambda: compiled(
         Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
@@ -44,6 +59,7 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "usage-063": lambda: api.explain_pattern(
         api.request(graph(), "host", accelerators=("vanilla",)), "cnv"
     ),
+    "backend-064": without_commands,
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),

@@ -36,10 +36,23 @@ class PassPhase(Enum):
     PRE_PARTITIONING: on the graph, before the accelerator's patterns are matched.
     POST_PARTITIONING_0, then POST_PARTITIONING_1: on the graph, after each match has become one
         composite node.
-    PROGRAM_PHASE_0 to PROGRAM_PHASE_3, in this order: on the scheduled program.
+    PROGRAM_PHASE_0 (before stripes): on a program with one call for each node, on whole tensors
+        with provisional addresses.  It may replace the kernels of the accelerator's calls: their
+        bodies, tables, costs, scratch, and whether they run in stripes.  A new body is a function
+        (`Kernel.body`), because the commands depend on stripes and addresses.  If a composite has
+        several kernels, the passes run for each.
+    PROGRAM_PHASE_1 (after stripes): on the program of a schedule, with loops over stripes and
+        provisional addresses, for each schedule that is placed.  It may replace kernels by others
+        of the same memory and cost: name, body, tables and traffic may differ.
+    PROGRAM_PHASE_2 (after placement): on the program of the selected schedule, with addresses.  It
+        may change the commands in the bodies of the accelerator's calls.
+    PROGRAM_PHASE_3 (before emission): on the program that is emitted, in which command streams are
+        encoded.  It may change the bodies of the accelerator's calls, and the bytes of its streams
+        but not their sizes.
 
-    Passes of one phase run in order of registration.  UMA's names are aliases: POST_PARTITIONING
-    for POST_PARTITIONING_0, and TIR_PHASE_n for PROGRAM_PHASE_n."""
+    A program pass that changes anything else is an error.  Passes of one phase run in order of
+    registration.  UMA's names are aliases: POST_PARTITIONING for POST_PARTITIONING_0, and
+    TIR_PHASE_n for PROGRAM_PHASE_n."""
 
     PRE_PARTITIONING = "pre_partitioning"
     POST_PARTITIONING_0 = "post_partitioning_0"
@@ -53,6 +66,15 @@ class PassPhase(Enum):
     TIR_PHASE_1 = "program_phase_1"
     TIR_PHASE_2 = "program_phase_2"
     TIR_PHASE_3 = "program_phase_3"
+
+
+PROGRAM_PHASES = (
+    PassPhase.PROGRAM_PHASE_0,
+    PassPhase.PROGRAM_PHASE_1,
+    PassPhase.PROGRAM_PHASE_2,
+    PassPhase.PROGRAM_PHASE_3,
+)
+"""The phases of program passes, in order."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Generic, TypeVar, cast
 
+from penstock.backends.program_passes import after_stripes
 from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
 from penstock.pipeline import stage_names
@@ -71,6 +72,8 @@ class Stage(Generic[_Input, _Result]):
 
 def _place_and_choose(frontier: Frontier, context: Context) -> Placed:
     request = context.request
+    schedules = (after_stripes(s, request.accelerators) for s in frontier.schedules)
+    frontier = Frontier(tuple(schedules))
     points = place(frontier, request.target, request.options, context.executor)
     return Placed(points, choose(points, request))
 

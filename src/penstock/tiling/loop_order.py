@@ -17,7 +17,6 @@ from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tiler import Dims, Nest, Preference, Tiler
 from penstock.tiling.tiling import Tiling
 
-
 _LEAST_TRAFFIC = LeastTraffic()
 
 

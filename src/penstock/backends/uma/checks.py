@@ -24,7 +24,6 @@ GRAPH_PHASES = (
     PassPhase.POST_PARTITIONING_0,
     PassPhase.POST_PARTITIONING_1,
 )
-PROGRAM_PHASES = tuple(phase for phase in PassPhase if phase not in GRAPH_PHASES)
 FORMATS = ("c", "stream")
 
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.backends.accelerator import GraphPass, PassPhase, ProgramPass, Value
+from penstock.backends.accelerator import PROGRAM_PHASES, GraphPass, PassPhase, ProgramPass, Value
 from penstock.backends.description import name_of
 from penstock.backends.op_strategy import StrategyFunction
 from penstock.backends.pattern import Pattern
@@ -112,7 +112,8 @@ class Registration(ABC):
     def _register_program_pass(self, phase: PassPhase, program_pass: ProgramPass) -> None:
         """Register a program pass: a function (program, AcceleratorTarget) -> program.
 
-        phase: when the pass runs; passes of one phase run in order of registration.
+        phase: when the pass runs, which determines what it sees and may change (`PassPhase`);
+            passes of one phase run in order of registration.
 
         Source: RFC 0060, _register_tir_pass.
 
@@ -126,7 +127,7 @@ class Registration(ABC):
 
         Raises BackendError if the pass is not callable, or if `phase` is a phase of graph
         passes."""
-        checks.check_pass(phase, program_pass, checks.PROGRAM_PHASES, "a program", self._place)
+        checks.check_pass(phase, program_pass, PROGRAM_PHASES, "a program", self._place)
         self._registered.program_passes.append((phase, program_pass))
 
     def _register_relay_pass(self, phase: PassPhase, relay_pass: GraphPass) -> None:

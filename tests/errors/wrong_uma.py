@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import penstock
+from examples.uma import regions
 from penstock import api
 from penstock.accelerators.vanilla import Vanilla
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
@@ -49,6 +50,15 @@ def without_commands() -> object:
     return penstock.compile(replace(request, accelerators=changed))
 
 
+def region_without_commands() -> object:
+    """An accelerator whose region function forgets the commands."""
+    request = api.request(regions.network(), "host", accelerators=())
+    accelerator = regions.Pools(stream=False).accelerator()
+    codegen = replace(accelerator.codegen, region=lambda calls: ())
+    changed = (replace(accelerator, codegen=codegen),)
+    return penstock.compile(replace(request, accelerators=changed))
+
+
 WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-060": lambda: compiled(
         Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
@@ -60,6 +70,7 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
         api.request(graph(), "host", accelerators=("vanilla",)), "cnv"
     ),
     "backend-064": without_commands,
+    "backend-065": region_without_commands,
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),

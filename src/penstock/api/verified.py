@@ -123,6 +123,11 @@ class Verified(Brief):
         return ladder.added(self.compiled.compilation)
 
     @property
+    def in_regions(self) -> tuple[str, ...]:
+        """Tensors inside region calls; only the tensors computed from them are compared."""
+        return tuple(sorted(ladder.in_regions(self.compiled.compilation)))
+
+    @property
     def passed(self) -> bool:
         """Whether no rung has a mismatch."""
         return all(rung.comparison.mismatches == 0 for rung in self.rungs)

@@ -19,7 +19,7 @@ from penstock.hardware.target import MemoryRegion, Target, resized
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
-from penstock.program.program import Driver, Program
+from penstock.program.program import Command, Driver, Program
 from penstock.scheduling.model.parts import CpuFallback as CpuFallback
 from penstock.tiling.tiler import Tiler
 
@@ -142,6 +142,10 @@ class Strategy:
     level: int
 
 
+RegionFunction = Callable[[Sequence[Sequence[Command]]], Sequence[Command]]
+"""Converts the commands of each call of a region, in order, to those of one call."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Codegen(Brief):
     """How the commands of an accelerator are generated.
@@ -153,7 +157,9 @@ class Codegen(Brief):
     encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
     submit: the driver function that receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs: the driver's header and its implementation for
-        simulation."""
+        simulation.
+    region: converts the commands of each call of a region to those of one call; None to submit
+        them one after the other in one stream, for fmt "stream"."""
 
     fmt: str = "c"
     includes: str = ""
@@ -161,6 +167,7 @@ class Codegen(Brief):
     encoder: Callable[..., bytes] | None = None
     submit: Driver | None = None
     sources: tuple[tuple[str, str], ...] = ()
+    region: RegionFunction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +196,8 @@ class Accelerator(Brief):
     constraints: predicates on every match; they return True, False, or the reason to refuse the
         match.
     codegen: how commands are generated.
-    merge_compiler_regions: whether adjacent composites join into regions that can run as one unit;
-        if False, every composite is a region of its own.
+    merge_compiler_regions: whether adjacent composites join into regions, whose calls run as one
+        (`region_calls.py`); if False, every composite is a region of its own.
     open_choices: alternatives that messages propose if a network does not fit into memory."""
 
     target: AcceleratorTarget

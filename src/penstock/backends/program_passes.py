@@ -14,6 +14,7 @@ from penstock.backends.accelerator import Accelerator, PassPhase
 from penstock.backends.layer_program import kernels, layer_program, with_kernels
 from penstock.backends.passes import after_passes
 from penstock.backends.program_changes import permission
+from penstock.backends.region_calls import with_region_calls
 from penstock.backends.stream import with_streams
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
@@ -53,7 +54,7 @@ def _composites(graph: Graph, accelerator: Accelerator) -> list[Composite]:
 
 
 def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
-    """Return the graph after the passes have seen kernel `k` of each composite with more than `k` kernels."""
+    """Return the graph after the passes have seen kernel `k` of each composite that has one."""
 
     def selected(composite: Composite) -> Kernel:
         every = kernels(composite)
@@ -132,7 +133,7 @@ def after_placement(program: Program, accelerators: Sequence[Accelerator]) -> Pr
         check = permission(accelerator.name, _PLACED)
         program = after_passes(program, accelerator, _PLACED, check)
     for accelerator in accelerators:
-        program = with_streams(program, accelerator)
+        program = with_streams(with_region_calls(program, accelerator), accelerator)
     for accelerator in accelerators:
         check = permission(accelerator.name, _EMITTED)
         program = after_passes(program, accelerator, _EMITTED, check)

@@ -156,7 +156,8 @@ def _driver_calls(
     def commands(*arguments: object) -> tuple[uma.Command, ...]:
         assert body is not None
         (issue,) = body(*arguments)
-        assert isinstance(issue, uma.Issue) and isinstance(issue.operation, Convolution1D)
+        assert isinstance(issue, uma.Issue)
+        assert isinstance(issue.operation, Convolution1D)
         words, multiplier, shift, weights, bias = issue.tables
         op, (x,), y = issue.operation, issue.inputs, issue.result
         return (

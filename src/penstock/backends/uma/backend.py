@@ -57,8 +57,9 @@ class UMABackend(Registration):
     """Description of an accelerator; derived classes register its features in `__init__`.
 
     merge_compiler_regions: whether adjacent composites (matched nodes as single nodes) join into
-        regions that can run as one unit; if False, every composite is a region of its own (RFC
-        0060, "Configuration").
+        regions.  Consecutive calls of a region run as one call: with command streams, they share
+        one stream; in C, `_register_region` states how.  If False, every
+        composite is a region of its own (RFC 0060, "Configuration").
 
     >>> class Npu(UMABackend):
     ...     target_name = "npu"
@@ -207,7 +208,8 @@ class UMABackend(Registration):
             with backend_code("function sources", where):
                 files = sources(target)
             sources = read_sources(files, self._bases, where)
-        return Codegen(own.fmt, text, own.replace_call_extern, own.encoder, own.submit, sources)
+        hooks = own.replace_call_extern, own.encoder, own.submit
+        return Codegen(own.fmt, text, *hooks, sources, self._registered.region)
 
 
 def registered() -> Mapping[str, UMABackend]:

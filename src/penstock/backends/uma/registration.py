@@ -11,8 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.backends.accelerator import PROGRAM_PHASES, GraphPass, PassPhase, ProgramPass, Value
-from penstock.backends.description import name_of
+from penstock.backends.accelerator import (
+    PROGRAM_PHASES,
+    GraphPass,
+    PassPhase,
+    ProgramPass,
+    RegionFunction,
+    Value,
+)
+from penstock.backends.description import name_of, require_callable
 from penstock.backends.op_strategy import StrategyFunction
 from penstock.backends.pattern import Pattern
 from penstock.backends.roofline import Roofline
@@ -259,6 +266,26 @@ class Registration(ABC):
             submit,
             files if callable(files) else read_sources(files, self._bases, where),
         )
+
+    def _register_region(self, function: RegionFunction) -> None:
+        """Register how the commands of a compiler region's calls become those of one call.
+
+        function: its argument is a sequence with the commands of each call, in order; it returns
+            the commands of the region.  Without this registration, the commands of a region are
+            concatenated in a command stream, and calls in C remain separate.
+
+        UMA merges regions in the graph only.
+
+        >>> from penstock.uma import UMABackend
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> npu = Npu()
+        >>> npu._register_region(lambda calls: [command for call in calls for command in call])
+
+        Raises BackendError if the function is not callable."""
+        where = f"{self._place}, region function {name_of(function)}"
+        require_callable(function, "region function", "the commands of each call", where)
+        self._registered.region = function
 
     def _register_memory(
         self,

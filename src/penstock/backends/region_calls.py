@@ -1,0 +1,113 @@
+"""Merging of calls: consecutive calls of one compiler region run as one call.
+
+An accelerator with command streams receives one stream for all of them.  An accelerator that is
+called in C states how the commands of a region become those of one call (`Codegen.region`).
+
+Source: TVM, MergeCompilerRegions (UMA's `merge_compiler_regions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.compiler_regions import REGION
+from penstock.backends.description import backend_code
+from penstock.backends.implementation_checks import command_problems
+from penstock.errors import BackendError
+from penstock.ir.composite import Attribute, Composite
+from penstock.program.program import Call, Command, Program
+from penstock.program.region_call import region_call, whole_body
+from penstock.program.steps import used_buffers
+
+
+def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
+    """Return the program in which consecutive calls of one region are one call.
+
+    A call joins the next one if both are outside loops, if it computes its whole output, and if
+    only calls of the same region read this output."""
+    codegen = accelerator.codegen
+    if not accelerator.merge_compiler_regions or not (codegen.encoder or codegen.region):
+        return program
+    used = [frozenset(used_buffers(command)) for command in program.run]
+    kept = frozenset(view.buffer for view in (*program.inputs, *program.outputs))
+    run: list[Command] = []
+    at = 0
+    while at < len(program.run):
+        end = _end(program.run, used, kept, at, accelerator.name)
+        calls = [command for command in program.run[at:end] if isinstance(command, Call)]
+        joined = end - at > 1
+        run += [_merged(calls, accelerator)] if joined else program.run[at:end]
+        at = end
+    return replace(program, run=tuple(run))
+
+
+def _merged(calls: Sequence[Call], accelerator: Accelerator) -> Call:
+    """Return the call of a region.  Raises BackendError if the backend's function fails."""
+    bodies = tuple(map(whole_body, calls))
+    function = accelerator.codegen.region
+    if function is None:
+        return region_call(calls, tuple(chain(*bodies)))
+    where = f'{accelerator.name}, region of "{calls[-1].output.tensor}"'
+    with backend_code("region function", where):
+        body = tuple(function(bodies))
+    for problem in command_problems(body, accelerator.name) if body else ["it returns no command"]:
+        raise BackendError(
+            "backend-065",
+            "the region function returned commands that cannot be executed",
+            where=where,
+            why=problem,
+            help="return commands such as those of its argument, a sequence of commands for each "
+            "call of the region",
+        )
+    return region_call(calls, body)
+
+
+def _end(
+    run: Sequence[Command],
+    used: Sequence[frozenset[str]],
+    kept: frozenset[str],
+    at: int,
+    engine: str,
+) -> int:
+    """Return the end of the longest interval of commands from `at` on that can be one call."""
+    longest = at + 1
+    region = _region(run[at], engine)
+    if region is None:
+        return longest
+    end = at + 1
+    while end < len(run) and _region(run[end], engine) == region and _reads_alike(run, at, end):
+        end += 1
+        inner = [run[k] for k in range(at, end - 1)]
+        outputs = frozenset(c.output.buffer for c in inner if isinstance(c, Call))
+        outside = frozenset[str]().union(*used[:at], *used[end:]) | kept
+        if outputs.isdisjoint(outside):
+            longest = end
+    return longest
+
+
+def _region(command: Command, engine: str) -> Attribute | None:
+    """Return the region of a call that may be merged with others; None for other commands."""
+    if not isinstance(command, Call) or command.engine != engine or not command.body:
+        return None
+    shape = command.output.type.shape
+    whole = (command.out.lower, command.out.upper) == ((0,) * len(shape), shape)
+    views = (*command.inputs, command.output)
+    plain = all(v.rows.rotation is None and v.first_column is None for v in views)
+    copies = command.prefetched is not None or command.prefetches
+    if not whole or not plain or copies or not isinstance(command.op, Composite):
+        return None
+    return command.op.attribute(REGION)
+
+
+def _reads_alike(run: Sequence[Command], at: int, end: int) -> bool:
+    """Return whether a call reads what the calls of [at, end) compute under the same names."""
+    computed = {c.output.buffer: c.output.tensor for c in run[at:end] if isinstance(c, Call)}
+    return all(computed.get(b, tensor) == tensor for b, tensor in _read(run[end]))
+
+
+def _read(command: Command) -> Iterator[tuple[str, str]]:
+    if isinstance(command, Call):
+        yield from ((view.buffer, view.tensor) for view in command.inputs)

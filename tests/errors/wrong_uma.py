@@ -59,6 +59,19 @@ def region_without_commands() -> object:
     return penstock.compile(replace(request, accelerators=changed))
 
 
+def without_a_selection() -> object:
+    """An accelerator that cannot select the instances that the target lists."""
+    request = api.request(graph(), "host", accelerators=("vanilla",))
+    chip = replace(request.target, instances=(("vanilla", 2),))
+    accelerator = Vanilla().accelerator(chip=chip)
+    return penstock.compile(replace(request, target=chip, accelerators=(accelerator,)))
+
+
+def registered_instances(select: Any) -> object:
+    backend: Any = Vanilla()
+    return backend._register_instances(select)
+
+
 WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-060": lambda: compiled(
         Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
@@ -71,6 +84,8 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     ),
     "backend-064": without_commands,
     "backend-065": region_without_commands,
+    "backend-066": without_a_selection,
+    "backend-067": lambda: registered_instances(max),
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),

@@ -94,6 +94,11 @@ class AcceleratorTarget(Brief):
     memories: Mapping[str, MemoryRegion] = field(default_factory=dict[str, MemoryRegion])
     tilers: tuple[tuple[str, Tiler], ...] = ()
 
+    @property
+    def instances(self) -> int:
+        """The number of instances of the accelerator on the chip, as the target file states it."""
+        return dict(self.chip.instances).get(self.name, 1)
+
 
 GraphPass = Callable[[Graph, AcceleratorTarget], Graph]
 ProgramPass = Callable[[Program, AcceleratorTarget], Program]
@@ -159,7 +164,8 @@ class Codegen(Brief):
     sources: (file name, contents) pairs: the driver's header and its implementation for
         simulation.
     region: converts the commands of each call of a region to those of one call; None to submit
-        them one after the other in one stream, for fmt "stream"."""
+        them one after the other in one stream, for fmt "stream".
+    select: the driver function that selects an instance of the accelerator by its number."""
 
     fmt: str = "c"
     includes: str = ""
@@ -168,6 +174,7 @@ class Codegen(Brief):
     submit: Driver | None = None
     sources: tuple[tuple[str, str], ...] = ()
     region: RegionFunction | None = None
+    select: Driver | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.backends.accelerator import Accelerator, PassPhase
+from penstock.backends.instances import with_instances
 from penstock.backends.layer_program import kernels, layer_program, with_kernels
 from penstock.backends.passes import after_passes
 from penstock.backends.program_changes import permission
@@ -134,6 +135,7 @@ def after_placement(program: Program, accelerators: Sequence[Accelerator]) -> Pr
         program = after_passes(program, accelerator, _PLACED, check)
     for accelerator in accelerators:
         program = with_streams(with_region_calls(program, accelerator), accelerator)
+        program = with_instances(program, accelerator)
     for accelerator in accelerators:
         check = permission(accelerator.name, _EMITTED)
         program = after_passes(program, accelerator, _EMITTED, check)

@@ -209,7 +209,8 @@ class UMABackend(Registration):
                 files = sources(target)
             sources = read_sources(files, self._bases, where)
         hooks = own.replace_call_extern, own.encoder, own.submit
-        return Codegen(own.fmt, text, *hooks, sources, self._registered.region)
+        more = self._registered.region, self._registered.select
+        return Codegen(own.fmt, text, *hooks, sources, *more)
 
 
 def registered() -> Mapping[str, UMABackend]:

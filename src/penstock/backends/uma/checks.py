@@ -17,6 +17,7 @@ from penstock.backends.operator_names import meaning
 from penstock.backends.pattern import Pattern
 from penstock.errors import BackendError
 from penstock.hardware.target import Target
+from penstock.program.program import Driver
 from penstock.tiling.tiler import TILER_METHODS, Tiler
 
 GRAPH_PHASES = (
@@ -164,6 +165,20 @@ def check_codegen(
     for role, function in (("replace_call_extern", replace_call_extern), ("encoder", encoder)):
         if function is not None:
             require_callable(function, role, "the arguments of a call", where)
+
+
+def check_select(select: object, where: str) -> None:
+    """Raise BackendError unless `select` is a driver function.
+
+    where: the location that the error reports."""
+    if not isinstance(select, Driver):
+        raise BackendError(
+            "backend-067",
+            f"the function that selects an instance is {select!r:.60}, must be a Driver",
+            where=where,
+            help='pass Driver("npu_select", "npu", model, device), whose model takes the state of '
+            "the device and the number of an instance",
+        )
 
 
 def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> None:

@@ -274,8 +274,6 @@ class Registration(ABC):
             the commands of the region.  Without this registration, the commands of a region are
             concatenated in a command stream, and calls in C remain separate.
 
-        UMA merges regions in the graph only.
-
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -286,6 +284,16 @@ class Registration(ABC):
         where = f"{self._place}, region function {name_of(function)}"
         require_callable(function, "region function", "the commands of each call", where)
         self._registered.region = function
+
+    def _register_instances(self, select: Driver) -> None:
+        """Register the driver function `select`, which takes the number of an instance.
+
+        If the target file lists several instances of the accelerator, each call begins with this
+        function; successive calls use the instances in turn.  UMA has no instances.
+
+        Raises BackendError if `select` is not a Driver."""
+        checks.check_select(select, self._place)
+        self._registered.select = select
 
     def _register_memory(
         self,
@@ -375,9 +383,7 @@ class Registration(ABC):
 
     @property
     def _bases(self) -> tuple[type, ...]:
-        """The backend's class, followed by its base classes.
-
-        The classes of penstock's UMA interface are omitted."""
+        """The backend's class and its base classes, without those of penstock's interface."""
         bases = type(self).__mro__
         return tuple(b for b in bases if issubclass(b, Registration) and not _is_own(b))
 

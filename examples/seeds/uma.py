@@ -6,6 +6,7 @@ from importlib.resources import files
 
 import penstock.uma
 from examples.seeds.page import Absence, absences, figure, heading
+from examples.uma import patterns, phases, regions, schedules
 from penstock import api
 from penstock.accelerators.registry import names
 from penstock.accelerators.ultra_trail import (
@@ -16,6 +17,7 @@ from penstock.accelerators.ultra_trail import (
     custom_conv1d_strategy,
 )
 from penstock.errors import BackendError
+from penstock.ir.graph import Graph
 from penstock.uma import PassPhase, UMABackend
 
 MODEL = "zoo:tc_resnet8"
@@ -100,6 +102,35 @@ ABSENT = (
 )  # fmt: skip
 
 
+def driver_calls(backend: UMABackend, graph: Graph, *calls: str) -> list[int]:
+    """How often the generated C makes each driver call, after it was verified on the host."""
+    backend.register()
+    done = api.verify(graph, "host", accelerators=(backend.target_name,))
+    assert done.passed
+    code = done.compiled.bundle()[f"{graph.name}.c"].decode()
+    return [code.count(f"    {backend.target_name}_{call}") for call in calls]
+
+
+def show_features() -> None:
+    """Print what the accelerators of examples/uma do; docs/tutorials/uma.md explains them."""
+    print("\nGraphs built in Python, partitioned and compiled; exact on the machine and in C:")
+    partitioned = patterns.Pooler().partition(patterns.network())
+    made = driver_calls(patterns.Pooler(), partitioned, "run(")
+    print(f"  {made[0]} command for a diamond of three nodes, matched with its dominator")
+    near = api.request(patterns.network(window=3), "host", accelerators=("pooler",))
+    print(f"  near miss:{api.explain_pattern(near, 'both')[1].rpartition('match:')[2]}")
+    for order in ("rows", "channels"):
+        tiled = api.compile(schedules.network(), "host", accelerators=(f"tiled:order={order}",))
+        loads = tiled.bundle()["pointwise.c"].count(b"tiled_load(0")
+        print(f"  schedule {order}: {loads} loads of the input")
+    for merge in (True, False):
+        (count,) = driver_calls(regions.Pools(merge=merge), regions.network(), "submit(")
+        print(f"  submissions of three layers, merge_compiler_regions={merge}: {count}")
+    for phase, program_pass in phases.PASSES.items():
+        seen = driver_calls(phases.Rows({phase: program_pass}), phases.network(), "begin(", "end(")
+        print(f"  {phase.name}: {program_pass.__name__}, {seen[0]} set-ups, {seen[1]} waits")
+
+
 def main() -> None:
     print(INTRODUCTION)
     UltraTrail().register()  # replaces the built-in backend in this process
@@ -114,6 +145,8 @@ def main() -> None:
     for rung in verified.rungs:
         found = rung.comparison
         print(f"  {rung.step:8} {found.elements:,} elements, {found.mismatches} mismatches")
+    schedules.Tiled().register()
+    show_features()
     alone, beside = (
         api.compile(MODEL, "cortex-m4", accelerators=some).compilation.schedule.cost.cycles
         for some in ((), ("ultra_trail",))

@@ -89,6 +89,9 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),
+    "usage-133": lambda: penstock.compile(
+        Vanilla().partition(graph()), incremental=1, accelerators=("vanilla",)
+    ),
     "usage-061": lambda: compiled(network()),
     "usage-062": lambda: penstock.verify(graph(), reference="tflite"),
 }

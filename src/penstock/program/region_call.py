@@ -88,10 +88,10 @@ def _command(command: Command, values: Values) -> Command:
                 upper=_expr(command.upper, values),
                 body=tuple(_command(each, inner) for each in command.body),
             )
-        case Invoke(driver, given) if isinstance(given, tuple):
-            return Invoke(driver, tuple(_argument(each, values) for each in given))
-        case Invoke():
-            return Invoke(command.driver, _record(command.given, values))
+        case Invoke(driver, given):
+            if isinstance(given, tuple):
+                return Invoke(driver, tuple(_argument(each, values) for each in given))
+            return Invoke(driver, _record(given, values))
         case Issue():
             return replace(
                 command,

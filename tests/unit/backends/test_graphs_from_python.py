@@ -61,6 +61,23 @@ def test_two_accelerators_partition_one_after_the_other(graph: Graph) -> None:
     assert engines(done) == {"conv": "vanilla", "pool": "smv", "logits": "smv"}
 
 
+def test_two_accelerators_are_exact_on_every_rung(graph: Graph) -> None:
+    done = penstock.verify(graph, "cortex-m4", accelerators=("vanilla", "smv"))
+    assert engines(done.compiled) == {"conv": "vanilla", "pool": "smv", "logits": "smv"}
+    assert {rung.step: rung.comparison.mismatches for rung in done.rungs} == {
+        "machine": 0, "host": 0, "core": 0,
+    }  # fmt: skip
+
+
+def test_a_partitioned_graph_of_rows_compiles(graph: Graph) -> None:
+    """The compiler tries whether networks can be incremental; partitioned ones cannot."""
+    net = penstock.GraphBuilder("rows")
+    x = net.conv2d(net.input((1, 12, 4, 2)), 3, 3, padding="valid", name="conv")
+    partitioned = Vanilla().partition(net.build(net.max_pool2d(x, 2, name="pool")))
+    done = penstock.compile(partitioned, "cortex-m4", accelerators=("vanilla",))
+    assert all("--incremental" not in one.options for one in done.report.alternatives)
+
+
 def test_an_invalid_graph_is_refused(graph: Graph) -> None:
     torn = Graph(graph.name, graph.inputs, graph.outputs, graph.nodes[1:])
     with pytest.raises(ModelError, match="conv"):

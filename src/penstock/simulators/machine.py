@@ -213,6 +213,8 @@ class Machine:
                 help="compare the addresses and sizes that the kernel passes to the driver's "
                 "functions with the bytes that their functional models write",
             )
+        for member in call.members[:-1]:
+            self._memories.disown(self._whole(member.output))
         for operand in (output, *prefetches):
             self._memories.own(operand)
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 
 import penstock
-from examples.uma import phases
+from examples.uma import phases, regions
 from examples.uma.phases import PASSES, Rows, each_call, network
 from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError
 from penstock.ir.op import row_count
+from penstock.ir.tensor import Data
 from penstock.program.steps import calls, walk
-from penstock.uma import AcceleratorTarget, Call, Command, Loop, PassPhase, Program
+from penstock.uma import AcceleratorTarget, Buffer, Call, Command, Loop, PassPhase, Program
 
 LAYERS, STRIPES, PLACED, EMITTED = PASSES
 Pass = Callable[[Program, AcceleratorTarget], Program]
@@ -210,6 +212,51 @@ def test_a_pass_may_not_change_what_others_compute() -> None:
     Rows({EMITTED: foreign}).register()
     with pytest.raises(BackendError, match='"dense1" on cpu'):
         penstock.compile("zoo:lenet5", "host", accelerators=("rows",))
+
+
+def patched(raw: Callable[[bytes], bytes]) -> Pass:
+    """A pass that changes the bytes of the command streams."""
+
+    def patch(program: Program, target: AcceleratorTarget) -> Program:
+        def changed(buffer: Buffer) -> Buffer:
+            if not buffer.is_stream or buffer.data is None:
+                return buffer
+            data = Data(raw(buffer.data.raw))
+            return replace(buffer, data=data, size_bytes=len(data.raw))
+
+        return replace(program, buffers=tuple(map(changed, program.buffers)))
+
+    return patch
+
+
+@pytest.mark.parametrize("phase", [PLACED, EMITTED])
+def test_streams_exist_before_emission_only(phase: PassPhase) -> None:
+    found: list[int] = []
+
+    def count(program: Program, target: AcceleratorTarget) -> Program:
+        found.append(sum(buffer.is_stream for buffer in program.buffers))
+        return program
+
+    backend: Any = regions.Pools()
+    backend._register_tir_pass(phase, count)
+    backend.register()
+    penstock.compile(regions.network(), "host", accelerators=("pools",))
+    assert found == [int(phase is EMITTED)]
+
+
+def test_a_pass_before_emission_may_change_the_bytes_of_streams() -> None:
+    def run(raw: Callable[[bytes], bytes]) -> penstock.Verified:
+        backend: Any = regions.Pools()
+        backend._register_tir_pass(EMITTED, patched(raw))
+        backend.register()
+        return penstock.verify(regions.network(), "host", accelerators=("pools",))
+
+    plain, marked = run(lambda raw: raw), run(lambda raw: raw[:-1] + b"\x2a")  # in the padding
+    assert marked.passed
+    files, others = (dict(done.compiled.compilation.bundle.files) for done in (plain, marked))
+    assert [name for name in files if files[name] != others[name]] == ["chain_weights.c"]
+    with pytest.raises(BackendError, match=r'changes buffer "pool2: commands 0"'):
+        run(lambda raw: raw + bytes(16))
 
 
 def test_the_pass_of_the_rfc_makes_driver_calls_before_stripes() -> None:

@@ -8,7 +8,7 @@ Source: TVM, MergeCompilerRegions (UMA's `merge_compiler_regions`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -31,12 +31,11 @@ def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
     codegen = accelerator.codegen
     if not accelerator.merge_compiler_regions or not (codegen.encoder or codegen.region):
         return program
-    used = [frozenset(used_buffers(command)) for command in program.run]
-    kept = frozenset(view.buffer for view in (*program.inputs, *program.outputs))
+    uses = _uses(program)
     run: list[Command] = []
     at = 0
     while at < len(program.run):
-        end = _end(program.run, used, kept, at, accelerator.name)
+        end = _end(program.run, uses, at, accelerator.name)
         calls = [command for command in program.run[at:end] if isinstance(command, Call)]
         joined = end - at > 1
         run += [_merged(calls, accelerator)] if joined else program.run[at:end]
@@ -65,27 +64,38 @@ def _merged(calls: Sequence[Call], accelerator: Accelerator) -> Call:
     return region_call(calls, body)
 
 
-def _end(
-    run: Sequence[Command],
-    used: Sequence[frozenset[str]],
-    kept: frozenset[str],
-    at: int,
-    engine: str,
-) -> int:
+def _end(run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, engine: str) -> int:
     """Return the end of the longest interval of commands from `at` on that can be one call."""
     longest = at + 1
     region = _region(run[at], engine)
     if region is None:
         return longest
-    end = at + 1
-    while end < len(run) and _region(run[end], engine) == region and _reads_alike(run, at, end):
-        end += 1
-        inner = [run[k] for k in range(at, end - 1)]
-        outputs = frozenset(c.output.buffer for c in inner if isinstance(c, Call))
-        outside = frozenset[str]().union(*used[:at], *used[end:]) | kept
-        if outputs.isdisjoint(outside):
-            longest = end
+    computed: dict[str, str] = {}
+    first, last = at, at
+    for end in range(at + 1, len(run)):
+        before, call = run[end - 1], run[end]
+        assert isinstance(before, Call)
+        computed[before.output.buffer] = before.output.tensor
+        first = min(first, uses[before.output.buffer][0])
+        last = max(last, uses[before.output.buffer][1])
+        if _region(call, engine) != region or not _reads_alike(call, computed):
+            break
+        if first >= at and last <= end:
+            longest = end + 1
     return longest
+
+
+def _uses(program: Program) -> dict[str, tuple[int, int]]:
+    """Return the first and the last command that uses a buffer, by its name.
+
+    The caller, who supplies the inputs and reads the outputs, counts as the commands around all."""
+    found: dict[str, tuple[int, int]] = {}
+    for k, command in enumerate(program.run):
+        for name in used_buffers(command):
+            found[name] = found.get(name, (k, k))[0], k
+    for view in (*program.inputs, *program.outputs):
+        found[view.buffer] = -1, len(program.run)
+    return found
 
 
 def _region(command: Command, engine: str) -> Attribute | None:
@@ -102,12 +112,9 @@ def _region(command: Command, engine: str) -> Attribute | None:
     return command.op.attribute(REGION)
 
 
-def _reads_alike(run: Sequence[Command], at: int, end: int) -> bool:
-    """Return whether a call reads what the calls of [at, end) compute under the same names."""
-    computed = {c.output.buffer: c.output.tensor for c in run[at:end] if isinstance(c, Call)}
-    return all(computed.get(b, tensor) == tensor for b, tensor in _read(run[end]))
+def _reads_alike(command: Command, computed: Mapping[str, str]) -> bool:
+    """Return whether a call reads the computed tensors under their names.
 
-
-def _read(command: Command) -> Iterator[tuple[str, str]]:
-    if isinstance(command, Call):
-        yield from ((view.buffer, view.tensor) for view in command.inputs)
+    computed: the name of the tensor in each buffer that an earlier call of the region writes."""
+    views = command.inputs if isinstance(command, Call) else ()
+    return all(computed.get(view.buffer, view.tensor) == view.tensor for view in views)

@@ -28,6 +28,7 @@ from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.program import Program
+from penstock.program.steps import calls
 from penstock.reports.report import RealDifference
 from penstock.scanner import quoted
 from penstock.scheduling.bands.tensor_configs import tensor_configs
@@ -197,8 +198,8 @@ def run_point(
 
     Raises InternalError if the machine's counts of work or bytes differ from the point's cost, or
     its stripes from those of the schedule."""
-    compilation = replace(compilation, point=point)
     program = lower_point(point, compilation.request.accelerators)
+    compilation = replace(compilation, point=point, program=program)
     tensors, counts = in_machine(compilation, program, inputs)
     schedule = point.schedule
     difference = _counted_otherwise(schedule.cost, counts) or _other_stripes(schedule, counts)
@@ -300,9 +301,20 @@ def completed(
 
 
 def surviving(compilation: Compilation) -> tuple[str, ...]:
-    """Tensors of the model that the compiled graph contains."""
-    own = {v.name for v in compilation.model.variables()}
+    """Tensors of the model that the compiled graph contains and the program does not hide."""
+    own = {v.name for v in compilation.model.variables()} - in_regions(compilation)
     return tuple(v.name for v in compilation.graph.variables() if v.name in own)
+
+
+def in_regions(compilation: Compilation) -> frozenset[str]:
+    """Tensors that exist only while a region call runs, and aliases of them.
+
+    They are compared by what is computed from them."""
+    owners = compilation.parts.owners
+    hidden = {
+        member.output.tensor for call in calls(compilation.program) for member in call.members[:-1]
+    }
+    return frozenset(name for name, owner in owners.items() if {name, owner} & hidden)
 
 
 def added(compilation: Compilation) -> tuple[str, ...]:
@@ -311,6 +323,7 @@ def added(compilation: Compilation) -> tuple[str, ...]:
     There is nothing to compare them with; the tensors computed from them are compared."""
     owners = compilation.parts.owners
     known = {name for v in surviving(compilation) for name in (v, owners[v])}
+    known |= in_regions(compilation)
     return tuple(v.name for v in compilation.graph.variables() if v.name not in known)
 
 

@@ -20,6 +20,7 @@ from errors.wrong_backends import WRONG_BACKENDS
 from errors.wrong_descriptions import WRONG_DESCRIPTIONS, implementation, running
 from errors.wrong_ethos_u import WRONG_ETHOS_U
 from errors.wrong_nvdla import WRONG_NVDLA
+from errors.wrong_uma import WRONG_UMA
 from foreign_nodes import graph_of, int8
 from installed import install
 from penstock import api, execution
@@ -249,6 +250,7 @@ CALLS: dict[str, Callable[[], object]] = {
     **WRONG_ACCELERATORS,
     **WRONG_NVDLA,
     **WRONG_ETHOS_U,
+    **WRONG_UMA,
 }  # fmt: skip
 """By code, the call that meets it, where no command does."""
 

@@ -14,7 +14,7 @@ from typing import Unpack
 
 from penstock.alternatives import Planned, alternatives, streamed, streamed_model
 from penstock.api.progress import ignore_stage
-from penstock.api.settings import Settings, request
+from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
@@ -24,7 +24,7 @@ from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.command_line import command_line
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.delivery import delivery
-from penstock.pipeline.graphs import read
+from penstock.pipeline.graphs import read_request
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_times import engine_times
@@ -109,14 +109,14 @@ class Compiled(Brief):
 
 @with_settings
 def compile(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
     on_stage: OnStage = ignore_stage,
     **settings: Unpack[Settings],
 ) -> Compiled:
-    """Compile a model: a file, a zoo network `zoo:NAME`, or a request.
+    """Compile a model: a file, a zoo network `zoo:NAME`, a graph built in Python, or a request.
 
     `workers` is a number of processes, or an executor, see `penstock.workers`; the result does not
     depend on it.  `on_stage` receives the name of each stage as it begins.
@@ -186,7 +186,7 @@ def _streamed_elsewhere(
     workers, or if the request itself streams the input."""
     if executor is None or wanted.stream_input:
         return None
-    model = read(wanted.model, wanted.reading)
+    model = read_request(wanted)
     return mapped(partial(streamed_model, request=wanted), (model,), executor)
 
 

@@ -13,7 +13,7 @@ from penstock import execution, ladder
 from penstock.api.arrays import drawn_sets
 from penstock.api.compiled import Compiled, check_flash, compile
 from penstock.api.progress import ignore_stage
-from penstock.api.settings import Settings, request
+from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
@@ -95,7 +95,7 @@ class Ran(Brief):
 
 @with_settings
 def run(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     sets: Sequence[Mapping[str, Array]] | None = None,
     *,
@@ -135,7 +135,7 @@ def run(
 
 @with_settings
 def profile(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     *,
     simulate: bool = True,

@@ -255,6 +255,7 @@ def offloading_kernel(
                     places,
                     scratch,
                     prefetched,
+                    schedule=offloaded.schedule,
                 )
             )
         )

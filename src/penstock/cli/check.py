@@ -99,6 +99,8 @@ def _print_verified(done: api.Verified) -> None:
         out().print(f'converted by the caller (--io quantized): "{name}"', highlight=False)
     for name in done.vanished:
         out().print(f'computed nowhere: "{name}"', highlight=False)
+    for name in done.in_regions:
+        out().print(f'inside a region call, not compared: "{name}"', highlight=False)
     for name in done.added:
         out().print(f'not of the model, not compared: "{name}"', highlight=False)
 

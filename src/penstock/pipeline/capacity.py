@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 from penstock.errors import CapacityError
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.memory_conflict import HeldTensor, MemoryConflict, memory_conflict
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import least_ram_bytes
@@ -79,7 +79,7 @@ def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
             if size < least.ram_bytes(request):
                 yield f"{words} {size} bytes are enough"
     for words, note, other in _open_choices(request):
-        graph = simplify(read(other.model, other.reading), other.rounding, other.io)
+        graph = simplify(read_request(other), other.rounding, other.io)
         size = least_ram_bytes(assign_engines(graph, other).graph, other)
         if size < least.ram_bytes(request):
             yield f"with {words} {size} bytes are enough" + (f", {note}" if note else "")

@@ -19,8 +19,10 @@ from penstock.scheduling.options import DEFAULTS, Options
 def command_line(request: Request) -> CompileCommand:
     """Return the command that states a request.
 
-    It names the model's file without its folder, so that reports do not depend on folders."""
+    It names the model's file without its folder, so that reports do not depend on folders.  A graph
+    that was built in Python has no file; `GRAPH` stands for it."""
     model = request.model if request.model.startswith("zoo:") else Path(request.model).name
+    model = model if request.graph is None else "GRAPH"
     goal = None if request.optimize is None else request.optimize.value
     return CompileCommand(
         model, request.target.name, tuple(_options(request)), request.sram_bytes, goal

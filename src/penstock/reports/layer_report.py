@@ -30,8 +30,8 @@ class LayerReport(Brief):
     """A part of the schedule, with the facts that reports contain.
 
     `step` is its step number in the program and in the C code, or None if the caller supplies its
-    rows. `requantisation` counts output channels per class, for layers with weights. `macs` are the
-    executed ones; `constant` describes output channels that do not depend on the input. `cascade`
+    rows or the call of a later layer in its region computes it. `requantisation` counts output
+    channels per class, for layers with weights. `macs` are the executed ones; `constant` describes output channels that do not depend on the input. `cascade`
     is the index of its cascade and `rows` the maximum rows per stripe; both are None if the layer
     runs whole. `stripes` are the stripes of its output, one per call. `reads` are the indices of
     the layers that it reads; -1 is the caller. `offloaded` is True if the engine is an accelerator.

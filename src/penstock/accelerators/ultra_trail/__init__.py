@@ -10,7 +10,7 @@ and memories).  Sizes, configuration words and int8 arithmetic are penstock's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +31,7 @@ class UltraTrailBackend(uma.UMABackend):
         self._register_relay_pass(PassPhase.POST_PARTITIONING, BufferScopeAnnotator())
         self._register_operator_strategy("nn.conv1d", custom_conv1d_strategy)
         self._register_tir_pass(PassPhase.TIR_PHASE_0, CodegenGenerateExternCalls())
+        self._register_tir_pass(PassPhase.TIR_PHASE_2, ReuseFeatures())
         sources = "ultra_trail.h", "ultra_trail.c"
         self._register_codegen(includes='#include "ultra_trail.h"', sources=sources)
         for name, size in {"fmem0": 4096, "fmem1": 4096, "fmem2": 4096, "wmem": 32768}.items():
@@ -102,18 +103,13 @@ class BufferScopeAnnotator:
 
 
 def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> uma.OpStrategy:
-    """Return the strategy of a convolution: one kernel, which loads, computes and stores."""
+    """Return the strategy of a convolution: one kernel, which issues one operation."""
 
     def conv1d(call: uma.KernelCall) -> Sequence[uma.Command]:
-        x, weights, bias = (call.operand(k).address for k in range(3))
-        words, multiplier, shift = map(call.table, ("words", "multiplier", "shift"))
-        source, goal = attrs["scopes"]
-        return (
-            call.invoke(engine.LOAD_FEATURES, words, source, x),
-            call.invoke(engine.LOAD_WEIGHTS, words, weights, bias, multiplier, shift),
-            call.invoke(engine.CONVOLVE, words, source, goal),
-            call.invoke(engine.STORE_FEATURES, words, goal, call.result.address),
-        )
+        x = call.operand(0).rows(0, call.operand(0).view.upper)
+        constants = [call.operand(1).address, call.operand(2).address]
+        tables = [*map(call.table, ("words", "multiplier", "shift")), *constants]
+        return [call.issue(Convolution1D(*attrs["scopes"]), [x], tables=tables)]
 
     def tables(layer: Offloaded) -> dict[str, uma.Array]:
         return {"words": np.frombuffer(attrs["words"], np.int32), **layer.tables}
@@ -131,8 +127,51 @@ def cycles(layer: Offloaded, rows: int) -> float:
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4
 
 
+@dataclass(frozen=True, slots=True)
+class Convolution1D:
+    """A convolution from one feature memory to another, by their indices."""
+
+    source: int
+    goal: int
+
+
 class CodegenGenerateExternCalls:
-    """Program pass of RFC 0060.  Here it removes loads of tensors already in feature memory."""
+    """Program pass of RFC 0060: replaces each `Convolution1D` by calls of the driver."""
+
+    def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
+        def with_calls(command: uma.Command) -> uma.Command:
+            if not isinstance(command, uma.Call) or command.engine != target.name:
+                return command
+            kernel = command.kernel
+            return replace(command, kernel=replace(kernel, body=_driver_calls(kernel.body)))
+
+        return replace(program, run=tuple(map(with_calls, program.run)))
+
+
+def _driver_calls(
+    body: Callable[..., Sequence[uma.Command]] | None,
+) -> Callable[..., tuple[uma.Command, ...]]:
+    """Return the body that loads, computes and stores for the operation that `body` issues."""
+
+    def commands(*arguments: object) -> tuple[uma.Command, ...]:
+        assert body is not None
+        (issue,) = body(*arguments)
+        assert isinstance(issue, uma.Issue)
+        assert isinstance(issue.operation, Convolution1D)
+        words, multiplier, shift, weights, bias = issue.tables
+        op, (x,), y = issue.operation, issue.inputs, issue.result
+        return (
+            uma.Invoke(engine.LOAD_FEATURES, (words, op.source, uma.Address(x.buffer, x.offset))),
+            uma.Invoke(engine.LOAD_WEIGHTS, (words, weights, bias, multiplier, shift)),
+            uma.Invoke(engine.CONVOLVE, (words, op.source, op.goal)),
+            uma.Invoke(engine.STORE_FEATURES, (words, op.goal, uma.Address(y.buffer, y.offset))),
+        )
+
+    return commands
+
+
+class ReuseFeatures:
+    """A program pass that removes loads of tensors already in feature memory."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
         held: dict[int, str] = {}

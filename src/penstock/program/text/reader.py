@@ -34,6 +34,7 @@ from penstock.program.program import (
     View,
     Wait,
 )
+from penstock.program.region_call import region_from
 from penstock.program.rotation import Rotation
 from penstock.program.text.context import PREFERRED, ProgramContext, kernels
 from penstock.program.text.expressions import ExprReader
@@ -43,12 +44,12 @@ from penstock.scheduling.model.part import Part
 
 _KINDS = {kind.value: kind for kind in Kind}
 _ENTRIES = ("init", "reset", "run")
-_COMMANDS = ("for", "call", "copy", "wait", "pull", "invoke", "discard", "fill", "load", "advance")
+_BLOCKS = ("for", "call", "region")
+_COMMANDS = (*_BLOCKS, "copy", "wait", "pull", "invoke", "discard", "fill", "load", "advance")
 
 
 def read_program(text: str, context: ProgramContext, constants: Constants | None = None) -> Program:
-    """Parses the text of a program.  `constants`: contents by digest, in addition to those in the
-    text and to the constants of the graph.
+    """Parses the text of a program.  `constants`: contents by digest that the text lacks.
 
     Raises ModelError if the text is malformed or refers to an unknown name."""
     body, found = split_data_lines(text)
@@ -203,8 +204,8 @@ class _Reader:
     def _command(self) -> Command:
         scanner = self._scanner
         keyword = scanner.expect_word(*_COMMANDS)
-        if keyword == "for":
-            return self._loop()
+        if keyword in ("for", "region"):
+            return self._loop() if keyword == "for" else region_from(self._block())
         if keyword == "call":
             return self._call()
         simple = {

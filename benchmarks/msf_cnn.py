@@ -87,19 +87,28 @@ def compare(name: str, facts: Mapping[str, Any]) -> bool:
 
 
 def execute(name: str, facts: Mapping[str, Any]) -> bool:
-    """Run every tenth point of the compiled network on all rungs; return whether all are exact."""
+    """Run the points of the compiled network, with the input in memory and streamed; return whether
+    all are exact: every point on the machine, every tenth and the last one also as generated C."""
     graph = network(name, facts["layers"], facts["input_hwc"])
-    request = api.request("zoo:lenet5", target=TARGET, options=Options(max_recompute=3.0))
-    request = replace(request, target=request.target.resized({"sram": 1 << 24, "flash": 1 << 24}))
-    done = compile_graph(graph, request)
     wrong = 0
-    for point in done.points[::EVERY]:
-        chosen = with_point(done, point)
-        rungs = list(climb(chosen, None, api.drawn_sets(chosen, 1)))
-        wrong += sum(rung.comparison.mismatches for rung in rungs)
-        factor = point.schedule.cost.nominal_macs / graph.macs()
-        shown = ", ".join(f"{r.step} {r.comparison.mismatches}" for r in rungs)
-        console().print(f"{name}: {point.height_bytes:,} bytes at F {factor:.3f}: {shown}")
+    for streamed in (False, True):
+        options = Options(max_recompute=3.0)
+        request = api.request("zoo:lenet5", TARGET, stream_input=streamed, options=options)
+        done = compile_graph(graph, request)
+        chosen = {*range(0, len(done.points), EVERY), len(done.points) - 1}
+        for number, point in ((k, done.points[k]) for k in sorted(chosen)):
+            one = with_point(done, point)
+            rungs = list(climb(one, None, api.drawn_sets(one, 1), every_point=number == 0))
+            wrong += sum(rung.comparison.mismatches for rung in rungs)
+            factor = point.schedule.cost.nominal_macs / graph.macs()
+            shown = ", ".join(
+                f"{r.step} {r.comparison.mismatches} of {r.comparison.elements:,}" for r in rungs
+            )
+            console().print(
+                f"{name}, input {'streamed' if streamed else 'in memory'}, point {number + 1} of "
+                f"{len(done.points)}: {point.height_bytes:,} bytes at F {factor:.3f}; "
+                f"elements that differ: {shown}"
+            )
     return wrong == 0
 
 

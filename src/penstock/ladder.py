@@ -28,7 +28,6 @@ from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.program import Program
-from penstock.program.steps import calls
 from penstock.reports.report import RealDifference
 from penstock.scanner import quoted
 from penstock.scheduling.bands.tensor_configs import tensor_configs
@@ -111,7 +110,6 @@ def climb(
     on_rung("machine")
     found = run_machine(compilation, sets, steps)
     yield Rung("machine", compare_sets(survivors, found, reference))
-    survivors = tuple(name for name in survivors if name not in in_bands(compilation))
     if every_point:
         yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
     if missing := without_c(compilation):
@@ -305,20 +303,6 @@ def surviving(compilation: Compilation) -> tuple[str, ...]:
     """Tensors of the model that the compiled graph contains."""
     own = {v.name for v in compilation.model.variables()}
     return tuple(v.name for v in compilation.graph.variables() if v.name in own)
-
-
-def in_bands(compilation: Compilation) -> frozenset[str]:
-    """Tensors that are computed in bands of columns, and aliases of them.
-
-    The machine observes their elements; generated C is compared by what it computes from them."""
-    owners = compilation.parts.owners
-    partial = {
-        call.output.tensor
-        for call in calls(compilation.program)
-        if call.output.first_column is not None
-    }
-    whole = {view.tensor for view in compilation.program.outputs}
-    return frozenset(n for n, owner in owners.items() if owner in partial and n not in whole)
 
 
 def added(compilation: Compilation) -> tuple[str, ...]:

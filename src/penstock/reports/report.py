@@ -64,6 +64,12 @@ class Macs:
     executed: int
     constant: int
 
+    @property
+    def factor(self) -> float:
+        """F: executed multiply-accumulates, those omitted included, as a multiple of the model's; 1
+        if nothing is computed twice."""
+        return (self.executed + self.constant) / self.model if self.model else 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Instructions:

@@ -32,7 +32,7 @@ from penstock.reports.goal import GOALS, goal_words
 from penstock.reports.guidance import proposals
 from penstock.reports.layer_report import LayerReport
 from penstock.reports.report import Report
-from penstock.reports.row import LayerRow, Measured, has_limits, has_stripes, rows
+from penstock.reports.row import LayerRow, Measured, has_bands, has_limits, has_stripes, rows
 from penstock.reports.times import duration, milliseconds
 from penstock.reports.verdict import verdicts
 
@@ -171,7 +171,7 @@ def layer_table(
         step = ABSENT if layer.step is None else str(layer.step)
         engine = (printable(layer.engine),) if several else ()
         words = (printable(layer.kind), *engine, names[layer.name], extents(layer.shape))
-        cells = _numbers(row, bool(measured), has_limits(lines), has_stripes(lines), clock_hz)
+        cells = _numbers(row, lines, bool(measured), clock_hz)
         table.add_row(step, *map(Text, words), *cells)
     return table
 
@@ -263,6 +263,7 @@ def _totals(lines: Sequence[LayerRow], clock_hz: int | None) -> tuple[tuple[str,
     cycles = sum(row.cycles for row in lines) if known else None
     return (
         *((("stripes", ""),) if has_stripes(lines) else ()),
+        *((("chain:\nbands", ""), ("F", "")) if has_bands(lines) else ()),
         ("MACs", number(macs)),
         ("cycles\nestimated", number(sum(row.layer.cycles for row in lines))),
         *((("cycles\nsimulated", number(simulated)),) if measured else ()),
@@ -276,24 +277,27 @@ def _totals(lines: Sequence[LayerRow], clock_hz: int | None) -> tuple[tuple[str,
 
 
 def _numbers(
-    row: LayerRow, counts: bool, limits: bool, stripes: bool, clock_hz: int | None
+    row: LayerRow, lines: Sequence[LayerRow], counts: bool, clock_hz: int | None
 ) -> tuple[str, ...]:
-    """Return the cells of the numeric columns; the flags tell which of them there are."""
+    """Return the cells of the numeric columns; `lines` are all rows of the table, and `counts`
+    tells whether there are simulated figures."""
     layer = row.layer
     limiting = (printable(layer.limit or ABSENT), share_or_none(layer.utilisation))
     simulated = (number(row.simulated_cycles),) if counts else ()
     timed = (milliseconds(row.cycles, clock_hz),) if clock_hz else ()
     executed = (number(row.instructions),) if counts else ()
     above = ABSENT if row.above_floor is None else f"{row.above_floor:.2f}"
+    in_bands = layer.bands.short if layer.bands else ABSENT
     return (
-        *((row.stripes,) if stripes else ()),
+        *((row.stripes,) if has_stripes(lines) else ()),
+        *((in_bands, f"{layer.factor:.2f}") if has_bands(lines) else ()),
         number(layer.macs),
         number(layer.cycles),
         *(*simulated, *timed, *executed),
         per_mac(row.cycles, layer.macs),
         *((above,) if counts else ()),
         number(layer.moved_bytes),
-        *(limiting if limits else ()),
+        *(limiting if has_limits(lines) else ()),
     )
 
 
@@ -312,7 +316,8 @@ def _mac_note(report: Report) -> str:
     """Return the multiply-accumulates of the model, and those with constant results, if any."""
     macs = report.macs
     constant = f"; {number(macs.constant)} not executed: constant" if macs.constant else ""
-    return f"executed; model {number(macs.model)}{constant}"
+    recomputed = f"; F {macs.factor:.2f}: some are executed again" if macs.factor > 1 else ""
+    return f"executed; model {number(macs.model)}{constant}{recomputed}"
 
 
 def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:

@@ -76,6 +76,7 @@ def test_generated_c_computes_bands_exactly() -> None:
     rungs = {rung.step: rung.comparison for rung in climb(done, None, api.drawn_sets(done, 2))}
     assert set(rungs) == {"machine", "host", "core"}
     assert all(found.elements and not found.mismatches for found in rungs.values())
+    assert len({found.elements for found in rungs.values()}) == 1  # those in bands, too
 
 
 def test_equal_bands_are_one_loop_and_share_tables() -> None:

@@ -82,6 +82,7 @@ def test_generated_c_computes_chains_exactly() -> None:
     rungs = {rung.step: rung.comparison for rung in climb(done, None, api.drawn_sets(done, 2))}
     assert set(rungs) == {"machine", "host", "core"}
     assert all(found.elements and not found.mismatches for found in rungs.values())
+    assert len({found.elements for found in rungs.values()}) == 1  # those in bands, too
 
 
 def test_rows_of_an_earlier_call_must_not_be_read() -> None:

@@ -138,13 +138,13 @@ def profile(
 
 
 def _print_profile(done: api.Ran, named: CompileCommand) -> None:
-    from penstock.reports import summary
+    from penstock.reports import layer_table, summary
 
-    out().print(summary.layer_table(done.compiled.layers, done.steps, done.report.clock_hz))
-    for line in summary.constant_lines(done.compiled.layers):
+    out().print(layer_table.layer_table(done.compiled.layers, done.steps, done.report.clock_hz))
+    for line in layer_table.constant_lines(done.compiled.layers):
         out().print(line)
     if done.functions:
-        out().print(summary.code_table(done.functions))
+        out().print(layer_table.code_table(done.functions))
     if done.unmeasured:
         out().print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
     out().print(summary.summary(done.report, named), crop=False)

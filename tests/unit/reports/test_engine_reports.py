@@ -13,8 +13,9 @@ from penstock import api
 from penstock.backends.accelerator import Accelerator
 from penstock.ir.composite import Composite
 from penstock.reports.engine_work import CycleCounts, EngineWork, FallbackReport
+from penstock.reports.layer_table import layer_table
 from penstock.reports.row import rows
-from penstock.reports.summary import layer_table, summary
+from penstock.reports.summary import summary
 from penstock.simulators.counts import ExecutionCounts
 from toy_accelerator import STUB, Toy, toy_request
 

@@ -8,8 +8,9 @@ from rich.console import Console, RenderableType
 from small_compilation import Example
 
 from penstock.reports.ladder_table import ladder_table
+from penstock.reports.layer_table import layer_table
 from penstock.reports.report import CycleCounts, Flash, Instructions, RungReport
-from penstock.reports.summary import layer_table, summary
+from penstock.reports.summary import summary
 
 
 def shown(renderable: RenderableType, width: int = 120) -> str:

@@ -56,6 +56,9 @@ Clock = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also print details of interest to few.")
+]
 Sram = Annotated[
     str | None,
     typer.Option(

@@ -55,7 +55,7 @@ def compile(
         from penstock.reports import summary
 
         chosen = ("--package", ",".join(packages)) if package else ()
-        named = CompileCommand(model, target, chosen)
+        named = CompileCommand(model, target, chosen, folder=folder)
         out().print(summary.summary(done.report, named), crop=False)
         out().print(f"written to {folder}/", highlight=False)
 

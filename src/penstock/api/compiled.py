@@ -101,10 +101,12 @@ class Compiled(Brief):
         force: bool = False,
     ) -> None:
         """Write the bundle into a new folder, completely or not at all; with `force`, replace files
-        of the same names in an existing one.  `packages`: see `bundle`.
+        of the same names, and those of an earlier bundle, in an existing one.
+
+        packages: see `bundle`.
 
         Raises OutputError, UsageError."""
-        write_bundle(self.bundle(packages), Path(folder), force=force)
+        write_bundle(self.bundle(packages).with_manifest(), Path(folder), force=force)
 
 
 @with_settings

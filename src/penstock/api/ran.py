@@ -90,7 +90,7 @@ class Ran(Brief):
     def write(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the bundle into a new folder, completely or not at all; with `force`, replace files
         of the same names in an existing one.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder), force=force)
+        write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 
 @with_settings

@@ -219,8 +219,8 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Write into an existing output directory: replace files of the same names, keep all "
-        "others.",
+        help="Write into an existing output directory: replace files of the same names, remove "
+        "unchanged files of an earlier command, keep all others.",
     ),
 ]
 Workers = Annotated[

@@ -262,7 +262,8 @@ def _ram_note(report: Report) -> str:
 def _flash_note(report: Report) -> str:
     flash = report.flash_bytes
     code = "code not compiled" if flash.code is None else f"code {number(flash.code)}"
-    return f"bytes ({kib(flash.total)}): weights {number(flash.weights)}, {code}"
+    model = f" (model: {number(flash.model)})" if flash.model else ""
+    return f"bytes ({kib(flash.total)}): weights {number(flash.weights)}{model}, {code}"
 
 
 def _and(words: str) -> str:

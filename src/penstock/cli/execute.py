@@ -49,6 +49,7 @@ def run(
     compiler: p.CompilerName = "zig",
     workers: p.Workers = 1,
     as_json: p.Json = False,
+    verbose: p.Verbose = False,
     options: Options = DEFAULTS,
 ) -> None:
     """Compile a model, run it and print its outputs.  It runs on the target's simulated core, or
@@ -70,15 +71,17 @@ def run(
         arrays = {name: array.tolist() for name, array in outputs.items()}
         print_json({**done.report.as_json(), "outputs": arrays})
     else:
-        _print_run(done, outputs, CompileCommand(model, target))
+        _print_run(done, outputs, CompileCommand(model, target), verbose)
 
 
-def _print_run(done: api.Ran, outputs: Mapping[str, Array], named: CompileCommand) -> None:
+def _print_run(
+    done: api.Ran, outputs: Mapping[str, Array], named: CompileCommand, verbose: bool
+) -> None:
     import numpy as np
 
     from penstock.reports import summary
 
-    out().print(summary.summary(done.report, named), crop=False)
+    out().print(summary.summary(done.report, named, verbose), crop=False)
     for name, array in outputs.items():
         out().print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
 
@@ -137,7 +140,7 @@ def profile(
     order = sort and Order(values.one_of(sort, tuple(Order), "--sort"))
     selection = Selection(order or None, top, verbose)
     wanted = values.request(model, target, limits, options)
-    output = None if destination.output is None else destination.folder("")
+    output = destination.output and values.folder(destination, "", wanted, workers)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(
             wanted,
@@ -170,4 +173,4 @@ def _print_profile(done: api.Ran, named: CompileCommand, selection: Selection) -
         out().print(layer_table.code_table(done.functions, code_bytes, selection.verbose))
     if done.unmeasured:
         out().print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
-    out().print(summary.summary(report, named), crop=False)
+    out().print(summary.summary(report, named, selection.verbose), crop=False)

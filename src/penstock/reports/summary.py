@@ -32,11 +32,14 @@ from penstock.reports.times import duration, milliseconds
 from penstock.reports.verdict import verdicts
 
 
-def summary(report: Report, named: CompileCommand | None = None) -> RenderableType:
+def summary(
+    report: Report, named: CompileCommand | None = None, verbose: bool = False
+) -> RenderableType:
     """Return the totals of a report, its certificates, and commands for other results.
 
     named: the names of the model and of the target as the user has stated them; by default, those
-        of the report."""
+        of the report.
+    verbose: whether classes of requantisation and certificates that prove nothing are listed."""
     title = Text.assemble((printable(report.model), "bold"), f" for {printable(report.target)}")
     totals = Table.grid(Column(), Column(justify="right"), Column(), padding=(0, 2, 0, 0))
     for label, value, note in (
@@ -44,7 +47,7 @@ def summary(report: Report, named: CompileCommand | None = None) -> RenderableTy
         ("flash", number(report.flash_bytes.total), _flash_note(report)),
         ("MACs", number(report.macs.executed), _mac_note(report)),
         *_cycle_lines(report),
-        *_class_lines(report),
+        *(_class_lines(report) if verbose else ()),
         *_constant_lines(report),
         *_assumed_lines(report),
     ):
@@ -53,7 +56,8 @@ def summary(report: Report, named: CompileCommand | None = None) -> RenderableTy
     totals.add_row(Text("chosen"), Text(""), Text(goal_words(report), "dim"))
     proven = Table.grid(padding=(0, 2, 0, 0))
     for verdict in verdicts(report.optimality):
-        proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
+        if verbose or verdict.is_proof:
+            proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
     for rung in report.verified:
         style = "bold red" if rung.mismatches else "dim"
         found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"

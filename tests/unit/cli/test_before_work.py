@@ -105,6 +105,25 @@ def test_output_files_are_checked_first(
     assert penstock("run", model, "-t", "host", *words).err.startswith(error)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--dimension", "foo=3"),
+        ("--state", "a=b"),
+        ("--workers", "-3"),
+    ],
+)
+@pytest.mark.parametrize("command", ["compile", "explore", "profile"])
+def test_wrong_options_are_reported_before_an_existing_folder(
+    penstock: CommandLine, model: Path, command: str, option: tuple[str, str]
+) -> None:
+    Path("out").mkdir()
+    Path("out/a").touch()
+    said = penstock(command, model, "-t", "host", "-o", "out", *option)
+    assert said.err.startswith("error[usage-")
+    assert said.code == 2
+
+
 def test_force_replaces_files_of_the_same_names_and_keeps_others(
     penstock: CommandLine, model: Path
 ) -> None:

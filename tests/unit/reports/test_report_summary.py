@@ -10,7 +10,14 @@ from small_compilation import Example
 
 from penstock.reports.ladder_table import ladder_table
 from penstock.reports.layer_table import Order, Selection, code_table, layer_table
-from penstock.reports.report import CycleCounts, Flash, Instructions, RungReport
+from penstock.reports.report import (
+    CycleCounts,
+    Flash,
+    Instructions,
+    Optimality,
+    Requantised,
+    RungReport,
+)
 from penstock.reports.summary import summary
 
 
@@ -35,6 +42,22 @@ def test_the_summary_says_the_totals_and_what_is_proven(example: Example) -> Non
     ):
         assert words in text
     assert "instructions" not in text
+
+
+def test_details_and_certificates_without_a_proof_are_only_listed_if_asked_for(
+    example: Example,
+) -> None:
+    report = dataclasses.replace(
+        example.report,
+        requantisation=(Requantised("conv", "conv2d", {"A": 3, "B": 5}),),
+        optimality=Optimality("optimal", 4.0, "unknown"),
+    )
+    text, verbose = shown(summary(report)), shown(summary(report, verbose=True))
+    assert "execution order proved optimal" in text
+    assert "nothing is proved" not in text
+    assert "requantisation" not in text
+    assert "partition into cascades nothing is proved" in verbose
+    assert "channels 8 by class of requantisation: A 3, B 5" in verbose
 
 
 def test_the_summary_says_what_was_simulated_and_checked(example: Example) -> None:

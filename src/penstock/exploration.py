@@ -67,7 +67,7 @@ class Explored(Brief):
     def write(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the bundle into a new folder, completely or not at all; with `force`, replace files
         of the same names in an existing one.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder), force=force)
+        write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 
 def explore_request(

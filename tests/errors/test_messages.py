@@ -35,6 +35,7 @@ from penstock.hardware.load import load_target
 from penstock.ir.affine import Affine
 from penstock.memory.text import parse as parse_problem
 from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.flash_capacity import boards_with
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
@@ -290,6 +291,12 @@ def test_the_message_of_a_call(penstock: CommandLine, golden: Golden, code: str)
 def test_the_message_of_a_flash_that_is_too_small(penstock: CommandLine, golden: Golden) -> None:
     said = penstock("compile", "good.tflite", "--flash", "16")
     golden.check("capacity-002", re.sub(r"need \d+ bytes", "need N bytes", said.err))
+
+
+def test_boards_that_are_proposed_have_enough_memory() -> None:
+    assert boards_with(128 * 1024, 1) == ("stm32f407", "nrf52840", "rp2040")
+    assert boards_with(128 * 1024 + 1, 2000 * 1024) == ("rp2040", "mps3-an547", "stm32h743")
+    assert boards_with(2**30, 1) == ()
 
 
 @pytest.mark.skipif(

@@ -24,7 +24,7 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_work import CycleCounts
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
-from penstock.reports.report import Flash, Instructions, Json, Report
+from penstock.reports.report import Instructions, Json, Report
 from penstock.simulators.core_tools import require_tools
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
@@ -90,7 +90,7 @@ class Ran(Brief):
     def write(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the bundle into a new folder, completely or not at all; with `force`, replace files
         of the same names in an existing one.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder), force=force)
+        write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 
 @with_settings
@@ -177,7 +177,7 @@ def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: 
         runs = [chip.run(inputs, reset=number == 0) for number, inputs in enumerate(sets)]
         report = _with_measurements(compiled, runs, chip.sections)
         functions = chip.functions
-    check_flash(report, done.request)
+    check_flash(report, done)
     offloaded = compiled.offloaded_steps
     steps = (None if k in offloaded else counts for k, counts in enumerate(runs[0].steps))
     return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps), functions)
@@ -195,7 +195,12 @@ def _with_measurements(
     report, processor = compiled.report, compiled.compilation.request.target.engines[0]
     return dataclasses.replace(
         report,
-        flash_bytes=Flash(sections.code + sections.weights, sections.weights, sections.code),
+        flash_bytes=dataclasses.replace(
+            report.flash_bytes,
+            total=sections.code + sections.weights,
+            weights=sections.weights,
+            code=sections.code,
+        ),
         cycles=CycleCounts(report.cycles.estimated, None if offloaded else counts.cycles),
         instructions=Instructions(None if offloaded else counts.instructions),
         stack_bytes_measured=max(run.stack_bytes for run in runs),

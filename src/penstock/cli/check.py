@@ -102,7 +102,7 @@ def _print_verified(done: api.Verified) -> None:
     for name in done.in_regions:
         out().print(f'inside a region call, not compared: "{name}"', highlight=False)
     for name in done.added:
-        out().print(f'not of the model, not compared: "{name}"', highlight=False)
+        out().print(f'added by penstock, not in the reference: "{name}"', highlight=False)
 
 
 def golden(

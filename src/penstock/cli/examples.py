@@ -23,7 +23,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kws.tflite --goldens kws.npz --sram 16KiB --every-point",
     ),
     "penstock profile": (
-        "kws.tflite",
+        "kws.tflite --top 5",
         "kws.tflite --target cortex-m7 -o profile",
         "kws.tflite --no-simulate --json",
     ),

@@ -56,6 +56,9 @@ Clock = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also print details of interest to few.")
+]
 Sram = Annotated[
     str | None,
     typer.Option(
@@ -216,8 +219,8 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Write into an existing output directory: replace files of the same names, keep all "
-        "others.",
+        help="Write into an existing output directory: replace files of the same names, remove "
+        "unchanged files of an earlier command, keep all others.",
     ),
 ]
 Workers = Annotated[

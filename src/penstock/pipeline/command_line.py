@@ -11,6 +11,7 @@ from penstock.fixedpoint import Rounding
 from penstock.hardware.load import load_target, target_names
 from penstock.hardware.target import MemoryRegion
 from penstock.passes.interface_types import InterfaceTypes
+from penstock.pipeline.provenance import default_folder
 from penstock.pipeline.request import DEFAULT_STACK_BYTES, Request
 from penstock.reports.command import CompileCommand
 from penstock.scheduling.options import DEFAULTS, Options
@@ -25,7 +26,8 @@ def command_line(request: Request) -> CompileCommand:
     model = model if request.graph is None else "GRAPH"
     goal = None if request.optimize is None else request.optimize.value
     return CompileCommand(
-        model, request.target.name, tuple(_options(request)), request.sram_bytes, goal
+        *(model, request.target.name, tuple(_options(request)), request.sram_bytes, goal),
+        folder=default_folder(request.model),
     )
 
 

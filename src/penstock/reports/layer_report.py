@@ -31,15 +31,15 @@ class LayerReport(Brief):
 
     `step` is its step number in the program and in the C code, or None if the caller supplies its
     rows or the call of a later layer in its region computes it. `requantisation` counts output
-    channels per class, for layers with weights. `macs` are the executed ones; `constant` describes output channels that do not depend on the input. `cascade`
-    is the index of its cascade and `rows` the maximum rows per stripe; both are None if the layer
-    runs whole. `stripes` are the stripes of its output, one per call. `reads` are the indices of
-    the layers that it reads; -1 is the caller. `offloaded` is True if the engine is an accelerator.
-    `buffer_bytes` is the size of the buffer of its output. `bands` are the bands of columns that it
-    computes, or None for all columns. `factor` is F of the layer: computed elements as a multiple
-    of those of its output, over all bands.
-    `breakdown` is the use of the accelerator's resources, and `traffic` the bytes that it moves by
-    category, if the backend reports them.
+    channels per class, for layers with weights. `macs` are the executed ones; `constant` describes
+    output channels that do not depend on the input. `cascade` is the index of its cascade and
+    `rows` the maximum rows per stripe; both are None if the layer runs whole. `stripes` are the
+    stripes of its output, one per call. `reads` are the indices of the layers that it reads; -1 is
+    the caller. `offloaded` is True if the engine is an accelerator. `buffer_bytes` is the size of
+    the buffer of its output. `bands` are the bands of columns that it computes, or None for all
+    columns. `factor` is F of the layer: computed elements as a multiple of those of its output,
+    over all bands. `breakdown` is the use of the accelerator's resources, and `traffic` the bytes
+    that it moves by category, if the backend reports them.
     """
 
     step: int | None

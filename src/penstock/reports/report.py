@@ -48,11 +48,13 @@ class RamUsage:
 
 @dataclass(frozen=True, slots=True)
 class Flash:
-    """Flash in bytes. `code` is None if nothing was cross-compiled."""
+    """Flash in bytes. `code` is None if nothing was cross-compiled; `weights` are
+    the constants as kernels store them, with their tables; `model` are those of the model."""
 
     total: int
     weights: int
     code: int | None
+    model: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,7 @@ def make_report(
     """
     cost = schedule.cost
     weights = weight_bytes(program)
+    constants = sum(v.type.size_bytes for v in schedule.assigned_parts.graph.constants())
     arena, *others = (m.size_bytes for m in program.ram() if m.name not in free_bytes)
     ram = RamUsage(
         total=arena + sum(others) + stack_bytes,
@@ -264,7 +267,7 @@ def make_report(
         model.name,
         target,
         ram,
-        Flash(weights, weights, None),
+        Flash(weights, weights, None, constants),
         Macs(
             model.macs(),
             cost.macs,

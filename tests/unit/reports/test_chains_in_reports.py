@@ -18,9 +18,9 @@ from penstock.program.steps import steps
 from penstock.reports.band_range import BandRange
 from penstock.reports.engine_times import engine_times
 from penstock.reports.layer_report import LayerReport, layers
+from penstock.reports.layer_table import layer_table
 from penstock.reports.page.memory_data import memory_data, stretches
 from penstock.reports.report import Macs
-from penstock.reports.summary import layer_table
 from penstock.reports.timeline import timelines
 from penstock.simulators.machine import Machine
 

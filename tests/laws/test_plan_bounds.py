@@ -19,6 +19,9 @@ from small_plans import narrow_and_wide
 
 TARGET = load_target("host")
 LIMIT = 1.5
+LOSS = 1.5
+"""The search may need this much more memory than all plans, whose arenas are not rounded to words
+and whose bands recompute no columns; the largest ratio seen is 1.34."""
 
 
 @few
@@ -31,4 +34,4 @@ def test_bounds_are_ordered(graph: Graph) -> None:
     every = enumeration(parts, most_macs, live + 1).least_bytes()[0]
     path = path_bound(parts, most_macs, live + 1)
     print(f"bound {path}, all plans {every}, search {live}: ratio {live / every:.3f}")
-    assert path <= every <= live
+    assert path <= every <= live <= LOSS * every

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import combinations, islice
 
 import numpy as np
 
@@ -37,6 +37,8 @@ MOST_INTERVALS = 6
 """Number of intervals of the order to search, those that need the least memory without chains."""
 MOST_PLANS = 3_000
 """Number of plans to evaluate for an order; the most promising intervals come first."""
+MOST_TENSORS = 5
+"""Number of tensors that can be recomputed up to which the search tries all sets of them."""
 PATIENCE = 4
 """Number of tensors to add without a gain before the search abandons a set."""
 
@@ -140,6 +142,9 @@ class ChainSearch:
                     found += grown
                 if all(plan.peak_bytes >= limit for plan in found[before:]):
                     break  # higher stripes need more memory
+            every = list(islice(self._every_set(lower, upper), left))
+            left -= len(every)
+            found += every
             for state in frontier(found, lambda s: (s.peak_bytes, s.time)):
                 if state.chains and state.peak_bytes < limit:
                     valued = self.valued(lower, upper, state)
@@ -219,6 +224,21 @@ class ChainSearch:
                 other = self._within(lower, upper, state, limit // share)
                 if other is not None:
                     yield other
+
+    def _every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
+        """Yield plans for all sets of recomputed tensors, if the order has few of them."""
+        if sum(map(bool, self._readers)) > MOST_TENSORS:
+            return
+        possible = [p for p in reversed(range(lower, upper)) if self.can_recompute(p, upper)]
+        sizes = range(1, len(possible) + 1)
+        sets = [chosen for size in sizes for chosen in combinations(possible, size)]
+        shares = (*ARENA_SHARES, 2)  # small networks have large arenas
+        for stripe, share, chosen in product(STRIPES, shares, sets):
+            state = self.evaluated(lower, upper, stripe, {})
+            arena = self._limits.peak_bytes // share
+            found = None if state is None else self._with_step(lower, upper, state, chosen, arena)
+            if found is not None:
+                yield found
 
     def _with_step(
         self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], arena: int

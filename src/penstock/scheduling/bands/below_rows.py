@@ -19,7 +19,8 @@ from itertools import chain
 from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
-from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch, PartCycles
+from penstock.scheduling.bands.chain_plan import PartCycles
+from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate

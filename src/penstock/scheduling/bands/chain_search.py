@@ -10,18 +10,18 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from dataclasses import replace
+from itertools import combinations, islice, product
 
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
 from penstock.pareto import frontier
 from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
+from penstock.scheduling.bands.chain_plan import ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
 from penstock.scheduling.bands.chain_tables import chain_tables
 from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
-from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.simulate.row_kernels import run_cascade
@@ -46,42 +46,6 @@ MOVE_CYCLES = 3
 """Estimated cycles of moving a byte of a kept column."""
 _Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int, bool], ...]]
 """Cascade [lower, upper), stripe height, and (last, members, width, keeps halos) of each chain."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartCycles:
-    """Cycles of the parts of an execution order.
-
-    model: estimates the cycles of parts.
-    of_rows: for each part of the order, `BandSource.row_cycles`.
-    """
-
-    model: CostModel
-    of_rows: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True)
-class ChainPlan:
-    """A set of recomputed tensors, with what a cascade that recomputes them needs.
-
-    chains: shape of each chain, by the position of its last part.
-    peak_bytes: live bytes at the peak of the cascade.
-    time: estimated cycles of the cascade, minus the computing time that its preferred kernels would
-        take without recomputation.
-    macs: number of recomputed multiply-accumulates.
-    stripe: maximum number of rows per call.
-    """
-
-    chains: dict[int, ChainShape]
-    peak_bytes: int
-    time: int
-    macs: float
-    stripe: int
-
-    @property
-    def members(self) -> frozenset[int]:
-        """Positions of the parts whose outputs are recomputed."""
-        return frozenset(p for chain in self.chains.values() for p in chain.members)
 
 
 class ChainSearch:

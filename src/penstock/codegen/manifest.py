@@ -1,7 +1,7 @@
 """Manifest: the files that an earlier command has written to a folder, with their digests.
 
-Build systems compile every file of a folder, so --force must remove the files of an earlier compilation.
-The format is that of `sha256sum`.
+Build systems compile every file of a folder, so --force must remove the files of
+an earlier compilation. The format is that of `sha256sum`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from penstock.scheduling.options import DEFAULTS, Options
 
 if TYPE_CHECKING:
     from penstock.ir.tensor import Array
-    from penstock.reports.layer_table import Selection
+    from penstock.reports.layer_table import LayerSelection
 
 
 def run(
@@ -135,10 +135,10 @@ def profile(
     and instructions of each layer and, on accelerators, the limiting resource and the
     utilisation of the multipliers.  With --output-folder, writes the same as HTML,
     where the layers can be sorted and filtered."""
-    from penstock.reports.layer_table import Order, Selection
+    from penstock.reports.layer_table import LayerOrder, LayerSelection
 
-    order = sort and Order(values.one_of(sort, tuple(Order), "--sort"))
-    selection = Selection(order or None, top, verbose)
+    order = sort and LayerOrder(values.one_of(sort, tuple(LayerOrder), "--sort"))
+    selection = LayerSelection(order or None, top, verbose)
     wanted = values.request(model, target, limits, options)
     output = destination.output and values.folder(destination, "", wanted, workers)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
@@ -161,7 +161,7 @@ def profile(
             out().print(f"written to {output}/", highlight=False)
 
 
-def _print_profile(done: api.Ran, named: CompileCommand, selection: Selection) -> None:
+def _print_profile(done: api.Ran, named: CompileCommand, selection: LayerSelection) -> None:
     from penstock.reports import layer_table, summary
 
     layers, report = done.compiled.layers, done.report

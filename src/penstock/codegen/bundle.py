@@ -39,7 +39,7 @@ def write_bundle(bundle: Bundle, folder: Path, *, force: bool = False) -> None:
     """Writes the files to a new folder, completely or not at all, even if a signal interrupts it.
 
     force: the folder may exist; files of the same names are replaced. Other files are kept, except
-        those that its manifest lists and nobody has changed.
+        unchanged files that its manifest lists.
 
     Raises OutputError if the folder exists and is not empty, or cannot be written."""
     folder = _real(folder)

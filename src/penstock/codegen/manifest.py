@@ -1,7 +1,7 @@
 """Manifest: the files that an earlier command has written to a folder, with their digests.
 
-Build systems compile every file of a folder, so --force must remove what an earlier compilation has
-left there. The format is that of `sha256sum`.
+Build systems compile every file of a folder, so --force must remove the files of
+an earlier compilation. The format is that of `sha256sum`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def manifest(files: tuple[tuple[str, bytes], ...]) -> bytes:
 
 
 def unchanged_files(folder: Path) -> Iterator[str]:
-    """Yield the files of a folder's manifest that nobody has changed since they were written."""
+    """Yield the files of a folder's manifest that have not been changed since."""
     try:
         lines = (folder / MANIFEST).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

@@ -116,12 +116,12 @@ def cut(text: str, letters: int) -> str:
     return text if len(text) <= letters else f"{text[: letters - 2]}.."
 
 
-def cut_middle(text: str, letters: int) -> str:
+def shorten_middle(text: str, letters: int) -> str:
     """Return the text, shortened in the middle if it is longer than `letters`; most of its end is
     kept.
 
-    >>> cut_middle("short", 5), cut_middle("activation_17", 10), cut_middle("activation", 2)
-    ('short', 'ac..ion_17', 'on')
+    >>> shorten_middle("short", 5), shorten_middle("activation_17", 10)
+    ('short', 'ac..ion_17')
     """
     if len(text) <= letters:
         return text

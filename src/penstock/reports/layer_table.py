@@ -30,7 +30,7 @@ WIDE_COLUMNS = 100
 """A terminal of this many columns shows all figures, with names that are shortened little."""
 
 
-class Order(StrEnum):
+class LayerOrder(StrEnum):
     """What `profile` sorts layers by: their step, or a figure, the largest first."""
 
     STEP = "step"
@@ -40,7 +40,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class LayerSelection:
     """Which layers a table shows, in which order, and with how many columns.
 
     order: what the layers are sorted by; by default the step, or the cycles if `top` is given.
@@ -48,23 +48,23 @@ class Selection:
     verbose: whether stripes and instructions are shown.
     """
 
-    order: Order | None = None
+    order: LayerOrder | None = None
     top: int | None = None
     verbose: bool = False
 
     def of(self, lines: Sequence[LayerRow]) -> Sequence[LayerRow]:
         """Return the selected rows. Layers with equal figures remain in the order of steps."""
-        order = self.order or (Order.STEP if self.top is None else Order.CYCLES)
-        if order is Order.CYCLES:
+        order = self.order or (LayerOrder.STEP if self.top is None else LayerOrder.CYCLES)
+        if order is LayerOrder.CYCLES:
             lines = sorted(lines, key=lambda row: -row.cycles)
-        elif order is Order.MACS:
+        elif order is LayerOrder.MACS:
             lines = sorted(lines, key=lambda row: -row.layer.macs)
-        elif order is Order.MOVED:
+        elif order is LayerOrder.MOVED:
             lines = sorted(lines, key=lambda row: -row.layer.moved_bytes)
         return lines[: self.top]
 
 
-EVERY_LAYER = Selection()
+EVERY_LAYER = LayerSelection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def layer_table(
     layers: Sequence[LayerReport],
     measured: Sequence[Measured | None] | None = None,
     clock_hz: int | None = None,
-    selection: Selection = EVERY_LAYER,
+    selection: LayerSelection = EVERY_LAYER,
 ) -> LayerTable:
     """Return a table of layers.
 

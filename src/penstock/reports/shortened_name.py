@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions
 from rich.measure import Measurement
 from rich.text import Text
 
-from penstock.reports.formats import cut_middle
+from penstock.reports.formats import shorten_middle
 
 LEAST_LETTERS = 8
 """Names are not shortened further than this unless the table has no room at all."""
@@ -25,5 +25,5 @@ class ShortenedName:
         return Measurement(min(len(self.name), LEAST_LETTERS), Text(self.name).cell_len)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        name = cut_middle(self.name, options.max_width)
+        name = shorten_middle(self.name, options.max_width)
         yield Text(name, no_wrap=True, overflow="ellipsis")

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from small_compilation import Example
 
 from penstock.reports.ladder_table import ladder_table
-from penstock.reports.layer_table import Order, Selection, code_table, layer_table
+from penstock.reports.layer_table import LayerOrder, LayerSelection, code_table, layer_table
 from penstock.reports.report import (
     CycleCounts,
     Flash,
@@ -95,7 +95,9 @@ def test_the_layer_table_shows_simulated_cycles_where_there_are_any(example: Exa
     assert "1,000,000 9,000,000 8,000,001 91.4 % 8.00 6.40 9,092" in text
     assert "total 1,300,000 9,876,543 8,750,001 6.73 21,442" in text
     assert "/floor: cycles relative to" in text
-    text = shown(layer_table(example.layers, example.counts, selection=Selection(verbose=True)))
+    text = shown(
+        layer_table(example.layers, example.counts, selection=LayerSelection(verbose=True))
+    )
     assert "8,000,001 91.4 % 5,000,001 8.00" in text
     assert "total 1,300,000 9,876,543 8,750,001 5,490,001 6.73 21,442" in text
     assert shown(layer_table(example.layers, ())) == shown(layer_table(example.layers))
@@ -119,15 +121,17 @@ def test_numbers_and_ends_of_names_stay_whole_in_a_narrow_terminal(
 @pytest.mark.parametrize(
     ("selection", "steps"),
     [
-        (Selection(), "012"),
-        (Selection(top=2), "01"),
-        (Selection(Order.MACS), "021"),
-        (Selection(Order.MOVED), "102"),
-        (Selection(Order.MOVED, top=1), "1"),
-        (Selection(Order.STEP, top=1), "0"),
+        (LayerSelection(), "012"),
+        (LayerSelection(top=2), "01"),
+        (LayerSelection(LayerOrder.MACS), "021"),
+        (LayerSelection(LayerOrder.MOVED), "102"),
+        (LayerSelection(LayerOrder.MOVED, top=1), "1"),
+        (LayerSelection(LayerOrder.STEP, top=1), "0"),
     ],
 )
-def test_layers_are_sorted_and_selected(example: Example, selection: Selection, steps: str) -> None:
+def test_layers_are_sorted_and_selected(
+    example: Example, selection: LayerSelection, steps: str
+) -> None:
     text = shown(layer_table(example.layers, example.counts, selection=selection))
     assert "".join(re.findall(r"^(\d) [A-Z]", text, re.MULTILINE)) == steps
     assert "total 1,300,000 9,876,543 8,750,001" in text

@@ -28,13 +28,12 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place
 from penstock.scheduling.bands.band_search import BandLimits
 from penstock.scheduling.bands.below_rows import BelowRows
+from penstock.scheduling.bands.chain_plan import ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_search import (
     ARENA_SHARES,
     GROWTH_SHARES,
     STRIPES,
-    ChainPlan,
     ChainSearch,
-    PartCycles,
 )
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.model.memories import MemorySystem

@@ -77,7 +77,7 @@ Flash = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Budget for constants; `run` and `profile` also count the code.",
+        help="Budget for constants; `run` also counts the code.",
         rich_help_panel=MEMORY_OPTIONS,
     ),
 ]

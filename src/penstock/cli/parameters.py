@@ -136,8 +136,8 @@ AssumeInt8 = Annotated[
     bool,
     typer.Option(
         "--assume-int8",
-        help="Treat a float model as int8, with arbitrary scales; for estimates only, since the "
-        "outputs are meaningless.",
+        help="Treat a float ONNX model as int8, with arbitrary scales; for estimates only, since "
+        "the outputs are meaningless.",
         rich_help_panel=MODEL_OPTIONS,
     ),
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Unpack
 
 from penstock import execution, ladder
-from penstock.api.arrays import drawn_sets
+from penstock.api.arrays import check_sets, drawn_sets
 from penstock.api.compiled import Compiled, check_flash, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Model, Settings, request
@@ -114,12 +114,15 @@ def run(
     workers: number of processes, or an executor; the result does not depend on it.
     on_stage: called with the name of each stage when it begins.
 
-    Raises as `compile`; CapacityError also if the measured stack exceeds its reserve, or the
-    measured code and constants the flash budget; ToolError if a compiler or simulator fails."""
+    Raises as `compile`; UsageError or ModelError if names, shapes or element types of `sets` are
+    not those of the model's inputs; CapacityError also if the measured stack exceeds its reserve,
+    or the measured code and constants the flash budget; ToolError if a compiler or simulator
+    fails."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     require_tools(wanted.target, compiler)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     done = compiled.compilation
+    check_sets(done.model, sets or (), wanted.io)
     sets = (
         drawn_sets(done, 1)
         if sets is None

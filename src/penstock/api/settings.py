@@ -69,7 +69,7 @@ class Settings(TypedDict, total=False):
     ]
     strict: Annotated[bool, "reject networks that accelerators run only in part"]
     assume_int8: Annotated[
-        bool, "treat a float model as int8 with arbitrary scales; for estimates only"
+        bool, "treat a float ONNX model as int8 with arbitrary scales; for estimates only"
     ]
     dimensions: Annotated[Mapping[str, int], "values of dynamic dimensions of the model, by name"]
     states: Annotated[

@@ -80,7 +80,7 @@ Flash = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Budget for constants; `run` and `profile` also count the code.",
+        help="Budget for constants; `run` also counts the code.",
         rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
@@ -139,8 +139,8 @@ AssumeInt8 = Annotated[
     bool,
     typer.Option(
         "--assume-int8",
-        help="Treat a float model as int8, with arbitrary scales; for estimates only, since the "
-        "outputs are meaningless.",
+        help="Treat a float ONNX model as int8, with arbitrary scales; for estimates only, since "
+        "the outputs are meaningless.",
         rich_help_panel=MODEL_OPTIONS,
     ),
 ]

@@ -78,7 +78,7 @@ def _needed_points(parts: Parts, request: Request) -> tuple[PlacedPoint, ...]:
     target, options = request.target, request.options
     by_rows: list[Schedule] = []
     below_rows: list[tuple[FrontierSearch, Proposal]] = []
-    for search in searches(parts, target, options, by_rows):
+    for search in searches(parts, target, options, by_rows, request.accelerators):
         by_rows += search.schedules_by_rows()
         below_rows += ((search, proposal) for proposal in search.below_rows)
     points = place(with_alternatives(by_rows), target, options)
@@ -95,7 +95,7 @@ def _needed_points(parts: Parts, request: Request) -> tuple[PlacedPoint, ...]:
         exceeded = bool(feasible) and feasible[-1] * (1 + KNEE) > slowest
         if request.goal is Optimize.SIZE or not exceeded:
             return points
-    return place(schedule(parts, target, options), target, options)
+    return place(schedule(parts, target, options, request.accelerators), target, options)
 
 
 def streamed(model: Graph, part_count: int, request: Request) -> Planned | None:

@@ -109,7 +109,12 @@ def explore_request(
 
 
 def _frontier(graph: Graph, request: Request) -> Frontier:
-    return schedule(assign_engines(graph, request), request.target, request.options)
+    return schedule(
+        assign_engines(graph, request),
+        request.target,
+        request.options,
+        request.accelerators,
+    )
 
 
 def _points(

@@ -18,18 +18,19 @@ from found import SAMPLES, inputs_of
 from penstock.backends.partition import partition
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, whole_work
-from penstock.ir.op import Sample, Work
+from penstock.ir.op import Sample, Site, Work
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType
+from penstock.ir.tensor import Array, Data, DType
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.window import Window
+from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.pad import Pad
 from penstock.ops.relu import Relu
 from penstock.simulators.graph import run_graph
 from small_networks import networks
 from small_patterns import patternable, patterns
-from strategies import graphs, node_of, partitions, regions, seeds
+from strategies import graphs, intervals, node_of, partitions, regions, seeds
 
 
 def recurrent(node: Node) -> bool:
@@ -118,6 +119,39 @@ def test_a_composite_reads_only_the_needed_regions(
     )
     found = node.op.evaluate(node.site, damaged, out)
     np.testing.assert_array_equal(found, whole[out.slices])
+
+
+@given(data=st.data(), node=composites(), seed=seeds)
+def test_a_cropped_composite_computes_its_region(
+    data: st.DataObject, node: Node, seed: int
+) -> None:
+    assume(node.output.type.rank == 4)
+    n, height, width, channels = node.output.type.shape
+    rows, columns = (data.draw(intervals(extent)) for extent in (height, width))
+    assert_crops(node, Region.of((0, n), rows, columns, (0, channels)), seed)
+
+
+def assert_crops(node: Node, out: Region, seed: int) -> bool:
+    """Compare a cropped composite with the region of the whole one; False if there is none."""
+    op, site = node.op, node.site
+    assert isinstance(op, Composite)
+    cropped = op.cropped(site, out)
+    if cropped is None:
+        return False
+    needs, whole = op.needs(site, out), inputs_of(site, seed)
+    inputs = tuple(x[need.slices] for x, need in zip(whole, needs, strict=True))
+    constants = tuple(
+        None if data is None else Data.of(np.ascontiguousarray(x))
+        for data, x in zip(site.constants, inputs, strict=True)
+    )
+    types = tuple(t.with_shape(x.shape) for t, x in zip(site.inputs, inputs, strict=True))
+    small = Site(types, site.output.with_shape(out.shape), constants)
+    everything = Region.whole(out.shape)
+    assert cropped.result_type(types) == small.output
+    found = cropped.evaluate(small, inputs, everything)
+    np.testing.assert_array_equal(found, op.evaluate(site, whole, out))
+    assert cropped.needs(small, everything) == tuple(Region.whole(t.shape) for t in types)
+    return True
 
 
 @given(data=st.data(), node=composites())
@@ -214,6 +248,20 @@ def test_two_windows_one_after_the_other_reach_as_far_as_both() -> None:
     at = node.op.inputs.index("x")
     assert node.op.needs(node.site, out)[at] == read
     assert node.op.affine(node.site)[at].apply(out) == read
+
+
+def test_layers_inside_a_composite_can_be_cropped() -> None:
+    """A convolution and its activation, as accelerators match them; not two residual branches,
+    which read different columns of the same tensor."""
+    x = Value("x", int8(1, 6, 7, 2))
+    window = Window(3, before=1, after=1)
+    conv = Conv2D(window, window)
+    first = node_of("a", conv, (x,), weights(2, 3, 3, 2), bias(2), like=x.type)
+    last = node_of("b", Relu(), (first.output,))
+    out = Region.of((0, 1), (0, 6), (2, 4), (0, 2))
+    assert assert_crops(composite_of((first, last), "b"), out, 1)
+    total = node_of("c", Add(), (x, first.output), like=x.type)
+    assert not assert_crops(composite_of((first, total), "c"), out, 1)
 
 
 def test_a_chain_with_a_clamp_does_the_work_of_both() -> None:

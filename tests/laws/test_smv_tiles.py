@@ -74,7 +74,8 @@ def check(graph: Graph, tiler: DrawnTiler, doubled: bool, seed: int) -> None:
     inputs = inputs_of_graph(graph, seed)
     reference = run_graph(graph, inputs)
     parts = assign_engines(graph, request)
-    points = place(schedule(parts, TARGET, request.options), TARGET, request.options)
+    frontier = schedule(parts, TARGET, request.options, accelerators)
+    points = place(frontier, TARGET, request.options)
     for point in points[:FEW_POINTS]:
         found = Machine(lower_point(point, accelerators)).run(inputs)
         for name, elements in found.items():

@@ -211,6 +211,7 @@ def offloading_kernel(
     traffic: Callable[[int, int], Mapping[str, int]] | None = None,
     tables: Mapping[str, Array],
     by_rows: bool,
+    by_columns: bool = False,
     scratch_bytes: int,
     folded: tuple[int, ...] = (),
     alignment_bytes: int = 1,
@@ -227,6 +228,7 @@ def offloading_kernel(
         stated.
     tables: arrays computed at compile time, by name.
     by_rows: True if a call may compute any interval of rows, False if only the whole output.
+    by_columns: True if inputs and output may also be columns of wider tensors.
     scratch_bytes: the working memory of a call.
     folded: indices of the composite's constant inputs that no command reads.
     alignment_bytes: rows of inputs and output start at multiples of this number of bytes.
@@ -275,6 +277,7 @@ def offloading_kernel(
         filled=filled,
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
+        by_columns=by_columns,
         body=body,
         cycles=cycles,
         traffic=traffic,

@@ -69,6 +69,7 @@ class DescribedImplementation:
     condition: True if the implementation can run the composite, else False or the reason.
     tables: arrays computed at compile time, by name, or a function that returns them.
     by_rows: True if a call may compute any interval of rows, False if only the whole output.
+    by_columns: True if inputs and output may also be columns of wider tensors.
     scratch_bytes: working memory of a call, or a function that returns its size.
     folded: indices of the main operator's constant inputs that no command reads, since tables
         replace them.
@@ -95,6 +96,7 @@ class DescribedImplementation:
     filled_cost: FilledCostFunction | None = None
     element_types: ElementTypes | None = None
     schedule: Schedule | None = None
+    by_columns: bool = False
 
 
 class OpStrategy:
@@ -132,6 +134,7 @@ class OpStrategy:
         placed_cost: PlacedCostFunction | None = None,
         filled_cost: FilledCostFunction | None = None,
         element_types: ElementTypes | None = None,
+        by_columns: bool = False,
     ) -> None:
         """Add an implementation of the operator.
 
@@ -150,6 +153,10 @@ class OpStrategy:
         `by_rows`: True if a call can compute any interval of rows, [call.first, call.end).  Several
             layers can then run stripe by stripe in turn (a cascade).  The commands must access rows
             by `operand.row`.  False if a call computes the whole output from whole inputs.
+        `by_columns`: with `by_rows`, True if inputs and output may be columns of wider tensors.
+            Cascades can then run in bands of columns, which need less memory.  The strategy is
+            called again for the node cropped to these columns.  The distance between rows exceeds
+            their size, so commands must access every row by `operand.row`.
         `scratch_bytes`: bytes of working memory in RAM (`call.scratch`), or a function of Offloaded
             that returns them.  If the memory is not available, the implementation with the least
             working memory runs.
@@ -209,6 +216,7 @@ class OpStrategy:
                 filled_cost,
                 element_types,
                 schedule,
+                by_columns,
             )
         )
 

@@ -158,6 +158,21 @@ def choose(
     return result, tuple(fallbacks)
 
 
+def with_kernels(node: Node, accelerators: Sequence[Accelerator]) -> Node | None:
+    """Return a composite node with the kernels that its accelerator selects for it.
+
+    None if this accelerator is not among `accelerators`, if one of its constraints does not hold,
+    or if none of its kernels can run the node."""
+    engine = node.op.engine if isinstance(node.op, Composite) else None
+    accelerator = next((one for one in accelerators if one.name == engine), None)
+    if accelerator is None or any(
+        broken_rule(rule, node) is not None for rule in accelerator.constraints
+    ):
+        return None
+    found = _chosen(node, accelerator)
+    return None if isinstance(found, str) else found
+
+
 @dataclass
 class _Search:
     """State of `partition`.

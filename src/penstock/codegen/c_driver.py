@@ -12,7 +12,7 @@ from penstock.codegen.c_loop import loop_lines
 from penstock.codegen.drivers import CallTexts, DriverCode
 from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError
-from penstock.program.expr import Expr
+from penstock.program.expr import Expr, Var
 from penstock.program.program import (
     END,
     FIRST,
@@ -24,6 +24,7 @@ from penstock.program.program import (
     Loop,
     Program,
 )
+from penstock.program.steps import accessed_views
 
 
 def body_lines(
@@ -33,8 +34,9 @@ def body_lines(
     call: Call,
     rows: tuple[str, str],
 ) -> tuple[str, ...]:
-    """The lines of a call's body for the interval `rows`, two C expressions."""
-    bounds = {FIRST.name: rows[0], END.name: rows[1]}
+    """The lines of the body of a step (`as_step`) for the interval `rows`, two C expressions."""
+    offsets = {v.offset.name for v in accessed_views(call) if isinstance(v.offset, Var)}
+    bounds = {FIRST.name: rows[0], END.name: rows[1], **{name: name for name in offsets}}
     taken = frozenset(p.name for p in names.parameters) | {"y", "lower", "upper"}
     writer = _Writer(program, names, drivers, call.engine)
     scope = Scope(names.bounds, taken, bounds)

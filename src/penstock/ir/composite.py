@@ -7,14 +7,14 @@ outside.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from penstock.brief import Brief
 from penstock.ir.affine import Affine
-from penstock.ir.graph import Node
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.graph import Node, Value
+from penstock.ir.op import Croppable, Kernel, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
@@ -119,6 +119,20 @@ class Composite(Brief, OperatorDefaults):
         del site
         return ()
 
+    def cropped(self, site: Site, out: Region) -> Composite | None:
+        """The cropped inner nodes, without kernels; None if one of them cannot be cropped.
+
+        Nor can they if two nodes read different regions of a value."""
+        del site
+        wanted = self._wanted(out)
+        if out.empty or any(node.name not in wanted for node in self.nodes):
+            return None
+        nodes = tuple(_cropped(node, wanted) for node in self.nodes)
+        found = tuple(node for node in nodes if node is not None)
+        if len(found) < len(nodes):
+            return None
+        return replace(self, nodes=found, chosen=None, fallback=None, prefetching=())
+
     def attribute(self, name: str, default: Attribute | None = None) -> Attribute | None:
         """The attribute of that name, set by a pass; `default` if there is none."""
         return dict(self.attributes).get(name, default)
@@ -148,3 +162,34 @@ def _computed(node: Node, known: Mapping[str, Array], wanted: Mapping[str, Regio
     """The wanted region of the node's output."""
     operands = tuple(known[value.name] for value in node.inputs)
     return node.op.evaluate(node.site, operands, wanted[node.name])
+
+
+def _cropped(node: Node, wanted: Mapping[str, Region]) -> Node | None:
+    """The node for the wanted region of its output; None if it cannot be cropped.
+
+    A node can be cropped to some rows and columns, if it reads all of what is wanted of its
+    inputs."""
+    out = wanted[node.name]
+    if not isinstance(node.op, Croppable) or not _keeps_channels(node.output, out):
+        return None
+    op = node.op.cropped(node.site, out)
+    needs = node.op.needs(node.site, out)
+    pairs = tuple(zip(node.inputs, needs, strict=True))
+    whole = (need == Region.whole(value.type.shape) for value, need in pairs if value.data)
+    same = (need == wanted.get(value.name) for value, need in pairs if value.data is None)
+    if op is None or not all(whole) or not all(same):
+        return None
+    inputs = tuple(
+        value if value.data is not None else _section(value, need) for value, need in pairs
+    )
+    return Node(op, inputs, _section(node.output, out), node.origin)
+
+
+def _keeps_channels(value: Value, region: Region) -> bool:
+    """Whether a region contains all batches and channels of an image."""
+    shape = value.type.shape
+    return len(shape) == 4 and (region.shape[0], region.shape[3]) == (shape[0], shape[3])
+
+
+def _section(value: Value, region: Region) -> Value:
+    return Value(value.name, value.type.with_shape(region.shape))

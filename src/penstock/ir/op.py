@@ -95,6 +95,9 @@ class Kernel:
     `by_rows`: the kernel computes any interval of rows (`row_axis`) and accesses tensors through
         views, so that these may be ring buffers or have a row table; otherwise it needs whole,
         contiguous tensors.
+    `by_columns`: the body computes any interval of rows, and its inputs and output may be columns
+        of wider tensors, so that their rows are not contiguous.  Kernels of `runtime/` that work by
+        rows always allow this.
     `recurrent`: each output row depends on the previous one; the kernel reads the row before its
         first one through the view of its output.
     `accumulates`: the kernel is recurrent, each output row is the previous one plus a contribution
@@ -129,6 +132,7 @@ class Kernel:
     scratch_bytes: int = 0
     stack_bytes: int = 0
     by_rows: bool = False
+    by_columns: bool = False
     recurrent: bool = False
     accumulates: bool = False
     whole_in_place: tuple[int, ...] = ()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.partition import with_kernels
 from penstock.backends.portable import single_node_part
 from penstock.hardware.target import Target
+from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.passes.band_graph import COLUMNS, BandGraph, column_bytes
 from penstock.passes.column_bands import column_bands, single_node_band
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
 from penstock.scheduling.bands.chain_costs import with_chain_costs
+from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade
 from penstock.scheduling.cascades.candidate import Candidate, Chain
 from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_stripes
@@ -25,11 +29,15 @@ from penstock.scheduling.simulate.execution import WHOLE
 
 @dataclass(frozen=True, slots=True)
 class TargetBands:
-    """Creates bands of columns for a target."""
+    """Creates bands of columns for a target.
+
+    accelerators: those that run composites of the network.
+    """
 
     target: Target
     model: CostModel
     memories: MemorySystem
+    accelerators: tuple[Accelerator, ...] = ()
 
     def bands(
         self, parts: Parts, cascade: Sequence[int], candidate: Candidate
@@ -54,6 +62,7 @@ class TargetBands:
         node, columns = part.nodes[-1], part.output.type.shape[COLUMNS]
         middle = columns // 2
         graph = single_node_band(node, (middle, middle + 1)) if columns > 1 else None
+        graph = None if graph is None else self._band_with_kernels(graph)
         if graph is None:
             return 0.0
         (narrow,) = _band_parts(graph, self.target).parts
@@ -68,7 +77,7 @@ class TargetBands:
         rows = None if candidate.stripe == WHOLE else candidate.stripe
         scratch = candidate.scratch_bytes
         nodes = _nodes(parts, cascade)
-        graphs = column_bands(parts.graph.name, nodes, width, parts.names)
+        graphs = self._with_kernels(column_bands(parts.graph.name, nodes, width, parts.names))
         if graphs is None:
             return None
         found: list[Band] = []
@@ -82,9 +91,8 @@ class TargetBands:
         """Return the bands of a chain, without costs."""
         rows, scratch = candidate.stripe, candidate.scratch_bytes
         nodes, keeps = _nodes(parts, chain.parts), chain.keeps_halos
-        graphs = column_bands(
-            parts.graph.name, nodes, chain.columns, parts.names, keeps_halos=keeps
-        )
+        bands = column_bands(parts.graph.name, nodes, chain.columns, parts.names, keeps_halos=keeps)
+        graphs = self._with_kernels(bands)
         if graphs is None:
             return None
         found: list[Band] = []
@@ -102,6 +110,31 @@ class TargetBands:
             return None
         bands = Bands(nodes[-1].name, chain.columns, scratch, tuple(found), rows, kept)
         return BandedCascade(chain.parts, bands)
+
+    def _with_kernels(self, graphs: Sequence[BandGraph] | None) -> Sequence[BandGraph] | None:
+        """Return bands whose composites have kernels for their columns.
+
+        None if there are no bands, if an accelerator cannot run one of the composites, or if a
+        kernel cannot access columns.
+        """
+        found = [self._band_with_kernels(one) for one in graphs or ()]
+        bands = [one for one in found if one is not None]
+        return bands if bands and len(bands) == len(found) else None
+
+    def _band_with_kernels(self, band: BandGraph) -> BandGraph | None:
+        if not any(isinstance(node.op, Composite) for node in band.graph.nodes):
+            return band
+        nodes: list[Node] = []
+        for node in band.graph.nodes:
+            found = node
+            if isinstance(node.op, Composite):
+                found = with_kernels(node, self.accelerators)
+                if found is None or not computes_columns(
+                    single_node_part(found, self.target.engines[0])
+                ):
+                    return None
+            nodes.append(found)
+        return replace(band, graph=band.graph.with_nodes(tuple(nodes)))
 
 
 def _nodes(parts: Parts, cascade: Sequence[int]) -> Sequence[Node]:

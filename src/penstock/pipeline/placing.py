@@ -60,7 +60,7 @@ def least_ram_bytes(graph: Graph, request: Request) -> int:
     """
     least: int | None = None
     parts = assign_kernels(graph, request)
-    for found in least_memory_first(parts, request.target, request.options):
+    for found in least_memory_first(parts, request.target, request.options, request.accelerators):
         if least is not None and found.peak_bytes >= least:
             break  # the live bytes of later schedules are no lower
         ((_, point),) = _placed((found,), request.target, request.options, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from penstock.backends.accelerator import Accelerator
 from penstock.backends.engines import Engines
 from penstock.backends.portable import Processor
 from penstock.hardware.target import Target
@@ -17,29 +18,38 @@ from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import CASCADES, Options
 
 
-def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
+def schedule(
+    parts: Parts, target: Target, options: Options, accelerators: tuple[Accelerator, ...] = ()
+) -> Frontier:
     """Return the schedules that may be Pareto-optimal (see `scheduling/cascades/search.py`).
 
     Where access times do not depend on the memory assignment, these include the schedules of
     `parts.alternatives` that no schedule of `parts` dominates.
+
+    accelerators: those that run composites of the parts.
     """
     known: list[Schedule] = []
-    for search in searches(parts, target, options, known):
+    for search in searches(parts, target, options, known, accelerators):
         known += search.schedules()
     return with_alternatives(known)
 
 
 def searches(
-    parts: Parts, target: Target, options: Options, known: Sequence[Schedule]
+    parts: Parts,
+    target: Target,
+    options: Options,
+    known: Sequence[Schedule],
+    accelerators: tuple[Accelerator, ...] = (),
 ) -> Iterator[FrontierSearch]:
     """Yield the search for the schedules of `parts`, then that of each alternative to compare.
 
     known: the schedules found so far, which the caller extends after each search.
+    accelerators: those that run composites of the parts.
     """
     model, memories = cost_model_and_memories(target)
     comparable = memories.uniform and options.partition == CASCADES
     for one in (parts, *(parts.alternatives if comparable else ())):
-        bands = band_source(target)
+        bands = band_source(target, accelerators)
         yield frontier_search(one, model, memories, options, bands=bands, others=tuple(known))
 
 
@@ -56,20 +66,27 @@ def _peak_and_cycles(schedule: Schedule) -> tuple[int, int]:
     return schedule.peak_bytes, schedule.cost.cycles
 
 
-def least_memory_first(parts: Parts, target: Target, options: Options) -> Iterator[Schedule]:
+def least_memory_first(
+    parts: Parts, target: Target, options: Options, accelerators: tuple[Accelerator, ...] = ()
+) -> Iterator[Schedule]:
     """Yield the schedules of `schedule` in ascending order of peak live bytes.
 
     Their costs are computed on demand.
     """
     model, memories = cost_model_and_memories(target)
-    search = frontier_search(parts, model, memories, options, bands=band_source(target))
+    search = frontier_search(
+        parts, model, memories, options, bands=band_source(target, accelerators)
+    )
     return search.schedules()
 
 
-def band_source(target: Target) -> BandSource:
-    """Return what creates the bands of a cascade or of its chains, for a target."""
+def band_source(target: Target, accelerators: tuple[Accelerator, ...] = ()) -> BandSource:
+    """Return what creates the bands of a cascade or of its chains, for a target.
+
+    accelerators: those that run composites of the network.
+    """
     model, memories = cost_model_and_memories(target)
-    return TargetBands(target, model, memories)
+    return TargetBands(target, model, memories, accelerators)
 
 
 def cost_model_and_memories(target: Target) -> tuple[Engines, MemorySystem]:

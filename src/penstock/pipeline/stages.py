@@ -92,7 +92,12 @@ ASSIGN: Stage[Graph, Parts] = Stage(
 )
 SCHEDULE: Stage[Parts, Frontier] = Stage(
     stage_names.SCHEDULE,
-    lambda parts, context: schedule(parts, context.request.target, context.request.options),
+    lambda parts, context: schedule(
+        parts,
+        context.request.target,
+        context.request.options,
+        context.request.accelerators,
+    ),
 )
 PLACE: Stage[Frontier, Placed] = Stage(
     stage_names.PLACE,

@@ -12,6 +12,7 @@ from functools import partial
 from penstock.ir.op import row_count
 from penstock.program.bounds import count_at
 from penstock.program.cascade import commands
+from penstock.program.constants import band_tables
 from penstock.program.expr import Expr, Var, binary
 from penstock.program.laid import Addresses, Laid, laid_storages
 from penstock.program.program import Buffer, Command, Discard, Kind, Loop, Rows, View
@@ -57,7 +58,7 @@ def band_commands(
             outside[section.value] = replace(view, offset=offset)
     inner = expanded_band(band, schedule.memory)
     laid = _laid(inner, _band_addresses(schedule, addresses, plan, band), band)
-    inner_writer = Writer(inner, laid, outside, columns)
+    inner_writer = Writer(inner, laid, outside, columns, band_tables(schedule))
     if rows is not None:
         body = tuple(_chain_calls(inner, inner_writer, band, *rows))
     else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 
 from penstock.ir.graph import Graph, Queue, State, Value, free_name
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import Table, row_axis, row_count
 from penstock.ir.tensor import Data
 from penstock.program.program import Buffer, Kind
 from penstock.scheduling.model.part import Part
@@ -34,6 +34,28 @@ def _tables(schedule: Schedule) -> Iterator[Value]:
         if part.kernel.body is not None:
             for name, table in part.kernel.tables:
                 yield Value(table_name(schedule, part, name), table.type, table.data)
+    yield from band_tables(schedule).values()
+
+
+def band_tables(schedule: Schedule) -> Mapping[tuple[str, str], Value]:
+    """The tables of accelerators' kernels in bands, by part of the band and name of the table.
+
+    Bands that compute the same tensor share equal tables."""
+    shared: dict[tuple[str, str, Table], Value] = {}
+    found: dict[tuple[str, str], Value] = {}
+    taken = set(schedule.parts.names)
+    for band in (band for bands in schedule.bands for band in bands.bands):
+        tensors = {section.value: section.tensor for section in band.sections}
+        for k in band.plan.parts:
+            part = band.plan.with_selected_kernel(k, band.parts.parts[k])
+            for name, table in part.kernel.tables if part.kernel.body is not None else ():
+                key = tensors[part.name], name, table
+                if key not in shared:
+                    buffer = free_name(f"{tensors[part.name]}: {name}", taken)
+                    taken.add(buffer)
+                    shared[key] = Value(buffer, table.type, table.data)
+                found[part.name, name] = shared[key]
+    return found
 
 
 def constant_buffers(expanded: ExpandedSchedule, memory: str) -> tuple[Buffer, ...]:

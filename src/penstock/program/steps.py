@@ -38,15 +38,25 @@ def walk(commands: Iterable[Command]) -> Iterator[Command]:
 def as_step(call: Call) -> Call:
     """The call for all rows, which is equal for all calls of a step.
 
-    Offsets that depend on loop variables are replaced by variables: `offset_0` for input 0, ..,
-    `offset_y` for the output."""
+    Offsets that depend on loop variables are replaced by variables (`offset_name`)."""
     shape = call.output.type.shape
     return replace(
         call,
-        inputs=tuple(_all_rows(view, f"offset_{k}") for k, view in enumerate(call.inputs)),
-        output=_all_rows(call.output, "offset_y"),
+        inputs=tuple(_all_rows(view, offset_name(k)) for k, view in enumerate(call.inputs)),
+        output=_all_rows(call.output, offset_name()),
         out=Box((0,) * len(shape), shape),
     )
+
+
+def offset_name(k: int | None = None) -> str:
+    """The variable for the offset of input `k` of a step or, without a number, of its output.
+
+    It stands for the offset in the body of the step if this depends on loop variables.
+
+    >>> offset_name(0), offset_name()
+    ('offset_0', 'offset_y')
+    """
+    return "offset_y" if k is None else f"offset_{k}"
 
 
 def as_transfer(copy: Copy) -> Copy:

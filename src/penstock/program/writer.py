@@ -28,6 +28,7 @@ from penstock.program.program import (
     Wait,
 )
 from penstock.program.rotation import Rotation
+from penstock.program.steps import as_step
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.plan import Plan
@@ -54,12 +55,15 @@ class Writer:
     outside: views of the inputs and outputs whose memory a surrounding program provides, by name.
     columns: for each variable of a band, the tensor of which it is some columns, and the first of
         them, by name.
+    tables: in a band, the constants that hold the tables of accelerators' kernels, by name of the
+        part and of the table (`constants.band_tables`).
     """
 
     expanded: ExpandedSchedule
     laid: Mapping[str, Laid]
     outside: Mapping[str, View] = field(default_factory=dict[str, View])
     columns: Mapping[str, tuple[str, Expr]] = field(default_factory=dict[str, tuple[str, Expr]])
+    tables: Mapping[tuple[str, str], Value] = field(default_factory=dict[tuple[str, str], Value])
 
     @property
     def queues(self) -> Mapping[str, QueueMemory]:
@@ -143,19 +147,26 @@ class Writer:
             prefetched=mine,
             prefetches=tuple(self.prefetched(p) for p, _ in fills.get(position, ())),
         )
-        body = (*self._prefetching(fills.get(position, ())), *self._body(position, part, call))
+        body = self._body(position, part, as_step(call))
+        body = (*self._prefetching(fills.get(position, ())), *body)
         return replace(call, body=body)
 
-    def _body(self, position: int, part: Part, call: Call) -> tuple[Command, ...]:
-        """The body of an accelerator's call; empty for other calls."""
+    def _body(self, position: int, part: Part, step: Call) -> tuple[Command, ...]:
+        """The body of an accelerator's call; empty for other calls.
+
+        step: the step of the call, whose offsets are variables if they depend on loop variables."""
         if part.kernel.body is None:
             return ()
-        schedule = self.expanded.schedule
         rows = highest_stripe(self.expanded.stripes[position])
-        places = {name: table_name(schedule, part, name) for name, _ in part.kernel.tables}
-        prefetched = None if call.prefetched is None else call.prefetched.buffer
+        places = {
+            name: self.tables[part.name, name].name
+            if (part.name, name) in self.tables
+            else table_name(self.expanded.schedule, part, name)
+            for name, _ in part.kernel.tables
+        }
+        prefetched = None if step.prefetched is None else step.prefetched.buffer
         body: Body = part.kernel.body
-        return body(call.inputs, call.output, rows, places, call.scratch, prefetched)
+        return body(step.inputs, step.output, rows, places, step.scratch, prefetched)
 
     def update(self, part: Part) -> Command:
         """The call that copies new elements to a state."""

@@ -36,7 +36,7 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.program.steps import buffers_inside, used_buffers
+from penstock.program.steps import buffers_inside, offset_name, used_buffers
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region
@@ -154,7 +154,7 @@ class Machine:
         if call.prefetched is not None and call.prefetched not in filled:
             self._memories.read(ConcreteOperand.whole(call.prefetched))
         if call.body:
-            self._offload(call, output)
+            self._offload(call, inputs, output)
             result = self._memories.read(output)
         else:
             result = call.op.evaluate(call.site, windows, out)
@@ -191,7 +191,9 @@ class Machine:
             inputs = tuple(self._operand(view, need, {}) for view, need in needed)
             self._count(call, inputs, self._whole(call.output), out)
 
-    def _offload(self, call: Call, output: ConcreteOperand) -> None:
+    def _offload(
+        self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand
+    ) -> None:
         """Runs a call's body on its accelerator.
 
         The body may write the output and scratch; if it computes row 0, also prefetched constants.
@@ -199,7 +201,13 @@ class Machine:
         first, end = output.rows
         prefetches = [ConcreteOperand.whole(view) for view in call.prefetches] if first == 0 else []
         before = self._memories.copied()
-        self._execute(call.body, {FIRST.name: first, END.name: end})
+        variables = {offset_name(k): evaluate(x.view.offset, {}) for k, x in enumerate(inputs)}
+        variables |= {
+            offset_name(): evaluate(output.view.offset, {}),
+            FIRST.name: first,
+            END.name: end,
+        }
+        self._execute(call.body, variables)
         buffers = [view.buffer for view in (call.prefetches if first == 0 else ())]
         buffers += [*buffers_inside(call), *([call.scratch] if call.scratch is not None else [])]
         if (stray := self._memories.strayed(before, output, buffers)) is not None:

@@ -112,7 +112,8 @@ def test_a_network_like_vgg_runs_bit_exactly() -> None:
 )
 def test_cascades_need_little_memory_at_equal_macs(model: str, least_share: float) -> None:
     smv = (Smv().accelerator({}, HOST),)
-    request = Request(path_of(model), HOST, accelerators=smv)
+    options = Options(max_recompute=1.0)
+    request = Request(path_of(model), HOST, accelerators=smv, options=options)
     done = compile_request(request)
     whole = compile_request(replace(request, options=Options(max_parts=1)))
     least, layers = done.points[0], whole.points[-1]

@@ -184,6 +184,7 @@ def strategy_of(op: str) -> Any:
             cost=cycles,
             tables=scales,
             by_rows=op not in WHOLE,
+            by_columns=True,
         )
         return found
 

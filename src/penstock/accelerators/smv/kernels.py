@@ -364,7 +364,7 @@ def _memory_address(
     reshapes it to two dimensions.  `row` then counts rows of the reshaped tensor, and the tensor
     must be contiguous."""
     depth = tile.operand.shape[-1]
-    if tensor.type.shape != tile.operand.shape:
+    if len(tile.operand.shape) == 2 and tensor.type.shape != tile.operand.shape:
         return _offset(tensor.address, row * depth + channels[0])
     return tensor.row(row, columns[0] * depth + channels[0])
 

@@ -206,13 +206,14 @@ class BelowRows:
                 return None
             found.append((plan, banded))
         parts, plans, bands = with_bands(self.accounting.parts, found)
-        memory = self.accounting.memories.default_assignment
+        memories = self.accounting.memories
+        memory = memories.default_assignment
         accounting = self.accounting.for_parts(parts)
         bare = Schedule(
             parts,
             plans,
             memory,
-            None,
+            None if memories.copier is None else memories.copier.name,
             self.options.keep_input,
             proposal.peak_bytes,
             Gaps(self.order_gap, self._partition_gap(proposal.peak_bytes)),

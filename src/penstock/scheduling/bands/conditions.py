@@ -16,7 +16,7 @@ def computes_columns(part: Part) -> bool:
     """Return whether a part may be able to compute only an interval of its output's columns.
 
     This requires a batch of one image, an operator that can be cropped (`Croppable`), and kernels
-    that compute any interval of rows.
+    that compute any interval of rows of columns (`Kernel.by_columns`).
     """
     kernels = (part.kernel, *((part.fallback,) if part.fallback is not None else ()))
     return (
@@ -24,7 +24,8 @@ def computes_columns(part: Part) -> bool:
         and isinstance(part.nodes[0].op, Croppable)
         and part.output.type.rank == RANK
         and part.output.type.shape[0] == 1
-        and all(k.by_rows and k.body is None and not k.recurrent for k in kernels)
+        and all(k.by_rows and (k.body is None or k.by_columns) for k in kernels)
+        and not any(k.recurrent for k in kernels)
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import merge
 
 from penstock.errors import UsageError
 from penstock.pareto import near_frontier
@@ -53,6 +54,7 @@ class FrontierSearch:
         memory.  They need less memory than those of `by_rows`.
     recomputing: builds the schedules of `below_rows`; None if there are none.
     sources: the cascades of which it divides the parts into `below_rows`.
+    limit_bytes: the live bytes of schedules with recomputation are below this number.
     """
 
     builder: ScheduleBuilder
@@ -60,16 +62,17 @@ class FrontierSearch:
     below_rows: Sequence[Proposal] = ()
     recomputing: BelowRows | None = None
     sources: Sources = field(default_factory=dict[tuple[int, ...], CandidateSource])
+    limit_bytes: int = 0
 
     def schedules(self) -> Iterator[Schedule]:
         """Yield the schedules of all proposals.
 
         If `options.partition` is `CASCADES`, they come in ascending order of memory.
         """
+        found: Sequence[Schedule] = ()
         if self.recomputing is not None:
-            limit_bytes = self.by_rows[0].peak_bytes
-            yield from self.recomputing.schedules(self.sources, self.below_rows, limit_bytes)
-        yield from self.schedules_by_rows()
+            found = self.recomputing.schedules(self.sources, self.below_rows, self.limit_bytes)
+        return merge(found, self.schedules_by_rows(), key=lambda schedule: schedule.peak_bytes)
 
     def schedules_by_rows(self) -> Iterator[Schedule]:
         """Yield the schedules of the proposals without recomputation."""
@@ -81,7 +84,7 @@ class FrontierSearch:
     def schedule_below_rows(self, proposal: Proposal) -> Schedule | None:
         """Return the schedule of one of `below_rows`; None if it exceeds a limit of the options."""
         assert self.recomputing is not None
-        return self.recomputing.schedule(proposal, self.by_rows[0].peak_bytes)
+        return self.recomputing.schedule(proposal, self.limit_bytes)
 
     def estimated_cycles(self, proposal: Proposal) -> int:
         """Return the estimate for the schedule of one of `below_rows`.
@@ -127,9 +130,10 @@ def frontier_search(
     start = _inputs_bytes(parts)
     rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
     below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
-    sources = below.sources(searches, chosen[0].peak_bytes)
-    first = below.proposals(sources, chosen[0].peak_bytes)
-    return FrontierSearch(builder, chosen, first, below, sources)
+    limit = int(min(map(_default_peak, chosen)))
+    sources = below.sources(searches, limit)
+    first = below.proposals(sources, limit)
+    return FrontierSearch(builder, chosen, first, below, sources, limit)
 
 
 def _chosen_proposals(
@@ -154,10 +158,11 @@ def _chosen_proposals(
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
     as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
     among those that do not use it, and those of `RESIDENT`.  If there is a copy engine, too, so are
-    those that are Pareto-optimal with copies of rows.  If only the memory of the constants is slow,
-    those are added that would be kept if it were fast: the search for them considers more ways to
-    save memory.  If the first proposal does not use the least possible scratch memory, a copy that
-    does follows it.
+    those that are Pareto-optimal with copies of rows.  If a memory is slow, or if there is a second
+    one, those are added that would be kept with only one, fast memory: the search for them
+    considers more ways to save memory.  If there is a second one, these need less memory than all
+    others that do not use it.  If the first proposal does not use the least possible scratch
+    memory, a copy that does follows it.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:
@@ -180,11 +185,14 @@ def _chosen_proposals(
             source = _candidates(parts, order, alone, model, first, without)
             every += proposals(order, source, start, inputs_bytes, limit_bytes)
     chosen = near_frontier(every, _peak_and_time, options.slack)
-    if nominal:  # their times leave out the reading of constants
-        fast = near_frontier(nominal, _peak_and_time, options.slack)
+    if nominal:  # their times leave out accesses to slow memories
+        several = len(memories.tensors) > 1
+        least = min(map(_default_peak, every)) if several else math.inf
+        fast = near_frontier(nominal, _peak_and_time, 0.0 if several else options.slack)
+        fast = [p for p in fast if p.peak_bytes < least]
         chosen = sorted((*chosen, *(p for p in fast if p not in chosen)), key=_peak_and_time)
     if len(memories.tensors) > 1:
-        in_default = (p for p in every if not any(c.memory.exceptions for c in p.cascades))
+        in_default = (p for p in every if _default_peak(p) < math.inf)
         first = near_frontier(in_default, _peak_and_time, 0.0)
         resident_only = replace(options, partition=RESIDENT)
         whole = _whole_proposals(parts, orders, model, memories, resident_only)
@@ -214,6 +222,11 @@ def _copying(
         search = RegionSearch(parts, order, model, memories, options)
         start, inputs = memories.default_assignment, _inputs_bytes(parts)
         yield from proposals(order, search.candidates, start, inputs)
+
+
+def _default_peak(proposal: Proposal) -> float:
+    """Return the peak of a proposal whose tensors are all in the default region, else infinity."""
+    return math.inf if any(c.memory.exceptions for c in proposal.cascades) else proposal.peak_bytes
 
 
 def _peak_and_time(proposal: Proposal) -> tuple[int, int]:

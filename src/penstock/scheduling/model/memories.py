@@ -53,11 +53,14 @@ class MemorySystem:
 
     @property
     def nominal(self) -> MemorySystem:
-        """The same regions, with a region for constants as fast as the engine's cycle estimates
-        assume."""
+        """The default region and the one for constants, both as fast as the engine's cycle
+        estimates assume."""
         bandwidth = self.engine.bandwidth_bytes_per_cycle
-        fast = replace(self.constants, bandwidth_bytes_per_cycle=bandwidth, latency_cycles=0)
-        return replace(self, constants=fast)
+
+        def fast(memory: MemoryRegion) -> MemoryRegion:
+            return replace(memory, bandwidth_bytes_per_cycle=bandwidth, latency_cycles=0)
+
+        return replace(self, tensors=(fast(self.tensors[0]),), constants=fast(self.constants))
 
     @property
     def default_assignment(self) -> MemoryAssignment:

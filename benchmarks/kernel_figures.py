@@ -44,6 +44,8 @@ from penstock.errors import PenstockError
 from penstock.hardware.load import load_target
 
 TARGETS = ("cortex-m4", "cortex-m0plus", "cortex-m55")
+COUNT_INSTRUCTIONS = ("cortex-m55",)
+"""Targets whose simulated core counts instructions, not cycles."""
 SEEDS = 40
 CORES = REPOSITORY / "src" / "penstock" / "backends" / "cores"
 HEADER = """\
@@ -81,7 +83,9 @@ def main(arguments: Sequence[str]) -> int:
             measured = (one for one in measured if one.kernel.name in wanted.kernel)
         if wanted.missing:
             measured = (one for one in measured if one.kernel.name not in model.figures)
-        fits = fitted(measured, engine.cycles_per_call, model)
+        fits = fitted(
+            measured, engine.cycles_per_call, model, weighs_assembly=target in COUNT_INSTRUCTIONS
+        )
         console().print(_table(target, fits))
         if wanted.write:
             is_part = wanted.kernel or wanted.missing or wanted.mixture
@@ -104,17 +108,25 @@ def drawn(target: str, mixture: str, seeds: int) -> Iterator[Measured]:
 
 
 def fitted(
-    measured: Iterable[Measured], call_cycles: float, model: CycleModel
+    measured: Iterable[Measured],
+    call_cycles: float,
+    model: CycleModel,
+    *,
+    weighs_assembly: bool = False,
 ) -> Mapping[str, Fit]:
-    """By kernel: figures by part, and estimated / simulated of every layer."""
+    """By kernel: figures by part, and estimated / simulated of every layer.
+
+    weighs_assembly: whether the cycles of loops in assembly have a fitted weight."""
     by_kernel: dict[str, list[Measured]] = defaultdict(list)
     for one in measured:
         by_kernel[one.kernel.name].append(one)
-    fits = {kernel: _fit(some, call_cycles, model) for kernel, some in by_kernel.items()}
+    fits = {k: _fit(some, call_cycles, model, weighs_assembly) for k, some in by_kernel.items()}
     return {kernel: fit for kernel, fit in fits.items() if fit is not None}
 
 
-def _fit(some: Sequence[Measured], call_cycles: float, model: CycleModel) -> Fit | None:
+def _fit(
+    some: Sequence[Measured], call_cycles: float, model: CycleModel, weighs_assembly: bool
+) -> Fit | None:
     """The figures of a kernel; None where it knows itself what it takes."""
     rows: list[Mapping[str, float]] = []
     for one in some:
@@ -122,18 +134,19 @@ def _fit(some: Sequence[Measured], call_cycles: float, model: CycleModel) -> Fit
         if counts is None:
             return None
         rows.append(counts)
-    parts = sorted(
-        {part for row in rows for part, count in row.items() if count} - {ASSEMBLY_CYCLES}
-    )
+    odd = [_odd(one, model) for one in some]
+    if weighs_assembly:
+        fixed, known = set[str](), [0.0] * len(some)
+        rows = [
+            {**row, ASSEMBLY_CYCLES: row[ASSEMBLY_CYCLES] + more} if ASSEMBLY_CYCLES in row else row
+            for row, more in zip(rows, odd, strict=True)
+        ]
+    else:
+        fixed = {ASSEMBLY_CYCLES}
+        known = [row.get(ASSEMBLY_CYCLES, 0) + more for row, more in zip(rows, odd, strict=True)]
+    parts = sorted({part for row in rows for part, count in row.items() if count} - fixed)
     simulated = np.array([one.simulated for one in some], float)
-    counted = np.array(
-        [
-            row.get(ASSEMBLY_CYCLES, 0) + _odd(one, model)
-            for row, one in zip(rows, some, strict=True)
-        ],
-        float,
-    )
-    counted += call_cycles
+    counted = np.array(known, float) + call_cycles
     work = np.array([[row.get(part, 0) for part in parts] for row in rows], float)
     figures = non_negative(work / simulated[:, None], 1 - counted / simulated)
     named = {part: round(float(x), 2) for part, x in zip(parts, figures, strict=True)}

@@ -18,7 +18,7 @@ from statistics import median
 
 from rich.table import Table
 
-from benchmarks.compile_time import timed
+from benchmarks.compile_time import compile_bytecode, timed
 from benchmarks.entry import console, entry
 from benchmarks.shared import find_shared
 
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     table.add_column("command", no_wrap=True)
     for heading in ("seconds", "processor seconds", "ratio to numpy"):
         table.add_column(heading, justify="right")
+    compile_bytecode(sys.executable)
     unit: float | None = None
     for label, command in commands.items():
         _, *every = (timed(command) for _ in range(wanted.runs + 1))

@@ -2,7 +2,7 @@
 
     python -m benchmarks.unchanged --save FILE [--only MODEL,..] [--python PYTHON]
     python -m benchmarks.unchanged --against FILE [--only MODEL,..] [--python PYTHON]
-    python -m benchmarks.unchanged --timed PYTHON [--only MODEL,..] [--runs N]
+    python -m benchmarks.unchanged --timed PYTHON [--only MODEL,..] [--runs N] [--rows-only]
 
 A refactoring must not change what the compiler produces.  The cases are twelve networks on three
 Cortex-M cores, and three of them beside two accelerators.  Each case records RAM, flash, estimated
@@ -13,7 +13,8 @@ from `penstock profile --json`.
 compares with FILE and exits with 1 if a figure grew or a recorded frontier point is no longer
 reached; smaller figures pass.  `--python` measures the penstock of another interpreter.  `--timed`
 runs `penstock compile` with this interpreter and with another one alternately, and exits with 1 if
-the ratio of the median wall-clock times of a case exceeds LIMIT.
+the ratio of the median wall-clock times of a case exceeds LIMIT.  `--rows-only` leaves out what an
+older compiler did not search: recomputation, and other graphs that compute the same.
 
 `recorded_results.json` holds the results of commit b6aa36c, before the rebuild of scheduling,
 backends and accelerators.  Counts on cortex-m55 need `qemu-system-arm`.
@@ -35,7 +36,7 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks.compile_time import timed
+from benchmarks.compile_time import compile_bytecode, timed
 from benchmarks.entry import console, entry, shown
 from benchmarks.shared import Shared, find_shared
 from penstock.errors import ModelError, ToolError, UsageError
@@ -57,6 +58,8 @@ TWELVE = (
     "rand_mobilenet_v2_0.35_144_int8",
 )
 """The reference networks (README.md of the shared models)."""
+ROWS_ONLY = ("--max-recompute", "1", "--no-alternatives")
+"""Options that restrict the search to cascades of whole rows."""
 CORES = ("cortex-m4", "cortex-m0plus", "cortex-m55")
 OFFLOADED = ("kws_ref_model", "vww_96_int8", "pretrainedResnet_quant")
 ACCELERATORS = (("ethos_u55", "cortex-m55"), ("nvdla", "cortex-m7"))
@@ -169,12 +172,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--python", default=sys.executable, help="the interpreter to measure")
     parser.add_argument("--models", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="timed runs of each side")
+    parser.add_argument("--rows-only", action="store_true", help="search the older plan space")
     wanted = parser.parse_args(arguments)
     shared = find_shared(wanted.models)
     chosen = selected(wanted.only)
     check_environment(wanted.timed or wanted.python)
     if wanted.timed:
-        return compare_times(chosen, shared, wanted.timed, wanted.runs)
+        options = ROWS_ONLY if wanted.rows_only else ()
+        return compare_times(chosen, shared, wanted.timed, wanted.runs, options)
     if wanted.save:
         save(wanted.save, {case.key: measure(case, shared, wanted.python) for case in chosen})
         return 0
@@ -326,8 +331,12 @@ def _frontier_cell(pair: Comparison) -> str:
     return f"{len(pair.recorded.frontier)} -> {count}, {len(pair.lost)} lost"
 
 
-def compare_times(chosen: Sequence[Case], shared: Shared, other: str, runs: int) -> int:
+def compare_times(
+    chosen: Sequence[Case], shared: Shared, other: str, runs: int, options: Sequence[str] = ()
+) -> int:
     """Prints compile times of two interpreters' penstock; 1 if this one's is above LIMIT.
+
+    options: of this interpreter's command only.
 
     The two sides alternate, so that a change in the machine's load affects both.  The first pair
     of each case fills caches and is not counted."""
@@ -336,11 +345,14 @@ def compare_times(chosen: Sequence[Case], shared: Shared, other: str, runs: int)
     for heading in ("other", "this", "ratio", "processor ratio", "verdict"):
         table.add_column(heading, justify="right")
     missed = False
+    for python in (other, sys.executable):
+        compile_bytecode(python)
     for case in chosen:
         print(case.key, file=sys.stderr)
         command = ("-m", "penstock", *case.arguments("compile", shared), "-o", "out")
         pairs = [
-            (timed([other, *command]), timed([sys.executable, *command])) for _ in range(runs + 1)
+            (timed([other, *command]), timed([sys.executable, *command, *options]))
+            for _ in range(runs + 1)
         ][1:]
         (before, after), (cpu_before, cpu_after) = (
             tuple(median(pair[side][clock] for pair in pairs) for side in range(2))

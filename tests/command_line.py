@@ -34,6 +34,7 @@ class CommandLine:
         self._capsys = capsys
 
     def __call__(self, *words: object) -> Said:
+        self._monkeypatch.delenv("COLUMNS", raising=False)  # which pytest-xdist sets
         self._monkeypatch.setattr(sys, "argv", ["penstock", *map(str, words)])
         self._capsys.readouterr()
         with pytest.raises(SystemExit) as caught:

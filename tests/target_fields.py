@@ -16,6 +16,7 @@ from penstock.hardware.load import generic_target_names, target_text
 from penstock.hardware.schema import TargetFile
 
 TARGETS = {name: tomllib.loads(target_text(name)) for name in generic_target_names()}
+TARGETS["two-region"]["accelerators"] = [{"name": "npu", "instances": 2}]
 MISSING = object()
 """Marks a removed field."""
 

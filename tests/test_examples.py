@@ -47,6 +47,14 @@ SEEN = {
         "ultra_trail  block1/conv1",
         "block1/add: no pattern of ultra_trail matches this node",
         "host     32,992 elements, 0 mismatches",
+        "1 command for a diamond of three nodes, matched with its dominator",
+        'near miss: rows.size of "pool" is 3, must be 2',
+        "schedule rows: 4 loads of the input",
+        "schedule channels: 48 loads of the input",
+        "submissions of three layers, merge_compiler_regions=True: 1",
+        "submissions of three layers, merge_compiler_regions=False: 3",
+        "PROGRAM_PHASE_1: set_up, 2 set-ups, 0 waits",
+        "PROGRAM_PHASE_3: wait_at_the_end, 0 set-ups, 2 waits",
     ],
 }
 NEEDS = {"ethos_u": ("ethosu", "ethos-u")}

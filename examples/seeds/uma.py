@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dis
 from importlib.resources import files
 
 import penstock.uma
 from examples.seeds.page import Absence, absences, figure, heading
+from examples.uma import patterns, phases, regions, schedules
 from penstock import api
 from penstock.accelerators.registry import names
 from penstock.accelerators.ultra_trail import (
@@ -17,6 +17,7 @@ from penstock.accelerators.ultra_trail import (
     custom_conv1d_strategy,
 )
 from penstock.errors import BackendError
+from penstock.ir.graph import Graph
 from penstock.uma import PassPhase, UMABackend
 
 MODEL = "zoo:tc_resnet8"
@@ -85,12 +86,6 @@ def no_relay() -> bool:
     return not any(hasattr(penstock.uma, name) for name in ("relay", "tir", "Schedule"))
 
 
-def schedule_is_ignored() -> bool:
-    """Whether `add_implementation` never reads its argument `schedule`."""
-    code = dis.get_instructions(penstock.uma.OpStrategy.add_implementation)
-    return not any(i.argval == "schedule" and i.opname.startswith("LOAD") for i in code)
-
-
 def one_format() -> bool:
     """Whether code generation rejects every text format except C."""
     try:
@@ -103,10 +98,37 @@ def one_format() -> bool:
 ABSENT = (
     Absence("Relay and TensorIR: passes operate on penstock's graphs and programs, so TVM's passes "
             "do not run.", no_relay),
-    Absence("Schedules of an implementation: the argument is accepted and ignored.",
-            schedule_is_ignored),
     Absence("Formats of generated code other than C and byte streams (UMA: only C).", one_format),
 )  # fmt: skip
+
+
+def driver_calls(backend: UMABackend, graph: Graph, *calls: str) -> list[int]:
+    """How often the generated C makes each driver call, after it was verified on the host."""
+    backend.register()
+    done = api.verify(graph, "host", accelerators=(backend.target_name,))
+    assert done.passed
+    code = done.compiled.bundle()[f"{graph.name}.c"].decode()
+    return [code.count(f"    {backend.target_name}_{call}") for call in calls]
+
+
+def show_features() -> None:
+    """Print what the accelerators of examples/uma do; docs/tutorials/uma.md explains them."""
+    print("\nGraphs built in Python, partitioned and compiled; exact on the machine and in C:")
+    partitioned = patterns.Pooler().partition(patterns.network())
+    made = driver_calls(patterns.Pooler(), partitioned, "run(")
+    print(f"  {made[0]} command for a diamond of three nodes, matched with its dominator")
+    near = api.request(patterns.network(window=3), "host", accelerators=("pooler",))
+    print(f"  near miss:{api.explain_pattern(near, 'both')[1].rpartition('match:')[2]}")
+    for order in ("rows", "channels"):
+        tiled = api.compile(schedules.network(), "host", accelerators=(f"tiled:order={order}",))
+        loads = tiled.bundle()["pointwise.c"].count(b"tiled_load(0")
+        print(f"  schedule {order}: {loads} loads of the input")
+    for merge in (True, False):
+        (count,) = driver_calls(regions.Pools(merge=merge), regions.network(), "submit(")
+        print(f"  submissions of three layers, merge_compiler_regions={merge}: {count}")
+    for phase, program_pass in phases.PASSES.items():
+        seen = driver_calls(phases.Rows({phase: program_pass}), phases.network(), "begin(", "end(")
+        print(f"  {phase.name}: {program_pass.__name__}, {seen[0]} set-ups, {seen[1]} waits")
 
 
 def main() -> None:
@@ -123,6 +145,8 @@ def main() -> None:
     for rung in verified.rungs:
         found = rung.comparison
         print(f"  {rung.step:8} {found.elements:,} elements, {found.mismatches} mismatches")
+    schedules.Tiled().register()
+    show_features()
     alone, beside = (
         api.compile(MODEL, "cortex-m4", accelerators=some).compilation.schedule.cost.cycles
         for some in ((), ("ultra_trail",))

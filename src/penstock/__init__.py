@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
+    from penstock.frontends.builder import GraphBuilder
     from penstock.ir.affine import Affine
     from penstock.ir.graph import Graph
     from penstock.ir.region import Region
@@ -58,6 +59,7 @@ _MODULES = {
         "OutputError", "PenstockError", "TargetError", "ToolError", "UnsupportedError",
         "UsageError",
     ),
+    "penstock.frontends.builder": ("GraphBuilder",),
     "penstock.ir.affine": ("Affine",),
     "penstock.ir.graph": ("Graph",),
     "penstock.ir.region": ("Region",),
@@ -71,6 +73,7 @@ __all__ = [
     "Compiled",
     "Explored",
     "Graph",
+    "GraphBuilder",
     "InternalError",
     "MismatchError",
     "ModelError",

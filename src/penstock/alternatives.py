@@ -16,13 +16,18 @@ from penstock.passes.incremental import incremental
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.culling import culled
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
-from penstock.pipeline.search import schedule
+from penstock.pipeline.search import schedule, searches, with_alternatives
 from penstock.reports.report import Alternative
-from penstock.scheduling.cascades.selection import Optimize, pick
+from penstock.scheduling.cascades.candidate import Proposal
+from penstock.scheduling.cascades.search import FrontierSearch
+from penstock.scheduling.cascades.selection import KNEE, Optimize, pick
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Frontier, Schedule
 
 PLANNED_PARTS: Final = 128
 """Networks of at most this many parts are also planned with other options.  Larger ones took 3 to
@@ -31,6 +36,9 @@ PLANNED_PARTS_WITH_MEMORIES: Final = 32
 """The same if the search also assigns tensors to memories, which takes longer for each part."""
 ACCEPTED_SLOWDOWN: Final = Fraction(11, 10)
 """Relative cycles of a point that is offered because it needs less RAM."""
+RELEVANT_SLOWDOWN: Final = 1.02
+"""Estimated relative cycles up to which a point that recomputes may be selected: `balanced` accepts
+`KNEE` above the fastest point, and the estimates are rarely too high."""
 HOPS_TRIED: Final = (1, 2, 4)
 """Numbers of new frames per run for which a network may be made incremental; convolutions with
 strides demand more than one."""
@@ -56,11 +64,38 @@ class Planned:
 def planned(model: Graph, request: Request) -> Planned:
     """Run the stages up to `place` on a graph as it is read."""
     parts = assign_engines(simplify(model, request.rounding, request.io), request)
-    found = schedule(parts, request.target, request.options, request.accelerators)
-    points = place(found, request.target, request.options)
+    points = _needed_points(parts, request)
     chosen = chosen_index(points, request)
     figures = None if chosen is None else _bytes_and_cycles(points[chosen], request)
     return Planned(points[0].ram_bytes(request), figures)
+
+
+def _needed_points(parts: Parts, request: Request) -> tuple[PlacedPoint, ...]:
+    """The points of the frontier, without slow ones that recompute and cannot be selected.
+
+    The smallest point is among them.  Building the schedules that recompute takes most of the time
+    of a search."""
+    target, options = request.target, request.options
+    by_rows: list[Schedule] = []
+    below_rows: list[tuple[FrontierSearch, Proposal]] = []
+    for search in searches(parts, target, options, by_rows, request.accelerators):
+        by_rows += search.schedules_by_rows()
+        below_rows += ((search, proposal) for proposal in search.below_rows)
+    points = place(with_alternatives(by_rows), target, options)
+    slowest = RELEVANT_SLOWDOWN * points[-1].schedule.cost.cycles
+    for search, proposal in below_rows:
+        smaller = proposal.peak_bytes < points[0].height_bytes
+        if smaller or search.estimated_cycles(proposal) <= slowest:
+            found = search.schedule_below_rows(proposal)
+            if found is None or found.peak_bytes > proposal.peak_bytes:
+                break  # the estimates do not tell which points are needed
+            points = culled((*points, *place(Frontier((found,)), target, options)), target)
+    else:
+        feasible = [p.schedule.cost.cycles for p in points if p.is_feasible(request)]
+        exceeded = bool(feasible) and feasible[-1] * (1 + KNEE) > slowest
+        if request.goal is Optimize.SIZE or not exceeded:
+            return points
+    return place(schedule(parts, target, options, request.accelerators), target, options)
 
 
 def streamed(model: Graph, part_count: int, request: Request) -> Planned | None:

@@ -163,10 +163,13 @@ def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
 
 
 def raise_interruption(error: Exception) -> None:
-    """Raise the KeyboardInterrupt or SystemExit of a signal that arrived in compiled code: Numba
-    raises a SystemError from it."""
-    if isinstance(error.__cause__, (KeyboardInterrupt, SystemExit)):
-        raise error.__cause__ from None
+    """Raise the KeyboardInterrupt or SystemExit of a signal, if it is the reason for an error:
+    Numba raises a SystemError from it, and others fail while they clean up."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, (KeyboardInterrupt, SystemExit)):
+            raise seen from None
+        seen = seen.__cause__ or seen.__context__
 
 
 def internal_error(error: Exception) -> InternalError:

@@ -22,12 +22,15 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.pipeline.compilation import Compilation
 from penstock.program.expr import evaluate
 from penstock.program.program import View
-from penstock.program.steps import streams
+from penstock.program.steps import calls, streams
+from penstock.scheduling.bands.tensor_configs import tensor_configs
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators import cores
 from penstock.simulators.calling import CallOutcome
 from penstock.simulators.core_tools import core_compiler, core_name
 from penstock.simulators.cores import CoreSimulator
 from penstock.simulators.counts import ExecutionCounts
+from penstock.simulators.tensor_trace import TensorTrace, gathered
 from penstock.toolchains.compiler import Compiler, compile_objects
 from penstock.toolchains.cortex_m import link_firmware
 from penstock.toolchains.elf_file import defined_symbols, object_sections
@@ -155,12 +158,26 @@ def _split(compilation: Compilation, stdout: bytes, count: int) -> tuple[Tensors
 
 
 def traced_tensors(compilation: Compilation, trace: bytes) -> Tensors:
-    """The tensors of a trace, without those computed in bands; uncomputed elements are zero."""
-    return {
-        t.view.tensor: elements(trace, t.view.type, t.offset)
-        for t in observer.traced(compilation.program)
-        if t.view.first_column is None
+    """The tensors of a trace.
+
+    Elements that no step computes, because nothing reads them, are masked (`numpy.ma`)."""
+    every = observer.traced(compilation.program)
+    found = {t.tensor: elements(trace, t.type, t.offset) for t in every}
+    in_bands = {
+        call.output.tensor
+        for call in calls(compilation.program)
+        if call.output.first_column is not None
     }
+    if not in_bands:
+        return found
+    shapes = {value.name: value.type.shape for value in compilation.graph.variables()}
+    computed: Tensors = {}
+    assemble = TensorTrace(computed, shapes)
+    for config in tensor_configs(ExpandedSchedule(compilation.schedule)):
+        if config.tensor in in_bands:
+            for region in set(config.regions()):
+                assemble(config.tensor, region, found[config.tensor][region.slices])
+    return {**found, **gathered(computed)}
 
 
 def elements(raw: bytes, type: TensorType, position: int = 0) -> Array:

@@ -17,7 +17,7 @@ from penstock.ir.graph import Graph
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.command_line import command_line
-from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
@@ -67,7 +67,7 @@ class Explored(Brief):
     def write(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the bundle into a new folder, completely or not at all; with `force`, replace files
         of the same names in an existing one.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder), force=force)
+        write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 
 def explore_request(
@@ -77,7 +77,7 @@ def explore_request(
 
     Budgets do not exclude points; if none is feasible, none is marked as chosen."""
     on_progress(READ.name)
-    model = read(request.model, request.reading)
+    model = read_request(request)
     on_progress(SIMPLIFY.name)
     graph = simplify(model, request.rounding, request.io)
     requests = [request]

@@ -111,7 +111,6 @@ def climb(
     on_rung("machine")
     found = run_machine(compilation, sets, steps)
     yield Rung("machine", compare_sets(survivors, found, reference))
-    survivors = tuple(name for name in survivors if name not in in_bands(compilation))
     if every_point:
         yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
     if missing := without_c(compilation):
@@ -199,8 +198,8 @@ def run_point(
 
     Raises InternalError if the machine's counts of work or bytes differ from the point's cost, or
     its stripes from those of the schedule."""
-    compilation = replace(compilation, point=point)
     program = lower_point(point, compilation.request.accelerators)
+    compilation = replace(compilation, point=point, program=program)
     tensors, counts = in_machine(compilation, program, inputs)
     schedule = point.schedule
     difference = _counted_otherwise(schedule.cost, counts) or _other_stripes(schedule, counts)
@@ -302,23 +301,20 @@ def completed(
 
 
 def surviving(compilation: Compilation) -> tuple[str, ...]:
-    """Tensors of the model that the compiled graph contains."""
-    own = {v.name for v in compilation.model.variables()}
+    """Tensors of the model that the compiled graph contains and the program does not hide."""
+    own = {v.name for v in compilation.model.variables()} - in_regions(compilation)
     return tuple(v.name for v in compilation.graph.variables() if v.name in own)
 
 
-def in_bands(compilation: Compilation) -> frozenset[str]:
-    """Tensors that are computed in bands of columns, and aliases of them.
+def in_regions(compilation: Compilation) -> frozenset[str]:
+    """Tensors that exist only while a region call runs, and aliases of them.
 
-    The machine observes their elements; generated C is compared by what it computes from them."""
+    They are compared by what is computed from them."""
     owners = compilation.parts.owners
-    partial = {
-        call.output.tensor
-        for call in calls(compilation.program)
-        if call.output.first_column is not None
+    hidden = {
+        member.output.tensor for call in calls(compilation.program) for member in call.members[:-1]
     }
-    whole = {view.tensor for view in compilation.program.outputs}
-    return frozenset(n for n, owner in owners.items() if owner in partial and n not in whole)
+    return frozenset(name for name, owner in owners.items() if {name, owner} & hidden)
 
 
 def added(compilation: Compilation) -> tuple[str, ...]:
@@ -327,6 +323,7 @@ def added(compilation: Compilation) -> tuple[str, ...]:
     There is nothing to compare them with; the tensors computed from them are compared."""
     owners = compilation.parts.owners
     known = {name for v in surviving(compilation) for name in (v, owners[v])}
+    known |= in_regions(compilation)
     return tuple(v.name for v in compilation.graph.variables() if v.name not in known)
 
 

@@ -3,7 +3,7 @@
     from penstock.uma import Driver, OpStrategy, UMABackend, is_constant, is_op, wildcard
 
 accelerator                 UMABackend, PassPhase, OpStrategy
-patterns                    is_op, wildcard, is_constant; Pattern
+patterns                    is_op, wildcard, is_constant, is_tuple; Pattern
 arguments of its functions  Offloaded: facts about a node; KernelCall: a call to lower to commands
 costs                       cycles, or a Breakdown of them by resource; PlacedCall: a call with
                             addresses
@@ -18,7 +18,8 @@ program passes              Program and its records
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream
 functional models           elements: the array at an address; convolved: sums of a convolution
-tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, Smaug; Layer, Tiler, Tiling
+tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder, Smaug; Layer,
+                            Tiler, Tiling
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
 Source: TVM RFC 0060 (UMA).  See docs/how-to/add-a-backend.md; docs/how-to/migrate-from-uma.md
@@ -33,7 +34,7 @@ from penstock.backends.kernel_call import Compute, KernelCall, Operand
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
-from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
+from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
 from penstock.backends.stream_commands import (
     AnyStreamCommand,
     Place,
@@ -84,6 +85,7 @@ from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.layer_of import layer_of
 from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Copies, Scratchpads
 from penstock.tiling.smaug import Smaug
 from penstock.tiling.tiler import Tiler, choose
@@ -125,6 +127,7 @@ __all__ = [
     "LayerOperand",
     "LeastTraffic",
     "Loop",
+    "LoopOrder",
     "Node",
     "Offloaded",
     "OpStrategy",
@@ -161,6 +164,7 @@ __all__ = [
     "elements",
     "is_constant",
     "is_op",
+    "is_tuple",
     "layer_of",
     "maximum",
     "minimum",

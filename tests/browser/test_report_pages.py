@@ -1,4 +1,4 @@
-"""Reports in a real browser: six networks at three widths, and what a reader can do with them."""
+"""Reports in a real browser: seven networks at three widths, and what a reader can do with them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ MODELS = {
     "vww": ("vww_96_int8", SMALL_VWW, {}),
     "mobilenetv2": ("mobilenetv2_160_035", "zoo:mobilenet_v2:alpha=0.35,resolution=96", {}),
     "streamed": ("vww_96_int8", SMALL_VWW, {"stream_input": True}),
+    "chains": ("vww_96_int8", SMALL_VWW, {"stream_input": True, "optimize": "size"}),
     "ethos_u55": ("kws_ref_model", "zoo:tc_resnet8", {"accelerators": ["ethos_u55"]}),
     "nvdla": ("kws_ref_model", "zoo:tc_resnet8", {"accelerators": ["nvdla"]}),
 }
@@ -89,6 +90,10 @@ def test_a_report_loads_nothing_and_fits_at_every_width(
     assert len(browser.all("path.block")) == blocks
     cascades = {layer.cascade for layer in layers} - {None}
     assert len(browser.all("#graph .cascade")) == len(cascades)
+    bands = [layer.bands for layer in layers]
+    begun = [one for one, before in zip(bands, [None, *bands], strict=False) if one != before]
+    titles = [one for one in browser.texts("#graph .title.bands") if one != "all columns"]
+    assert titles == [one.words for one in begun if one is not None]
     engines = {layer.engine for layer in layers} - {"caller"}
     assert bool(browser.all("#timeline .span")) == (len(engines) > 1)
     resources = [layer for layer in layers if layer.breakdown and layer.breakdown.by_resource]

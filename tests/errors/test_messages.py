@@ -20,6 +20,7 @@ from errors.wrong_backends import WRONG_BACKENDS
 from errors.wrong_descriptions import WRONG_DESCRIPTIONS, implementation, running
 from errors.wrong_ethos_u import WRONG_ETHOS_U
 from errors.wrong_nvdla import WRONG_NVDLA
+from errors.wrong_uma import WRONG_UMA
 from foreign_nodes import graph_of, int8
 from installed import install
 from penstock import api, execution
@@ -34,6 +35,7 @@ from penstock.hardware.load import load_target
 from penstock.ir.affine import Affine
 from penstock.memory.text import parse as parse_problem
 from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.flash_capacity import boards_with
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
@@ -241,6 +243,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "tool-027": _with_a_task_that_cannot_be_sent,
     "tool-028": _with_an_executor_that_is_closed,
     "usage-031": lambda: api.request("zoo:lenet5", accumulate=False),  # pyright: ignore[reportCallIssue, reportUnknownLambdaType]
+    "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
+    "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
     ),
@@ -249,6 +253,7 @@ CALLS: dict[str, Callable[[], object]] = {
     **WRONG_ACCELERATORS,
     **WRONG_NVDLA,
     **WRONG_ETHOS_U,
+    **WRONG_UMA,
 }  # fmt: skip
 """By code, the call that meets it, where no command does."""
 
@@ -288,6 +293,12 @@ def test_the_message_of_a_call(penstock: CommandLine, golden: Golden, code: str)
 def test_the_message_of_a_flash_that_is_too_small(penstock: CommandLine, golden: Golden) -> None:
     said = penstock("compile", "good.tflite", "--flash", "16")
     golden.check("capacity-002", re.sub(r"need \d+ bytes", "need N bytes", said.err))
+
+
+def test_boards_that_are_proposed_have_enough_memory() -> None:
+    assert boards_with(128 * 1024, 1) == ("stm32f407", "nrf52840", "rp2040")
+    assert boards_with(128 * 1024 + 1, 2000 * 1024) == ("rp2040", "mps3-an547", "stm32h743")
+    assert boards_with(2**30, 1) == ()
 
 
 @pytest.mark.skipif(

@@ -30,7 +30,7 @@ from penstock.program.expr import Var, evaluate
 from penstock.program.laid import Addresses
 from penstock.program.lower import lower
 from penstock.scheduling.bands.tensor_configs import tensor_configs
-from penstock.scheduling.cascades.search import find_frontier
+from penstock.scheduling.cascades.search import frontier_search
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -75,7 +75,7 @@ class Calls:
 
 
 def found(parts: Parts, options: Options) -> tuple[Schedule, ...]:
-    return find_frontier(parts, Calls(), MEMORIES, options).schedules
+    return tuple(frontier_search(parts, Calls(), MEMORIES, options).schedules())
 
 
 def orders(parts: Parts, keep_input: bool) -> set[tuple[int, ...]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -9,7 +12,9 @@ from hypothesis import strategies as st
 from found import few
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
-from penstock.passes.column_bands import COLUMNS, BandGraph, column_bands
+from penstock.ops.slice import Slice
+from penstock.passes.band_graph import COLUMNS, BandGraph
+from penstock.passes.column_bands import column_bands
 from penstock.simulators.graph import run_graph
 from strategies import seeds
 
@@ -67,11 +72,24 @@ def _check(band: BandGraph, known: dict[str, np.ndarray], covered: list[int]) ->
         covered += range(firsts[last], firsts[last] + _columns(output))
 
 
+def _computed(bands: Sequence[BandGraph]) -> Iterator[tuple[str, int]]:
+    """The columns that all bands compute, as (tensor, column), without those that are moved."""
+    for band in bands:
+        moved = {node.name for node in band.graph.nodes if isinstance(node.op, Slice)}
+        places = zip(band.tensors, band.first_columns, band.steps, strict=True)
+        for value, (tensor, first, step) in zip(band.graph.variables(), places, strict=True):
+            if value in band.graph.inputs or value.name in moved | band.uncomputed:
+                continue
+            for k in range(band.count):
+                yield from ((tensor.name, first + k * step + c) for c in range(_columns(value)))
+
+
 @few
-@given(graph=chains(), width=st.integers(1, 6), seed=seeds)
-def test_all_bands_compute_the_tensor(graph: Graph, width: int, seed: int) -> None:
+@given(graph=chains(), width=st.integers(1, 6), keeps=st.booleans(), seed=seeds)
+def test_all_bands_compute_the_tensor(graph: Graph, width: int, keeps: bool, seed: int) -> None:
+    """Bands that keep their halos compute each column of every tensor at most once."""
     (x,), (y,) = graph.inputs, graph.outputs
-    bands = column_bands("bands", graph.nodes, width, graph.names())
+    bands = column_bands("bands", graph.nodes, width, graph.names(), keeps_halos=keeps)
     assume(bands is not None)
     assert bands is not None
     elements = np.random.default_rng(seed).integers(-128, 128, x.type.shape).astype(np.int8)
@@ -79,5 +97,6 @@ def test_all_bands_compute_the_tensor(graph: Graph, width: int, seed: int) -> No
     covered: list[int] = []
     for band in bands:
         _check(band, known, covered)
+    assert not keeps or max(Counter(_computed(bands)).values()) == 1
     assert covered == list(range(_columns(y)))
     assert sum(band.count for band in bands) == -(-_columns(y) // width)

@@ -21,19 +21,18 @@ from lowered import Lowered, assert_equal_to_graph
 from penstock.backends.engines import Engines
 from penstock.backends.portable import Processor, assign
 from penstock.compiled import UNBOUNDED
-from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
-from penstock.ir.graph import Graph, Value
+from penstock.ir.graph import Graph
 from penstock.pipeline.banding import TargetBands
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place
 from penstock.scheduling.bands.band_search import BandLimits
 from penstock.scheduling.bands.below_rows import BelowRows
+from penstock.scheduling.bands.chain_plan import ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_search import (
     ARENA_SHARES,
     GROWTH_SHARES,
     STRIPES,
-    ChainPlan,
     ChainSearch,
 )
 from penstock.scheduling.cascades.candidate import Proposal
@@ -43,33 +42,10 @@ from penstock.scheduling.model.schedule import Frontier
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.row_tables import row_tables
+from small_plans import narrow_and_wide
 
 TARGET = load_target("host")
 OPTIONS = Options(max_recompute=1e6)
-
-
-@st.composite
-def narrow_and_wide(draw: st.DrawFn) -> Graph:
-    """Layers of changing width, some with a residual connection."""
-    net = GraphBuilder("chains")
-    x = net.input((1, draw(st.integers(4, 9)), draw(st.integers(2, 6)), draw(st.integers(1, 3))))
-    x = net.conv2d(x, 2, 3)
-    for _ in range(draw(st.integers(2, 5))):
-        x = _layer(draw, net, x)
-    return net.build(net.max_pool2d(x, 2, stride=2, padding="same"))
-
-
-def _layer(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
-    stride = (draw(st.sampled_from((1, 1, 2))), 1)
-    match draw(st.sampled_from(("widen", "narrow", "depthwise", "residual"))):
-        case "widen":
-            return net.conv2d(x, 8, 1)
-        case "narrow":
-            return net.conv2d(x, 2, 3, stride)
-        case "depthwise":
-            return net.depthwise_conv2d(x, 3, stride)
-        case _:
-            return net.add(x, net.conv2d(x, x.type.shape[3], 3))
 
 
 @dataclass(frozen=True)
@@ -109,7 +85,8 @@ class Setting:
         )
         memory = accounting.memories.default_assignment
         limits = BandLimits(peak_bytes, 1e12, len(self.order))
-        return ChainSearch(self.parts, self.order, tables, accounting.model, memory, limits)
+        cycles = PartCycles(accounting.model, [0.0] * len(self.order))
+        return ChainSearch(self.parts, self.order, tables, cycles, memory, limits)
 
     def plan(self, recomputed: Sequence[int], stripe: int, arena_bytes: int) -> ChainPlan | None:
         """A cascade of all parts that recomputes the outputs of some; None if it is impossible."""

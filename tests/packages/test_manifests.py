@@ -22,6 +22,7 @@ from deliveries import Delivered, model_delivery, program_delivery
 from command_line import CommandLine
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_text import prefix
+from penstock.codegen.manifest import MANIFEST
 from penstock.codegen.packages.registry import chosen_formats, package_formats, packaged
 
 FORMATS = tuple(package_formats())
@@ -221,7 +222,7 @@ def test_several_packages_are_in_folders_named_after_them(penstock: CommandLine)
     words = ("--package", "zephyr, make", "--package", "make")
     assert penstock("compile", model, *words, "-o", "two").code == 0
     assert {path.name for path in Path("two").iterdir()} == {
-        "zephyr", "make", "report.html", "report.json",
+        "zephyr", "make", "report.html", "report.json", MANIFEST,
     }  # fmt: skip
     assert penstock("compile", model, "--package", "rust", "-o", "one").code == 0
     assert Path("one/Cargo.toml").is_file()

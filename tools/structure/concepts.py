@@ -15,6 +15,8 @@ from tools.structure.source import Source
 
 DOMINATION_NAMES = re.compile(r"dominat|pareto|unbeaten|efficient|worth_placing|_noticed", re.I)
 """Names of functions and classes that decide which candidates are Pareto-optimal."""
+_PATTERN_METHODS = frozenset({"dominates"})
+"""Methods of patterns named after TVM's, where a node dominates a sub-graph."""
 PREFETCH_NAMES = re.compile(r"prefetch|offer|fetched|ahead", re.I)
 """Names of functions and classes of the prefetch concept."""
 _NOT_OPERATORS = frozenset({"__init__", "registry"})
@@ -30,7 +32,7 @@ def domination_elsewhere(source: Source, package: str) -> Iterator[str]:
         if name == home:
             continue
         for defined, place in functions_named(module):
-            if DOMINATION_NAMES.search(defined):
+            if DOMINATION_NAMES.search(defined) and defined not in _PATTERN_METHODS:
                 yield f"{place} {defined}"
         for node in module.nodes:
             if isinstance(node, ast.BoolOp) and _compares_members(node):

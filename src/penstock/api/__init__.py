@@ -14,7 +14,7 @@ from penstock.lazy import importer
 if TYPE_CHECKING:
     from penstock.api.arrays import check_outputs, drawn_sets, read_inputs, write_array
     from penstock.api.compiled import Compiled, compile
-    from penstock.api.explored import explore, nodes
+    from penstock.api.explored import explain_pattern, explore, nodes
     from penstock.api.ran import Ran, profile, run
     from penstock.api.rungs import LAST_RUNGS
     from penstock.api.scanned import ScanSettings, scan
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "penstock.api.arrays": ("check_outputs", "drawn_sets", "read_inputs", "write_array"),
     "penstock.api.compiled": ("Compiled", "compile"),
-    "penstock.api.explored": ("explore", "nodes"),
+    "penstock.api.explored": ("explain_pattern", "explore", "nodes"),
     "penstock.api.ran": ("Ran", "profile", "run"),
     "penstock.api.rungs": ("LAST_RUNGS",),
     "penstock.api.scanned": ("ScanSettings", "scan"),
@@ -58,6 +58,7 @@ __all__ = [
     "compile",
     "default_folder",
     "drawn_sets",
+    "explain_pattern",
     "explore",
     "golden",
     "nodes",

@@ -22,22 +22,35 @@ def read_runs(path: Path, value: Value, within: TensorType, *, stateful: bool) -
     stateful: whether the file may contain a sequence of runs.
 
     Raises ModelError."""
-    array = read_array(path)
+    where = f'{path}, input "{value.name}"'
+    help = "give the files in the order of the model's inputs, with these shapes and element types"
+    found = read_array(path)
+    runs = accepted_runs(found, value, within, stateful=stateful, where=where, help=help)
+    return tuple(np.array(array) for array in runs)
+
+
+def accepted_runs(
+    array: Array, value: Value, within: TensorType, *, stateful: bool, where: str, help: str
+) -> tuple[Array, ...]:
+    """The array of each run in an array, see `read_runs`.
+
+    where, help: parts of the error.
+
+    Raises ModelError if neither shape nor element type is accepted."""
     accepted = tuple(dict.fromkeys((value.type, within)))
     dtypes = {type.dtype.value for type in accepted}
     if array.dtype.name in dtypes:
         if array.shape == value.type.shape:
-            return (np.array(array),)
+            return (array,)
         if stateful and _is_sequence(array, value.type.shape) and len(array):
-            return tuple(np.array(array))
+            return tuple(array)
     raise ModelError(
         "input-003",
         f"the array is {_written(array.dtype.name, array.shape)}, must be "
         + _accepted(accepted, stateful=stateful),
-        where=f'{path}, input "{value.name}"',
+        where=where,
         why=_reason_of_refusal(array, value.type, dtypes, stateful=stateful),
-        help="give the files in the order of the model's inputs, with these shapes and element "
-        "types",
+        help=help,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.api.array_files import read_runs
+from penstock.api.array_files import accepted_runs, read_runs
 from penstock.api.sequences import SEQUENCE_STEPS
 from penstock.errors import ModelError, OutputError, UsageError
 from penstock.frontends.reading import AS_IT_IS, Reading
@@ -98,7 +98,7 @@ def read_inputs(
             where=model,
             help="use --input once for each of: " + ", ".join(f'"{v.name}"' for v in values),
         )
-    within = (quantised_interface(graph) if io is InterfaceTypes.QUANTISED else graph).inputs
+    within = _generated_inputs(graph, io)
     runs = [
         read_runs(path, value, other.type, stateful=bool(graph.states))
         for path, value, other in zip(paths, values, within, strict=True)
@@ -113,6 +113,44 @@ def read_inputs(
         )
     names = [value.name for value in values]
     return tuple(dict(zip(names, arrays, strict=True)) for arrays in zip(*runs, strict=True))
+
+
+def check_sets(
+    model: Graph, sets: Sequence[Mapping[str, Array]], io: InterfaceTypes = InterfaceTypes.QUANTISED
+) -> None:
+    """Check the inputs of each run, given by name.
+
+    Raises UsageError if a name is missing or unknown, or if an input is no array; ModelError if its
+    shape or element type is not accepted."""
+    names = [value.name for value in model.inputs]
+    for number, given in enumerate(sets):
+        if set(given) != set(names):
+            raise UsageError(
+                "usage-125",
+                f"given: {_listed(given)}; inputs of the model: {_listed(names)}",
+                where=f"sets[{number}]",
+                help="give one array for each input of the model, by its name",
+            )
+        for value, within in zip(model.inputs, _generated_inputs(model, io), strict=True):
+            where, array = f'sets[{number}], input "{value.name}"', given[value.name]
+            if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise UsageError(
+                    "usage-126",
+                    f"the input is a {type(array).__name__}, must be a NumPy array",
+                    where=where,
+                    help=f"convert it: np.array(.., np.{value.type.dtype.value})",
+                )
+            help = "convert the array to this shape and element type"
+            accepted_runs(array, value, within.type, stateful=False, where=where, help=help)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names) or "none"
+
+
+def _generated_inputs(graph: Graph, io: InterfaceTypes) -> Sequence[Value]:
+    """The inputs of the generated code."""
+    return (quantised_interface(graph) if io is InterfaceTypes.QUANTISED else graph).inputs
 
 
 def check_outputs(model: str, paths: Sequence[Path], reading: Reading = AS_IT_IS) -> None:

@@ -14,17 +14,17 @@ from typing import Unpack
 
 from penstock.alternatives import Planned, alternatives, streamed, streamed_model
 from penstock.api.progress import ignore_stage
-from penstock.api.settings import Settings, request
+from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats, packaged
-from penstock.errors import CapacityError
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.command_line import command_line
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.delivery import delivery
-from penstock.pipeline.graphs import read
+from penstock.pipeline.flash_capacity import flash_error, flash_limit_bytes
+from penstock.pipeline.graphs import read_request
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_times import engine_times
@@ -101,22 +101,24 @@ class Compiled(Brief):
         force: bool = False,
     ) -> None:
         """Write the bundle into a new folder, completely or not at all; with `force`, replace files
-        of the same names in an existing one.  `packages`: see `bundle`.
+        of the same names, and those of an earlier bundle, in an existing one.
+
+        packages: see `bundle`.
 
         Raises OutputError, UsageError."""
-        write_bundle(self.bundle(packages), Path(folder), force=force)
+        write_bundle(self.bundle(packages).with_manifest(), Path(folder), force=force)
 
 
 @with_settings
 def compile(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
     on_stage: OnStage = ignore_stage,
     **settings: Unpack[Settings],
 ) -> Compiled:
-    """Compile a model: a file, a zoo network `zoo:NAME`, or a request.
+    """Compile a model: a file, a zoo network `zoo:NAME`, a graph built in Python, or a request.
 
     `workers` is a number of processes, or an executor, see `penstock.workers`; the result does not
     depend on it.  `on_stage` receives the name of each stage as it begins.
@@ -148,23 +150,14 @@ def compile(
         version=version("penstock"),
         clock_hz=wanted.target.clock_hz,
     )
-    check_flash(report, wanted)
+    check_flash(report, done)
     return Compiled(done, report)
 
 
-def check_flash(report: Report, wanted: Request) -> None:
+def check_flash(report: Report, done: Compilation) -> None:
     """Raises CapacityError if constants and code exceed the flash budget."""
-    memory = wanted.target.memory_for("constant")
-    budget = memory.size_bytes if wanted.flash_bytes is None else wanted.flash_bytes
-    limit = min(memory.size_bytes, budget)
-    if report.flash_bytes.total > limit:
-        raise CapacityError(
-            "capacity-002",
-            f"constants and code need {report.flash_bytes.total} bytes of {memory.name}, "
-            f"there are {limit}",
-            where=report.model,
-            help="give more --flash, or a network with fewer weights",
-        )
+    if report.flash_bytes.total > flash_limit_bytes(done.request):
+        raise flash_error(report, done.model, done.parts, done.request)
 
 
 def _with_streaming(
@@ -186,7 +179,7 @@ def _streamed_elsewhere(
     workers, or if the request itself streams the input."""
     if executor is None or wanted.stream_input:
         return None
-    model = read(wanted.model, wanted.reading)
+    model = read_request(wanted)
     return mapped(partial(streamed_model, request=wanted), (model,), executor)
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Unpack
 
 from penstock.api.progress import ignore_progress
-from penstock.api.settings import Settings, request
+from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
 from penstock.backends.offload import offload
+from penstock.backends.pattern_explanation import explain
 from penstock.exploration import Explored, OnProgress, explore_request
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.composite import Composite
-from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.request import Request
 from penstock.reports.engine_work import NodeLine
 from penstock.workers import Workers, executor_of
@@ -20,7 +20,7 @@ from penstock.workers import Workers, executor_of
 
 @with_settings
 def explore(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
@@ -39,12 +39,20 @@ def explore(
         return explore_request(wanted, on_progress, executor)
 
 
+def explain_pattern(wanted: Request, node: str) -> tuple[str, ...]:
+    """Why each pattern of the accelerators matches or does not match at a node, as lines.
+
+    Raises ModelError, UnsupportedError, BackendError; UsageError if there is no such node."""
+    graph = simplify(read_request(wanted), wanted.rounding, wanted.io)
+    return explain(graph, wanted.accelerators, wanted.target, node)
+
+
 def nodes(wanted: Request) -> tuple[NodeLine, ...]:
     """The nodes of a simplified network after offload, each with the engine that runs it.
 
     Raises ModelError, UnsupportedError, BackendError."""
     processor = wanted.target.engines[0].name
-    graph = simplify(read(wanted.model, wanted.reading), wanted.rounding, wanted.io)
+    graph = simplify(read_request(wanted), wanted.rounding, wanted.io)
     if wanted.accelerators:
         graph = offload(graph, wanted.accelerators, wanted.target).graph
     return tuple(

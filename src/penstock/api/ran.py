@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final, Unpack
 
 from penstock import execution, ladder
-from penstock.api.arrays import drawn_sets
+from penstock.api.arrays import check_sets, drawn_sets
 from penstock.api.compiled import Compiled, check_flash, compile
 from penstock.api.progress import ignore_stage
-from penstock.api.settings import Settings, request
+from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
@@ -24,7 +24,7 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_work import CycleCounts
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
-from penstock.reports.report import Flash, Instructions, Json, Report
+from penstock.reports.report import Instructions, Json, Report
 from penstock.simulators.core_tools import require_tools
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
@@ -90,12 +90,12 @@ class Ran(Brief):
     def write(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the bundle into a new folder, completely or not at all; with `force`, replace files
         of the same names in an existing one.  Raises OutputError."""
-        write_bundle(self.bundle(), Path(folder), force=force)
+        write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 
 @with_settings
 def run(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     sets: Sequence[Mapping[str, Array]] | None = None,
     *,
@@ -114,12 +114,15 @@ def run(
     workers: number of processes, or an executor; the result does not depend on it.
     on_stage: called with the name of each stage when it begins.
 
-    Raises as `compile`; CapacityError also if the measured stack exceeds its reserve, or the
-    measured code and constants the flash budget; ToolError if a compiler or simulator fails."""
+    Raises as `compile`; UsageError or ModelError if names, shapes or element types of `sets` are
+    not those of the model's inputs; CapacityError also if the measured stack exceeds its reserve,
+    or the measured code and constants the flash budget; ToolError if a compiler or simulator
+    fails."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     require_tools(wanted.target, compiler)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     done = compiled.compilation
+    check_sets(done.model, sets or (), wanted.io)
     sets = (
         drawn_sets(done, 1)
         if sets is None
@@ -135,7 +138,7 @@ def run(
 
 @with_settings
 def profile(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     *,
     simulate: bool = True,
@@ -177,7 +180,7 @@ def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: 
         runs = [chip.run(inputs, reset=number == 0) for number, inputs in enumerate(sets)]
         report = _with_measurements(compiled, runs, chip.sections)
         functions = chip.functions
-    check_flash(report, done.request)
+    check_flash(report, done)
     offloaded = compiled.offloaded_steps
     steps = (None if k in offloaded else counts for k, counts in enumerate(runs[0].steps))
     return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps), functions)
@@ -195,7 +198,12 @@ def _with_measurements(
     report, processor = compiled.report, compiled.compilation.request.target.engines[0]
     return dataclasses.replace(
         report,
-        flash_bytes=Flash(sections.code + sections.weights, sections.weights, sections.code),
+        flash_bytes=dataclasses.replace(
+            report.flash_bytes,
+            total=sections.code + sections.weights,
+            weights=sections.weights,
+            code=sections.code,
+        ),
         cycles=CycleCounts(report.cycles.estimated, None if offloaded else counts.cycles),
         instructions=Instructions(None if offloaded else counts.instructions),
         stack_bytes_measured=max(run.stack_bytes for run in runs),

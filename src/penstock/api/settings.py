@@ -17,10 +17,14 @@ from penstock.hardware.frequency import parse_frequency
 from penstock.hardware.schema import LARGEST_CLOCK_HZ
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
+from penstock.ir.graph import Graph, Value
 from penstock.passes.interface_types import InterfaceTypes
 from penstock.pipeline.request import DEFAULT_STACK_BYTES, Request
 from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import Options
+
+Model = str | Path | Graph
+"""A model: a file, a zoo network `zoo:NAME`, or a graph built in Python."""
 
 Size = int | str
 """A number of bytes, or a text such as "64KiB"."""
@@ -65,7 +69,7 @@ class Settings(TypedDict, total=False):
     ]
     strict: Annotated[bool, "reject networks that accelerators run only in part"]
     assume_int8: Annotated[
-        bool, "treat a float model as int8 with arbitrary scales; for estimates only"
+        bool, "treat a float ONNX model as int8 with arbitrary scales; for estimates only"
     ]
     dimensions: Annotated[Mapping[str, int], "values of dynamic dimensions of the model, by name"]
     states: Annotated[
@@ -99,12 +103,11 @@ DEFAULT_SETTINGS = Settings(
 )
 
 
-def request(
-    model: str | Path, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]
-) -> Request:
+def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]) -> Request:
     """A request with sizes and names resolved.
 
     Raises UsageError, TargetError, BackendError."""
+    check_is_model(model)
     _check_names(settings)
     check_is_target(target)
     sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
@@ -121,7 +124,7 @@ def request(
     if goal is Optimize.SIZE:
         chip = chip.optimised_for("size")
     return Request(
-        str(model),
+        model.name if isinstance(model, Graph) else str(model),
         chip,
         None if sram is None else _bytes(sram, "--sram"),
         None if flash is None else _bytes(flash, "--flash"),
@@ -141,6 +144,23 @@ def request(
         goal,
         io,
         settings.get("plan_streaming"),
+        model if isinstance(model, Graph) else None,
+    )
+
+
+def check_is_model(model: object) -> None:
+    """Raises UsageError unless `model` is a file name, the name of a zoo network, or a graph."""
+    if isinstance(model, Model):
+        return
+    unbuilt = callable(getattr(model, "build", None)) or isinstance(model, Value)
+    raise UsageError(
+        "usage-061",
+        f"a {type(model).__name__} is not a model",
+        where="the argument `model`",
+        why="a model is the name of a file, zoo:NAME, or a Graph",
+        help="pass the graph that GraphBuilder.build(outputs) returns"
+        if unbuilt
+        else "build a graph with penstock.GraphBuilder, or name a .tflite or .onnx file",
     )
 
 

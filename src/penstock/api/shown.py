@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Unpack
 
-from penstock.api.settings import Settings, request
+from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
 from penstock.errors import UsageError, did_you_mean
 from penstock.hardware.default_target import DEFAULT_TARGET
@@ -17,7 +16,7 @@ from penstock.workers import Workers, executor_of
 
 @with_settings
 def show(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     *,
     stop_after: str = "simplify",

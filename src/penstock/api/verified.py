@@ -15,7 +15,7 @@ from penstock.api.compiled import Compiled, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.rungs import LAST_RUNGS
 from penstock.api.sequences import HOPS
-from penstock.api.settings import Settings, request
+from penstock.api.settings import Model, Settings, check_is_model, request
 from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, ModelError, UsageError, did_you_mean
@@ -30,7 +30,7 @@ from penstock.hops import Hops
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
-from penstock.pipeline.graphs import read
+from penstock.pipeline.graphs import read, read_request
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_work import is_offloaded
@@ -123,6 +123,11 @@ class Verified(Brief):
         return ladder.added(self.compiled.compilation)
 
     @property
+    def in_regions(self) -> tuple[str, ...]:
+        """Tensors inside region calls; only the tensors computed from them are compared."""
+        return tuple(sorted(ladder.in_regions(self.compiled.compilation)))
+
+    @property
     def passed(self) -> bool:
         """Whether no rung has a mismatch."""
         return all(rung.comparison.mismatches == 0 for rung in self.rungs)
@@ -130,7 +135,7 @@ class Verified(Brief):
 
 @with_settings
 def verify(
-    model: str | Path | Request,
+    model: Model | Request,
     target: str = DEFAULT_TARGET,
     goldens: str | Path | None = None,
     *,
@@ -159,6 +164,8 @@ def verify(
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     last = check_last_rung(last_rung)
+    if wanted.graph is not None and reference is not None:
+        raise _no_model_file(wanted.graph, reference)
     _require_tools(wanted, goldens, reference, last, compiler)
     with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
@@ -204,6 +211,17 @@ def verify(
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
 
 
+def _no_model_file(graph: Graph, reference: str) -> UsageError:
+    """The error for a reference runtime that should run a graph that was built in Python."""
+    return UsageError(
+        "usage-062",
+        f"the reference runtime {reference} runs model files only",
+        where=f"graph {graph.name}",
+        why="the graph was built in Python",
+        help="omit `reference`: `verify` compares the graph with the arithmetic of its operators",
+    )
+
+
 def _require_tools(
     wanted: Request, goldens: str | Path | None, reference: str | None, last: str, compiler: str
 ) -> None:
@@ -236,7 +254,8 @@ def _hops(done: Compilation) -> Hops | None:
     reading = done.request.reading
     if reading.incremental is None:
         return None
-    window = read(done.request.model, dataclasses.replace(reading, incremental=None))
+    whole = dataclasses.replace(reading, incremental=None)
+    window = read_request(dataclasses.replace(done.request, reading=whole))
     return Hops(window, done.model)
 
 
@@ -261,9 +280,7 @@ def _until(last: str, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:
             return
 
 
-def golden(
-    model: str | Path, output: str | Path, *, states: Mapping[str, str] | None = None
-) -> Goldens:
+def golden(model: Model, output: str | Path, *, states: Mapping[str, str] | None = None) -> Goldens:
     """Write ground truth from TensorFlow Lite Micro to an archive; sequences for a model with
     state.
 
@@ -271,6 +288,9 @@ def golden(
     states: by the name of an input that is a state, the output with its new elements.
 
     Raises ModelError, UsageError, ToolError, OutputError."""
+    check_is_model(model)
+    if isinstance(model, Graph):
+        raise _no_model_file(model, "tflite")
     reading = Reading(states=tuple((states or {}).items()))
     found = _made_goldens(read(str(model), reading), str(model), reading)
     write_goldens(found, Path(output))

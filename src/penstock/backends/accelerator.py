@@ -19,7 +19,7 @@ from penstock.hardware.target import MemoryRegion, Target, resized
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
-from penstock.program.program import Driver, Program
+from penstock.program.program import Command, Driver, Program
 from penstock.scheduling.model.parts import CpuFallback as CpuFallback
 from penstock.tiling.tiler import Tiler
 
@@ -36,10 +36,23 @@ class PassPhase(Enum):
     PRE_PARTITIONING: on the graph, before the accelerator's patterns are matched.
     POST_PARTITIONING_0, then POST_PARTITIONING_1: on the graph, after each match has become one
         composite node.
-    PROGRAM_PHASE_0 to PROGRAM_PHASE_3, in this order: on the scheduled program.
+    PROGRAM_PHASE_0 (before stripes): on a program with one call for each node, on whole tensors
+        with provisional addresses.  It may replace the kernels of the accelerator's calls: their
+        bodies, tables, costs, scratch, and whether they run in stripes.  A new body is a function
+        (`Kernel.body`), because the commands depend on stripes and addresses.  If a composite has
+        several kernels, the passes run for each.
+    PROGRAM_PHASE_1 (after stripes): on the program of a schedule, with loops over stripes and
+        provisional addresses, for each schedule that is placed.  It may replace kernels by others
+        of the same memory and cost: name, body, tables and traffic may differ.
+    PROGRAM_PHASE_2 (after placement): on the program of the selected schedule, with addresses.  It
+        may change the commands in the bodies of the accelerator's calls.
+    PROGRAM_PHASE_3 (before emission): on the program that is emitted, in which command streams are
+        encoded.  It may change the bodies of the accelerator's calls, and the bytes of its streams
+        but not their sizes.
 
-    Passes of one phase run in order of registration.  UMA's names are aliases: POST_PARTITIONING
-    for POST_PARTITIONING_0, and TIR_PHASE_n for PROGRAM_PHASE_n."""
+    A program pass that changes anything else is an error.  Passes of one phase run in order of
+    registration.  UMA's names are aliases: POST_PARTITIONING for POST_PARTITIONING_0, and
+    TIR_PHASE_n for PROGRAM_PHASE_n."""
 
     PRE_PARTITIONING = "pre_partitioning"
     POST_PARTITIONING_0 = "post_partitioning_0"
@@ -53,6 +66,15 @@ class PassPhase(Enum):
     TIR_PHASE_1 = "program_phase_1"
     TIR_PHASE_2 = "program_phase_2"
     TIR_PHASE_3 = "program_phase_3"
+
+
+PROGRAM_PHASES = (
+    PassPhase.PROGRAM_PHASE_0,
+    PassPhase.PROGRAM_PHASE_1,
+    PassPhase.PROGRAM_PHASE_2,
+    PassPhase.PROGRAM_PHASE_3,
+)
+"""The phases of program passes, in order."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,6 +93,11 @@ class AcceleratorTarget(Brief):
     chip: Target
     memories: Mapping[str, MemoryRegion] = field(default_factory=dict[str, MemoryRegion])
     tilers: tuple[tuple[str, Tiler], ...] = ()
+
+    @property
+    def instances(self) -> int:
+        """The number of instances of the accelerator on the chip, as the target file states it."""
+        return dict(self.chip.instances).get(self.name, 1)
 
 
 GraphPass = Callable[[Graph, AcceleratorTarget], Graph]
@@ -120,6 +147,10 @@ class Strategy:
     level: int
 
 
+RegionFunction = Callable[[Sequence[Sequence[Command]]], Sequence[Command]]
+"""Converts the commands of each call of a region, in order, to those of one call."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Codegen(Brief):
     """How the commands of an accelerator are generated.
@@ -131,7 +162,10 @@ class Codegen(Brief):
     encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
     submit: the driver function that receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs: the driver's header and its implementation for
-        simulation."""
+        simulation.
+    region: converts the commands of each call of a region to those of one call; None to submit
+        them one after the other in one stream, for fmt "stream".
+    select: the driver function that selects an instance of the accelerator by its number."""
 
     fmt: str = "c"
     includes: str = ""
@@ -139,6 +173,8 @@ class Codegen(Brief):
     encoder: Callable[..., bytes] | None = None
     submit: Driver | None = None
     sources: tuple[tuple[str, str], ...] = ()
+    region: RegionFunction | None = None
+    select: Driver | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +203,8 @@ class Accelerator(Brief):
     constraints: predicates on every match; they return True, False, or the reason to refuse the
         match.
     codegen: how commands are generated.
-    merge_compiler_regions: whether adjacent composites join into regions that can run as one unit;
-        if False, every composite is a region of its own.
+    merge_compiler_regions: whether adjacent composites join into regions, whose calls run as one
+        (`region_calls.py`); if False, every composite is a region of its own.
     open_choices: alternatives that messages propose if a network does not fit into memory."""
 
     target: AcceleratorTarget

@@ -26,6 +26,7 @@ from penstock.backends.op_strategy import (
     DescribedImplementation,
     OpStrategy,
     StrategyFunction,
+    schedule_tiler,
 )
 from penstock.backends.roofline import Roofline
 from penstock.errors import BackendError
@@ -64,7 +65,9 @@ def strategy_record(
             )
         default = roofline or Roofline.of(target.chip)
         made = [
-            _BoundImplementation(offloaded, one, one.cost or default.cycles).implementation()
+            _BoundImplementation(
+                _scheduled(offloaded, one, where), one, one.cost or default.cycles
+            ).implementation()
             for one in found.implementations
         ]
         pairs = zip(made, found.implementations, strict=True)
@@ -72,6 +75,12 @@ def strategy_record(
 
     choose.__name__ = name_of(function)
     return Strategy(op, choose, level)
+
+
+def _scheduled(offloaded: Offloaded, one: DescribedImplementation, where: str) -> Offloaded:
+    """Return the composite with the tiler that an implementation states as its schedule."""
+    tiler = schedule_tiler(one.schedule, offloaded, f'{where}, schedule of "{one.name}"')
+    return replace(offloaded, schedule=tiler)
 
 
 def strategy_attributes(main: Node, composite: Composite) -> dict[str, object]:

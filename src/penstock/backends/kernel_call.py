@@ -257,6 +257,7 @@ def offloading_kernel(
                     places,
                     scratch,
                     prefetched,
+                    schedule=offloaded.schedule,
                 )
             )
         )

@@ -1,28 +1,20 @@
-"""Offloading: assigns nodes to accelerators and runs the passes of the accelerators."""
+"""Offloading: assigns nodes to accelerators and runs their passes before stripes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
-from penstock.backends.accelerator import Accelerator, AcceleratorTarget, CpuFallback, PassPhase
+from penstock.backends.accelerator import Accelerator, CpuFallback, PassPhase
 from penstock.backends.partition import Refusals, choose, partition
+from penstock.backends.partitioned import check_engines, is_partitioned
+from penstock.backends.passes import after_passes
 from penstock.backends.portable import Processor, single_node_part
-from penstock.backends.stream import with_streams
-from penstock.errors import BackendError, PenstockError, TargetError
+from penstock.backends.program_passes import before_stripes
+from penstock.errors import TargetError
 from penstock.hardware.target import Target
+from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
-from penstock.ir.verify import verify
-from penstock.program.program import Program
-
-_Result = TypeVar("_Result", Graph, Program)
-_PROGRAM_PHASES = (
-    PassPhase.PROGRAM_PHASE_0,
-    PassPhase.PROGRAM_PHASE_1,
-    PassPhase.PROGRAM_PHASE_2,
-    PassPhase.PROGRAM_PHASE_3,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +34,9 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
     accelerators: in order of precedence; each one claims nodes that no earlier one has claimed.
     target: the chip; its first engine is the CPU, which runs all other nodes.
 
-    Raises BackendError if the description of an accelerator is invalid."""
+    Raises BackendError if the description of an accelerator is invalid, or if the graph is
+    partitioned for another accelerator."""
+    check_engines(graph, [accelerator.name for accelerator in accelerators])
     processor = Processor(target.engines[0])
 
     def cycles(node: Node) -> int:
@@ -54,15 +48,19 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
         before = {item.node.name: item.reason for item in fallbacks}
         graph, fallbacks = choose(graph, accelerator, cycles, refusals)
         fallbacks = tuple(replace(item, reason=_all_reasons(before, item)) for item in fallbacks)
-    return OffloadedGraph(graph, fallbacks)
+    return OffloadedGraph(before_stripes(graph, accelerators), fallbacks)
 
 
 def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
     """Run the accelerator's graph passes, and make composites of the sub-graphs that it claims.
 
     Returns the new graph, and the reason for each node that is not claimed, by node name.
-    The composites have no kernels yet."""
-    graph = _after_passes(graph, accelerator, PassPhase.PRE_PARTITIONING)
+    The composites have no kernels yet.  A graph that is partitioned for the accelerator is returned
+    as it is."""
+    if is_partitioned(graph, accelerator):
+        reason = f"{accelerator.name} did not claim this node when the graph was partitioned"
+        return graph, {n.name: reason for n in graph.nodes if not isinstance(n.op, Composite)}
+    graph = prepared(graph, accelerator)
     graph, refusals = partition(
         graph,
         accelerator.patterns,
@@ -70,8 +68,13 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
         accelerator.name,
         merge=accelerator.merge_compiler_regions,
     )
-    graph = _after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_0)
-    return _after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals
+    graph = after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_0)
+    return after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals
+
+
+def prepared(graph: Graph, accelerator: Accelerator) -> Graph:
+    """Return the graph after the accelerator's passes of the phase PRE_PARTITIONING."""
+    return after_passes(graph, accelerator, PassPhase.PRE_PARTITIONING)
 
 
 def _all_reasons(before: Mapping[str, str], fallback: CpuFallback) -> str:
@@ -95,61 +98,3 @@ def require_no_cpu_fallback(fallbacks: Sequence[CpuFallback]) -> None:
             why=first.reason,
             help="without --strict, the summary lists each CPU fallback with its reason and cycles",
         )
-
-
-def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -> Program:
-    """Run the program passes of all accelerators, then encode their command streams.
-
-    Returns the resulting program.  All accelerators complete a phase before the next phase
-    begins."""
-    for phase in _PROGRAM_PHASES:
-        for accelerator in accelerators:
-            program = _after_passes(program, accelerator, phase)
-    for accelerator in accelerators:
-        program = with_streams(program, accelerator)
-    return program
-
-
-def _after_passes(result: _Result, accelerator: Accelerator, phase: PassPhase) -> _Result:
-    """Return the graph or program after the accelerator's passes of a phase.
-
-    Raises BackendError if a pass fails, or if its result is not of the type of its argument."""
-    for run in accelerator.passes(phase):
-        found = _run(run, result, accelerator.target, phase)
-        if type(found) is not type(result):
-            raise _wrong_pass(run, accelerator, phase, f"it returns {found!r:.80}")
-        result = found
-    return result
-
-
-def _run(
-    run: Callable[[_Result, AcceleratorTarget], _Result],
-    result: _Result,
-    target: AcceleratorTarget,
-    phase: PassPhase,
-) -> _Result:
-    try:
-        found = run(result, target)
-        if isinstance(found, Graph):
-            verify(found)
-    except BackendError:
-        raise
-    except PenstockError as error:
-        raise _wrong_pass(run, target, phase, error.what) from error
-    except Exception as error:
-        raise _wrong_pass(run, target, phase, f"{type(error).__name__}: {error}") from error
-    return found
-
-
-def _wrong_pass(
-    run: object, of: Accelerator | AcceleratorTarget, phase: PassPhase, why: str
-) -> BackendError:
-    name = getattr(run, "__name__", type(run).__name__)
-    kind = "program" if phase in _PROGRAM_PHASES else "graph"
-    return BackendError(
-        "backend-082",
-        f"pass {name} fails",
-        where=f"{of.name}, phase {phase.name}",
-        why=why,
-        help=f"a pass of this phase takes a {kind} and the target, and returns a {kind}",
-    )

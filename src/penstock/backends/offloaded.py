@@ -33,11 +33,13 @@ class Offloaded:
     memory_assignment: names of the accelerator's memories that hold each input and, last, the
         output, for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside
         the accelerator.  An empty tuple stands for "" everywhere, or for an assignment that is
-        not known yet."""
+        not known yet.
+    schedule: the tiler that the implementation states as its schedule; None for none."""
 
     node: Node
     target: AcceleratorTarget
     memory_assignment: tuple[str, ...] = field(default=(), kw_only=True)
+    schedule: Tiler | None = field(default=None, kw_only=True)
 
     @cached_property
     def cache(self) -> dict[object, Any]:
@@ -115,12 +117,13 @@ class Offloaded:
     def tiler(self, default: Tiler) -> Tiler:
         """Return the tiler, which divides the main operator into tiles that fit local memories.
 
-        It is the tiler that was registered last for the composite's pattern or main operator.
+        It is the tiler that was registered last for the composite's pattern or main operator, or
+        else the schedule of the implementation.
 
-        default: the result if none was registered."""
+        default: the result if there is neither."""
         own = self.composite.name
         found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
-        return next(found, default)
+        return next(found, self.schedule or default)
 
     def layer(self, rows: int | None = None) -> Layer:
         """Return the main operator as a loop nest, the form that a tiler takes.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock.backends.accelerator import AcceleratorTarget
-from penstock.backends.description import is_name, require_callable
+from penstock.backends.description import backend_code, is_name, require_callable
 from penstock.backends.kernel_call import Compute
 from penstock.backends.offloaded import Offloaded
 from penstock.errors import BackendError
@@ -19,6 +19,8 @@ from penstock.ir.element_types import ElementTypes
 from penstock.ir.op import ConstantPrefetch
 from penstock.ir.placed_call import Filling, PlacedCall
 from penstock.ir.tensor import Array, TensorType
+from penstock.tiling.loop_order import LoopOrder
+from penstock.tiling.tiler import TILER_METHODS, Tiler
 
 ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)
 """Row alignments that a kernel may require, in bytes."""
@@ -30,6 +32,9 @@ A Breakdown also contains the cycles of each hardware resource."""
 
 TrafficFunction = Callable[[Offloaded, int, int], Mapping[str, int]]
 """Returns the bytes that a call for output rows [first, end) moves, by name of the data moved."""
+
+Schedule = Tiler | Sequence[str] | Callable[[Offloaded], Tiler | Sequence[str]]
+"""How a call is divided into tiles: a tiler, a loop order, or a function that returns either."""
 
 TablesFunction = Callable[[Offloaded], Mapping[str, Array]]
 """Returns arrays that are computed at compile time, by name.
@@ -73,7 +78,8 @@ class DescribedImplementation:
     placed_cost: returns the cost of a call whose tensors have addresses; None if not stated.
     filled_cost: returns the cost of a call that also copies constants, before addresses are
         known; None if not stated.
-    element_types: supported types of inputs and output; None for int8, and int32 for biases."""
+    element_types: supported types of inputs and output; None for int8, and int32 for biases.
+    schedule: a tiler, a loop order, or a function that returns either; None if not stated."""
 
     name: str
     compute: Compute
@@ -89,6 +95,7 @@ class DescribedImplementation:
     placed_cost: PlacedCostFunction | None = None
     filled_cost: FilledCostFunction | None = None
     element_types: ElementTypes | None = None
+    schedule: Schedule | None = None
     by_columns: bool = False
 
 
@@ -112,7 +119,7 @@ class OpStrategy:
     def add_implementation(
         self,
         compute: Compute,
-        schedule: object = None,
+        schedule: Schedule | None = None,
         *,
         name: str,
         cost: CostFunction | None = None,
@@ -132,7 +139,10 @@ class OpStrategy:
         """Add an implementation of the operator.
 
         `compute`: returns the commands of a call.
-        `schedule`: ignored, since the compiler schedules; accepted for compatibility with UMA.
+        `schedule`: how a call is divided into tiles: a tiler, the names of axes as the order of the
+            loops (outermost first), or a function of Offloaded that returns either.  `compute`
+            obtains it from `call.tiler(default)`.  A tiler that is registered for the operator
+            takes precedence.
         `cost`: returns the cycles of a call, or a Breakdown of them by resource for the command
             `penstock profile`.  By default, the roofline model applies.
         `traffic`: returns the bytes that a call moves, by kind of data, for `penstock profile`.
@@ -166,7 +176,6 @@ class OpStrategy:
             default they are int8, and int32 for biases.
 
         Raises BackendError if an argument has a wrong type or an invalid value."""
-        del schedule
         where = f'implementation "{name}"'
         require_callable(compute, "compute function", "a KernelCall", where)
         if cost is not None:
@@ -185,16 +194,11 @@ class OpStrategy:
         problem = _argument_problem(name, condition, scratch_bytes, taken) or _folded_problem(
             folded
         )
+        problem = problem or schedule_problem(schedule)
         if alignment_bytes not in ALIGNMENTS:
             problem = f"alignment_bytes is {alignment_bytes!r}, must be one of {ALIGNMENTS}"
         if problem:
-            raise BackendError(
-                "backend-036",
-                "invalid implementation",
-                where=where,
-                why=problem,
-                help="see penstock.uma.OpStrategy.add_implementation",
-            )
+            raise _invalid(where, problem)
         self._described.append(
             DescribedImplementation(
                 name,
@@ -211,6 +215,7 @@ class OpStrategy:
                 placed_cost,
                 filled_cost,
                 element_types,
+                schedule,
                 by_columns,
             )
         )
@@ -233,3 +238,42 @@ def _argument_problem(
 def _folded_problem(folded: object) -> str:
     is_right = isinstance(folded, Sequence) and all(type(k) is int for k in cast(Any, folded))
     return "" if is_right else f"folded is {folded!r:.60}, must be a sequence of numbers of inputs"
+
+
+def is_tiler(value: object) -> bool:
+    """Return whether an object has the methods of a tiler."""
+    return all(callable(getattr(value, method, None)) for method in TILER_METHODS)
+
+
+def schedule_problem(schedule: object) -> str:
+    """Return why a schedule is invalid; "" if it is valid."""
+    if schedule is None or is_tiler(schedule) or callable(schedule):
+        return ""
+    is_order = isinstance(schedule, list | tuple) and all(
+        isinstance(name, str) for name in cast(Sequence[object], schedule)
+    )
+    if is_order:
+        return ""
+    return (
+        f"the schedule is {schedule!r:.60}, must be a tiler, the names of axes in the order of "
+        "the loops, or a function that returns either"
+    )
+
+
+def schedule_tiler(schedule: Schedule | None, offloaded: Offloaded, where: str) -> Tiler | None:
+    """Return the tiler that a schedule states for a composite; None if there is no schedule.
+
+    Raises BackendError, with the location `where`, if its function fails or returns no schedule."""
+    if not is_tiler(schedule) and callable(schedule):
+        with backend_code("schedule function", where):
+            schedule = schedule(offloaded)
+        if problem := schedule_problem(schedule):
+            raise _invalid(where, problem)
+    if schedule is None or is_tiler(schedule):
+        return cast(Tiler | None, schedule)
+    return LoopOrder(tuple(cast(Sequence[str], schedule)))
+
+
+def _invalid(where: str, why: str) -> BackendError:
+    help = "see penstock.uma.OpStrategy.add_implementation"
+    return BackendError("backend-036", "invalid implementation", where=where, why=why, help=help)

@@ -19,6 +19,7 @@ from enum import Enum
 from functools import cache
 from typing import get_type_hints
 
+from penstock.backends.description import backend_code
 from penstock.errors import BackendError
 from penstock.ir.graph import Node
 from penstock.ir.op import Op
@@ -230,16 +231,31 @@ def has_attributes(node: Node, attributes: Attributes) -> bool:
     """Return whether the node's operator has all these attribute values.
 
     attributes: (name, value) pairs.  The names of nested attributes are dotted ("rows.stride").
-        An enumeration member may be given by its name, and a tuple as a list."""
-    return all(_has_attribute(node.op, name, value) for name, value in attributes)
+        An enumeration member may be given by its name, and a tuple as a list.  A function is a
+        predicate of the value; it receives the name of an enumeration member."""
+    return all(has_attribute(node.op, name, value) for name, value in attributes)
 
 
-def _has_attribute(op: object, name: str, wanted: object) -> bool:
-    found = op
-    for part in name.split("."):
-        if not is_dataclass(found) or part not in {f.name for f in fields(found)}:
-            return False
-        found = getattr(found, part)
+def has_attribute(op: object, name: str, wanted: object) -> bool:
+    """Return whether an operator has an attribute of this value."""
+    try:
+        found = get_attribute(op, name)
+    except KeyError:
+        return False
+    if callable(wanted):
+        with backend_code("predicate of an attribute", f'has_attr({{"{name}": ..}})'):
+            return bool(wanted(found.name if isinstance(found, Enum) else found))
     if isinstance(found, Enum) and isinstance(wanted, str):
         return found.name == wanted
     return found == (tuple(wanted) if isinstance(wanted, list) else wanted)
+
+
+def get_attribute(op: object, name: str) -> object:
+    """Return the value of an attribute, whose name may be dotted; raises KeyError if there is
+    none."""
+    found = op
+    for part in name.split("."):
+        if not is_dataclass(found) or part not in {f.name for f in fields(found)}:
+            raise KeyError(name)
+        found = getattr(found, part)
+    return found

@@ -19,10 +19,11 @@ Source: TVM RFC 0060 (UMA), `_register_pattern`; TVM `relay/dataflow_pattern` (n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from penstock.backends.description import name_of
 from penstock.backends.operator_names import (
     Attributes,
     Fused,
@@ -33,7 +34,9 @@ from penstock.backends.operator_names import (
     meaning,
     meanings,
 )
+from penstock.backends.pattern_types import ConstantTest, Extent, Predicate, element_type, extents
 from penstock.errors import BackendError
+from penstock.ir.tensor import Array, DType
 from penstock.ops.registry import operators
 
 
@@ -65,7 +68,8 @@ class Pattern:
         """Return this pattern, restricted to matches whose last operator has these attributes.
 
         Attributes are fields of penstock's operators: nested ones have dotted names, enumeration
-        members are given by name.  Raises BackendError for an unknown attribute or member.
+        members are given by name.  A function as a value is a predicate of the attribute's value.
+        Raises BackendError for an unknown attribute or member.
 
         >>> print(is_op("Conv2D")(wildcard(), wildcard()).has_attr({"rows.stride": 1}))
         Conv2D(*, *){rows.stride=1}
@@ -76,6 +80,43 @@ class Pattern:
         """
         _check_attributes(self, attributes)
         return Having(self, tuple(attributes.items()))
+
+    def has_dtype(self, dtype: str | DType) -> Pattern:
+        """Return this pattern, restricted to matches whose result has elements of this type.
+
+        Raises BackendError if there is no such type.
+
+        >>> print(is_op("Add")(wildcard(), wildcard().has_dtype("int16")))
+        Add(*, *: int16)
+        """
+        return Typed(self, dtype=element_type(dtype))
+
+    def has_shape(self, shape: Sequence[Extent]) -> Pattern:
+        """Return this pattern, restricted to matches whose result has this shape.
+
+        shape: for each axis its extent, None for any extent, or a predicate of the extent.
+
+        >>> print(is_op("Softmax")(wildcard()).has_shape((1, None)))
+        Softmax(*): [1, ?]
+        """
+        return Typed(self, shape=extents(shape))
+
+    def dominates(self, parent: Pattern, path: Pattern | None = None) -> Pattern:
+        """Return a pattern of this pattern, of `parent`, and of all nodes between the two.
+
+        It matches if every path that leads to a match of this pattern, against the direction of the
+        data, reaches the same match of `parent`, through nodes that match `path` only.  As in TVM,
+        the method is called on the last operator.
+
+        path: a pattern of one of the nodes between; None for any node.
+
+        >>> relu = is_op("nn.relu")(wildcard())
+        >>> print(is_op("Add")(wildcard(), wildcard()).dominates(is_op("Conv2D"), relu))
+        Add(*, *) dominated by Conv2D through nn.relu(*)
+        """
+        above = checked_pattern(parent, "the first argument of dominates")
+        between = Wildcard() if path is None else checked_pattern(path, "the path of dominates")
+        return AllPaths(self, above, between)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,10 +129,12 @@ class Wildcard(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant(Pattern):
-    """Matches any constant."""
+    """Matches constants: all, or those whose elements pass a test."""
+
+    test: ConstantTest | None = None
 
     def __str__(self) -> str:
-        return "constant"
+        return "constant" if self.test is None else f"constant {self.test.text}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,9 +189,49 @@ class Having(Pattern):
     attributes: Attributes
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name}={value}" for name, value in self.attributes)
+        shown = ", ".join(f"{n}={name_of(v) if callable(v) else v}" for n, v in self.attributes)
         pattern = f"({self.pattern})" if isinstance(self.pattern, Either) else str(self.pattern)
         return f"{pattern}{{{shown}}}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Typed(Pattern):
+    """Matches what `pattern` matches if the result has this element type and this shape.
+
+    dtype: None for any element type.  shape: None for any shape."""
+
+    pattern: Pattern
+    dtype: DType | None = None
+    shape: tuple[Extent, ...] | None = None
+
+    def __str__(self) -> str:
+        types = () if self.dtype is None else (self.dtype.name.lower(),)
+        if self.shape is not None:
+            shown = ("?" if e is None else "f(?)" if callable(e) else str(e) for e in self.shape)
+            types = (*types, f"[{', '.join(shown)}]")
+        return f"{self.pattern}: {' '.join(types)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllPaths(Pattern):
+    """Matches `child`, the node `parent` that dominates it, and the nodes between, as `path`."""
+
+    child: Pattern
+    parent: Pattern
+    path: Pattern
+
+    def __str__(self) -> str:
+        return f"{self.child} dominated by {self.parent} through {self.path}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TuplePattern(Pattern):
+    """Matches the operands of an operator with any number of inputs; None for any operands."""
+
+    fields: tuple[Pattern, ...] | None
+
+    def __str__(self) -> str:
+        return "(..)" if self.fields is None else f"({', '.join(map(str, self.fields))})"
 
 
 def wildcard() -> Pattern:
@@ -160,13 +243,29 @@ def wildcard() -> Pattern:
     return Wildcard()
 
 
-def is_constant() -> Pattern:
-    """Return a pattern that matches any constant, such as weights.
+def is_constant(value: float | Array | Predicate | None = None) -> Pattern:
+    """Return a pattern that matches constants, such as weights.
 
-    >>> print(is_op("Add")(wildcard(), is_constant()))
-    Add(*, constant)
+    value: the elements as they are stored, that is, quantised: a number that all of them equal, an
+        array, or a predicate of the array.  None for any elements.
+
+    >>> print(is_op("Add")(wildcard(), is_constant()), is_constant(0))
+    Add(*, constant) constant 0
     """
-    return Constant()
+    return Constant(None if value is None else ConstantTest.of(value))
+
+
+def is_tuple(fields: Sequence[Pattern] | None = None) -> Pattern:
+    """Return a pattern of the operands of an operator that takes any number, such as concatenation.
+
+    fields: a pattern for each operand; None for any number of any operands.
+
+    >>> print(is_op("concatenate")(is_tuple([is_op("Conv2D"), wildcard()])))
+    concatenate((Conv2D, *))
+    """
+    if fields is None:
+        return TuplePattern(None)
+    return TuplePattern(tuple(checked_pattern(field, "a field of is_tuple") for field in fields))
 
 
 def is_op(name: str) -> Operator:
@@ -198,7 +297,7 @@ def last_operators(pattern: Pattern) -> Iterator[Pattern]:
         case Either(first, second):
             yield from last_operators(first)
             yield from last_operators(second)
-        case Having(inner):
+        case Having(inner) | Typed(inner) | AllPaths(inner):
             yield from last_operators(inner)
         case _:
             yield pattern
@@ -283,7 +382,8 @@ def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> Non
                 help=f"its attributes are: {', '.join(known)}" if known else "it has no attributes",
             )
         members = [member for kind in kinds for member in attribute_members(kind, name)]
-        if members and value not in members and not isinstance(value, Enum):
+        given = isinstance(value, Enum) or callable(value)
+        if members and value not in members and not given:
             raise BackendError(
                 "backend-005",
                 f'attribute "{name}" is {value!r}, must be one of {", ".join(members)}',

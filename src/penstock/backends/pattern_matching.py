@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from penstock.backends.operator_names import Fused, Kind, has_attributes, meanings
-from penstock.backends.pattern import Constant, Either, Having, Operator, Pattern, Wildcard
+from penstock.backends.pattern import (
+    AllPaths,
+    Constant,
+    Either,
+    Having,
+    Operator,
+    Pattern,
+    TuplePattern,
+    Typed,
+    Wildcard,
+)
+from penstock.backends.pattern_types import type_problem
 from penstock.ir.graph import Node, Value
+from penstock.ir.tensor import Array
 from penstock.opkit.activation import Activation
 from penstock.ops.relu import Relu
 
@@ -23,29 +37,32 @@ def matches(
 
     producers: the node that computes a value, by the value's name.
     """
-    search = _Search(producers, _repeated_patterns(pattern))
-    found = search.match(pattern, _Term.of(node.output), frozenset())
+    search = Search.of(pattern, producers)
+    found = search.match(pattern, Term.of(node.output), frozenset())
     claims = dict.fromkeys(one.claimed for one in found if node.name in one.claimed)
     return tuple(sorted(claims, key=len, reverse=True))
 
 
 @dataclass(frozen=True, slots=True)
-class _Term:
+class Term:
     """What a pattern can match: a value of the graph, or an intermediate result within a node.
 
     name: the name of the value; for an intermediate result, the name of the node's output.
     depth: number of the node's final operators (bias, requantisation, clamp) that follow the
         intermediate result; 0 for a value of the graph.
-    constant: whether the value is a constant."""
+    constant: whether the value is a constant.
+    value: the value of the graph; for an intermediate result, the output of its node; None for a
+        scale or a zero point."""
 
     name: str
     depth: int = 0
     constant: bool = False
+    value: Value | None = field(default=None, compare=False)
 
     @staticmethod
-    def of(value: Value) -> _Term:
+    def of(value: Value) -> Term:
         """Return a value of the graph as a term, which is what a pattern can match."""
-        return _Term(value.name, constant=value.data is not None)
+        return Term(value.name, constant=value.data is not None, value=value)
 
     @property
     def whole(self) -> bool:
@@ -53,22 +70,22 @@ class _Term:
         return self.depth == 0
 
 
-_NUMBER = _Term("", constant=True)
+_NUMBER = Term("", constant=True)
 """A scale or a zero point, which is an operand in Relay but not in penstock."""
 
-_Bindings = frozenset[tuple[Pattern, _Term]]
+_Bindings = frozenset[tuple[Pattern, Term]]
 """The patterns that occur repeatedly, each with the term that it has matched."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
+class FusedOperator:
     """One of the operators that a node computes in sequence, such as convolution, bias and clamp.
 
     kind: the operator's class, or the Relay operator that penstock fuses into layers.
     arguments: the permitted lists of operands, for example with and without a bias."""
 
     kind: Kind
-    arguments: tuple[tuple[_Term, ...], ...]
+    arguments: tuple[tuple[Term, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +101,7 @@ class _Match:
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class Search:
     """Search for matches, with memoisation because nested alternatives repeat sub-searches.
 
     producers: the node that computes a value, by the value's name.
@@ -94,11 +111,16 @@ class _Search:
 
     producers: Mapping[str, Node]
     repeated: frozenset[Pattern]
-    known: dict[tuple[Pattern, _Term, _Bindings], tuple[_Match, ...]] = field(
-        default_factory=dict[tuple[Pattern, _Term, _Bindings], tuple[_Match, ...]]
+    known: dict[tuple[Pattern, Term, _Bindings], tuple[_Match, ...]] = field(
+        default_factory=dict[tuple[Pattern, Term, _Bindings], tuple[_Match, ...]]
     )
 
-    def match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> tuple[_Match, ...]:
+    @staticmethod
+    def of(pattern: Pattern, producers: Mapping[str, Node]) -> Search:
+        """Return a search for matches of `pattern`."""
+        return Search(producers, _repeated_patterns(pattern))
+
+    def match(self, pattern: Pattern, term: Term, bindings: _Bindings) -> tuple[_Match, ...]:
         """Return the distinct matches of `pattern` whose result is `term`; () if there are none.
 
         The matches are in the order in which the pattern lists its alternatives.
@@ -118,7 +140,7 @@ class _Search:
             self.known[key] = tuple(dict.fromkeys(found))
         return self.known[key]
 
-    def _first_match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> Iterator[_Match]:
+    def _first_match(self, pattern: Pattern, term: Term, bindings: _Bindings) -> Iterator[_Match]:
         """Yield the matches of `pattern` whose result is `term`.
 
         Requires that `bindings` has no entry for `pattern`.  If `pattern` is one of `repeated`,
@@ -128,26 +150,35 @@ class _Search:
         for found in self._matches(pattern, term, bindings):
             yield replace(found, bindings=found.bindings | binding)
 
-    def _matches(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> Iterator[_Match]:
+    def _matches(self, pattern: Pattern, term: Term, bindings: _Bindings) -> Iterator[_Match]:
         match pattern:
             case Wildcard() if term.whole:
                 yield _Match(frozenset(), bindings)
-            case Constant() if term.constant:
+            case Constant(test) if term.constant and (test is None or test.accepts(elements(term))):
                 yield _Match(frozenset(), bindings)
+            case AllPaths():
+                yield from self._path_matches(pattern, term, bindings)
             case Either(first, second):
                 yield from self.match(first, term, bindings)
                 yield from self.match(second, term, bindings)
-            case Having(inner, attributes):
-                node = self.producers.get(term.name)
-                if node is not None and has_attributes(node, attributes):
+            case Having(inner) | Typed(inner):
+                if self.holds(pattern, term):
                     yield from self.match(inner, term, bindings)
             case Operator():
                 yield from self._operator_matches(pattern, term, bindings)
             case _:
                 return
 
+    def holds(self, pattern: Having | Typed, term: Term) -> bool:
+        """Return whether a term has the attributes, or the type, that a pattern demands."""
+        if isinstance(pattern, Typed):
+            found = term.value
+            return found is not None and not type_problem(pattern.dtype, pattern.shape, found.type)
+        node = self.producers.get(term.name)
+        return node is not None and has_attributes(node, pattern.attributes)
+
     def _operator_matches(
-        self, pattern: Operator, term: _Term, bindings: _Bindings
+        self, pattern: Operator, term: Term, bindings: _Bindings
     ) -> Iterator[_Match]:
         """Yield the matches of `pattern` with an operator of the node that computes `term`.
 
@@ -159,7 +190,7 @@ class _Search:
             return
         found = _Match(frozenset({node.name}), bindings)
         meaning = meanings()[pattern.name]
-        for stage in _stages(node)[term.depth :]:
+        for stage in stages(node)[term.depth :]:
             if not meaning.fits(node, stage.kind):
                 continue
             if pattern.arguments is None:
@@ -169,7 +200,7 @@ class _Search:
                 yield from self._argument_matches(pattern, operands, found)
 
     def _argument_matches(
-        self, pattern: Operator, operands: tuple[_Term, ...], found: _Match
+        self, pattern: Operator, operands: tuple[Term, ...], found: _Match
     ) -> Iterable[_Match]:
         """Return the extensions of `found` in which `operands` match the arguments of `pattern`.
 
@@ -179,6 +210,8 @@ class _Search:
 
         found: the match of the operator without its operands, and the bindings so far."""
         patterns = pattern.arguments or ()
+        if len(patterns) == 1:
+            patterns = tuple_fields(patterns[0], len(operands)) or patterns
         if pattern.name.startswith("qnn."):
             operands += (_NUMBER,) * (len(patterns) - len(operands))
         if len(patterns) != len(operands):
@@ -191,6 +224,81 @@ class _Search:
                 for more in self.match(wanted, operand, before.bindings)
             }
         return partial
+
+    def _path_matches(self, pattern: AllPaths, term: Term, bindings: _Bindings) -> Iterator[_Match]:
+        """Yield the matches of the last operator, its dominator, and all nodes between them."""
+        for child in self.match(pattern.child, term, bindings):
+            begin = self.read_by(child.claimed)
+            for value in self.reachable(begin, pattern.path, child.bindings):
+                for parent in self.match(pattern.parent, Term.of(value), child.bindings):
+                    between = self._between(begin, value, pattern.path, parent.bindings)
+                    if parent.claimed and between is not None:
+                        claimed = child.claimed | parent.claimed | between
+                        yield _Match(claimed, parent.bindings)
+
+    def read_by(self, claimed: frozenset[str]) -> tuple[Value, ...]:
+        """Return the values that matched nodes read but do not compute, without constants."""
+        read = (v for name in sorted(claimed) for v in self.producers[name].variable_inputs)
+        return tuple({v.name: v for v in read if v.name not in claimed}.values())
+
+    def _step(self, value: Value, path: Pattern, bindings: _Bindings) -> frozenset[str]:
+        """Return the nodes of a match of `path` that computes a value; empty if there is none."""
+        if value.name not in self.producers:
+            return frozenset()
+        if isinstance(path, Wildcard):
+            return frozenset({value.name})
+        return next((m.claimed for m in self.match(path, Term.of(value), bindings)), frozenset())
+
+    def reachable(
+        self, begin: Sequence[Value], path: Pattern, bindings: _Bindings
+    ) -> Iterator[Value]:
+        """Yield the values from which nodes that match `path` lead to `begin`, closest first."""
+        waiting, seen = deque(begin), {value.name for value in begin}
+        while waiting:
+            value = waiting.popleft()
+            yield value
+            for other in self.read_by(self._step(value, path, bindings)):
+                if other.name not in seen:
+                    seen.add(other.name)
+                    waiting.append(other)
+
+    def _between(
+        self, begin: Sequence[Value], parent: Value, path: Pattern, bindings: _Bindings
+    ) -> frozenset[str] | None:
+        """Return the nodes on all paths from `parent` to `begin`; None if a path avoids it."""
+        waiting, found = [value for value in begin if value.name != parent.name], set[str]()
+        while waiting:
+            value = waiting.pop()
+            if value.name in found:
+                continue
+            step = self._step(value, path, bindings)
+            if not step:
+                return None
+            found |= step
+            waiting += [other for other in self.read_by(step) if other.name != parent.name]
+        return frozenset(found)
+
+
+def tuple_fields(pattern: Pattern, count: int) -> tuple[Pattern, ...]:
+    """Return the patterns of `count` operands that a tuple states; () for other patterns.
+
+    Of several tuples (`|`), the first with this number of fields counts."""
+    match pattern:
+        case Either(first, second):
+            return tuple_fields(first, count) or tuple_fields(second, count)
+        case TuplePattern(None):
+            return tuple(Wildcard() for _ in range(count))
+        case TuplePattern(fields) if fields is not None and len(fields) == count:
+            return fields
+        case _:
+            return ()
+
+
+def elements(term: Term) -> Array:
+    """Return the elements of a constant; an empty array for a scale or a zero point."""
+    if term.value is None or term.value.data is None:
+        return np.zeros(0)
+    return term.value.data.array(term.value.type)
 
 
 def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
@@ -205,8 +313,12 @@ def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
             match one:
                 case Either(first, second):
                     inner = count(first) | count(second)
-                case Having(wrapped):
+                case Having(wrapped) | Typed(wrapped):
                     inner = count(wrapped)
+                case AllPaths(child, parent):
+                    inner = count(child) + count(parent)
+                case TuplePattern(fields) if fields:
+                    inner = sum(map(count, fields), Counter[Pattern]())
                 case Operator(_, arguments) if arguments:
                     inner = sum(map(count, arguments), Counter[Pattern]())
                 case _:
@@ -217,21 +329,22 @@ def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
     return frozenset(one for one, times in count(pattern).items() if times > 1)
 
 
-def _stages(node: Node) -> tuple[_Stage, ...]:
+def stages(node: Node) -> tuple[FusedOperator, ...]:
     """Return the operators that a node computes in sequence, the last one first.
 
     For a layer, they are clamp, requantisation and bias, if present, then the layer's own
     operator."""
-    found: list[_Stage] = []
+    found: list[FusedOperator] = []
 
-    def wrap(kind: Kind, *others: _Term) -> None:
-        found.append(_Stage(kind, ((_Term(node.name, len(found) + 1), *others),)))
+    def wrap(kind: Kind, *others: Term) -> None:
+        inner = Term(node.name, len(found) + 1, value=node.output)
+        found.append(FusedOperator(kind, ((inner, *others),)))
 
     op = node.op
     activation = getattr(op, "activation", Activation.NONE)
     if activation is not Activation.NONE and not isinstance(op, Relu):
         wrap(Relu)
-    operands = tuple(map(_Term.of, node.inputs))
+    operands = tuple(map(Term.of, node.inputs))
     forms = [operands]
     bias = op.BIAS_INPUT
     if bias is not None:
@@ -240,4 +353,4 @@ def _stages(node: Node) -> tuple[_Stage, ...]:
         forms.append(operands[:bias] + operands[bias + 1 :])
     if op.COMMUTATIVE:
         forms.append(operands[::-1])
-    return (*found, _Stage(type(op), tuple(forms)))
+    return (*found, FusedOperator(type(op), tuple(forms)))

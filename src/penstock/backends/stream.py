@@ -274,6 +274,9 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
         return codegen.replace_call_extern
 
     def text(arguments: Sequence[str]) -> str:
+        function = getattr(arguments, "function", submit.name)
+        if function != submit.name:
+            return f"{function}({', '.join(arguments)})"
         stream, size, *bases = arguments
         pointers = ", ".join(f"(void *)({base})" for base in bases)
         return f"{submit.name}({stream}, {size}, (void *[]){{{pointers}}})"

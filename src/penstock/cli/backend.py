@@ -43,6 +43,14 @@ def new(
             metavar="NAME", help="Name of the backend: lower-case letters, digits and _."
         ),
     ],
+    layout: Annotated[
+        str,
+        typer.Option(
+            metavar="LAYOUT",
+            help="file: the description is one file; files: patterns, passes, strategies, code "
+            "generation and model are files of their own.",
+        ),
+    ] = "file",
     output: p.Output = None,
     as_json: p.Json = False,
 ) -> None:
@@ -50,7 +58,7 @@ def new(
     from penstock.scaffold import new_backend
 
     folder = name if output is None else output
-    bundle = new_backend(name, Path(folder))
+    bundle = new_backend(name, Path(folder), layout)
     if as_json:
         files = [path for path, _ in bundle.files]
         print_json({"name": name, "folder": folder, "files": files})

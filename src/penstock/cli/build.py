@@ -36,6 +36,7 @@ def compile(
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
+    verbose: p.Verbose = False,
     options: Options = DEFAULTS,
 ) -> None:
     """Compile a model to C and a report.  The output directory is named after the model by
@@ -45,7 +46,7 @@ def compile(
     if stop_after is not None:
         show_stage(wanted, stop_after, workers, as_json)
         return
-    folder = destination.folder(api.default_folder(model))
+    folder = values.folder(destination, api.default_folder(model), wanted, workers)
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
         done.write(folder, packages, force=destination.force)
@@ -55,8 +56,8 @@ def compile(
         from penstock.reports import summary
 
         chosen = ("--package", ",".join(packages)) if package else ()
-        named = CompileCommand(model, target, chosen)
-        out().print(summary.summary(done.report, named), crop=False)
+        named = CompileCommand(model, target, chosen, folder=folder)
+        out().print(summary.summary(done.report, named, verbose), crop=False)
         out().print(f"written to {folder}/", highlight=False)
 
 
@@ -72,7 +73,8 @@ def explore(
     """Write the Pareto front of memory against cycles.  The output directory, named after the
     model by default, contains it as CSV, JSON and HTML."""
     wanted = values.request(model, target, limits, options)
-    folder = destination.folder(f"{api.default_folder(model)}_frontier")
+    default = f"{api.default_folder(model)}_frontier"
+    folder = values.folder(destination, default, wanted, workers)
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")

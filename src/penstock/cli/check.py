@@ -99,8 +99,10 @@ def _print_verified(done: api.Verified) -> None:
         out().print(f'converted by the caller (--io quantized): "{name}"', highlight=False)
     for name in done.vanished:
         out().print(f'computed nowhere: "{name}"', highlight=False)
+    for name in done.in_regions:
+        out().print(f'inside a region call, not compared: "{name}"', highlight=False)
     for name in done.added:
-        out().print(f'not of the model, not compared: "{name}"', highlight=False)
+        out().print(f'added by penstock, not in the reference: "{name}"', highlight=False)
 
 
 def golden(

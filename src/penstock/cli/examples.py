@@ -23,7 +23,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kws.tflite --goldens kws.npz --sram 16KiB --every-point",
     ),
     "penstock profile": (
-        "kws.tflite",
+        "kws.tflite --top 5",
         "kws.tflite --target cortex-m7 -o profile",
         "kws.tflite --no-simulate --json",
     ),
@@ -45,5 +45,5 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "penstock options": ("", "--json"),
     "penstock demo": ("", "--target cortex-m0plus -o digits"),
     "penstock backend list": ("", "--json"),
-    "penstock backend new": ("my_npu", "my_npu -o packages/my_npu"),
+    "penstock backend new": ("my_npu", "my_npu --layout files -o packages/my_npu"),
 }

@@ -20,6 +20,7 @@ from penstock.scheduling.options import DEFAULTS, Options
 
 if TYPE_CHECKING:
     from penstock.ir.tensor import Array
+    from penstock.reports.layer_table import LayerSelection
 
 
 def run(
@@ -48,6 +49,7 @@ def run(
     compiler: p.CompilerName = "zig",
     workers: p.Workers = 1,
     as_json: p.Json = False,
+    verbose: p.Verbose = False,
     options: Options = DEFAULTS,
 ) -> None:
     """Compile a model, run it and print its outputs.  It runs on the target's simulated core, or
@@ -69,15 +71,17 @@ def run(
         arrays = {name: array.tolist() for name, array in outputs.items()}
         print_json({**done.report.as_json(), "outputs": arrays})
     else:
-        _print_run(done, outputs, CompileCommand(model, target))
+        _print_run(done, outputs, CompileCommand(model, target), verbose)
 
 
-def _print_run(done: api.Ran, outputs: Mapping[str, Array], named: CompileCommand) -> None:
+def _print_run(
+    done: api.Ran, outputs: Mapping[str, Array], named: CompileCommand, verbose: bool
+) -> None:
     import numpy as np
 
     from penstock.reports import summary
 
-    out().print(summary.summary(done.report, named), crop=False)
+    out().print(summary.summary(done.report, named, verbose), crop=False)
     for name, array in outputs.items():
         out().print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
 
@@ -108,6 +112,19 @@ def profile(
             help="Count instructions and cycles on the simulated core; otherwise, print estimates."
         ),
     ] = True,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Order of the layers: step, cycles, macs or moved (bytes), the largest first. "
+            "Default: step, or with --top, cycles.",
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Show only the first N layers in that order."),
+    ] = None,
+    verbose: p.Verbose = False,
     compiler: p.CompilerName = "zig",
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
@@ -116,9 +133,14 @@ def profile(
 ) -> None:
     """Print the cycles of each layer and the size of each function.  Also prints the shape, MACs
     and instructions of each layer and, on accelerators, the limiting resource and the
-    utilisation of the multipliers.  With --output-folder, writes the same as HTML."""
+    utilisation of the multipliers.  With --output-folder, writes the same as HTML,
+    where the layers can be sorted and filtered."""
+    from penstock.reports.layer_table import LayerOrder, LayerSelection
+
+    order = sort and LayerOrder(values.one_of(sort, tuple(LayerOrder), "--sort"))
+    selection = LayerSelection(order or None, top, verbose)
     wanted = values.request(model, target, limits, options)
-    output = None if destination.output is None else destination.folder("")
+    output = destination.output and values.folder(destination, "", wanted, workers)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(
             wanted,
@@ -132,19 +154,23 @@ def profile(
     if as_json:
         print_json(done.as_json())
     else:
-        _print_profile(done, CompileCommand(model, target))
-        if output is not None:
+        _print_profile(done, CompileCommand(model, target), selection)
+        if output is None:
+            out().print("\na page with these tables, to sort and filter: -o DIR", style="dim")
+        else:
             out().print(f"written to {output}/", highlight=False)
 
 
-def _print_profile(done: api.Ran, named: CompileCommand) -> None:
-    from penstock.reports import summary
+def _print_profile(done: api.Ran, named: CompileCommand, selection: LayerSelection) -> None:
+    from penstock.reports import layer_table, summary
 
-    out().print(summary.layer_table(done.compiled.layers, done.steps, done.report.clock_hz))
-    for line in summary.constant_lines(done.compiled.layers):
+    layers, report = done.compiled.layers, done.report
+    out().print(layer_table.layer_table(layers, done.steps, report.clock_hz, selection))
+    for line in layer_table.constant_lines(layers, selection.verbose):
         out().print(line)
     if done.functions:
-        out().print(summary.code_table(done.functions))
+        code_bytes = report.flash_bytes.code
+        out().print(layer_table.code_table(done.functions, code_bytes, selection.verbose))
     if done.unmeasured:
         out().print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
-    out().print(summary.summary(done.report, named), crop=False)
+    out().print(summary.summary(report, named, selection.verbose), crop=False)

@@ -56,6 +56,9 @@ Clock = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also print details of interest to few.")
+]
 Sram = Annotated[
     str | None,
     typer.Option(
@@ -77,7 +80,7 @@ Flash = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Budget for constants; `run` and `profile` also count the code.",
+        help="Budget for constants; `run` also counts the code.",
         rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
@@ -136,8 +139,8 @@ AssumeInt8 = Annotated[
     bool,
     typer.Option(
         "--assume-int8",
-        help="Treat a float model as int8, with arbitrary scales; for estimates only, since the "
-        "outputs are meaningless.",
+        help="Treat a float ONNX model as int8, with arbitrary scales; for estimates only, since "
+        "the outputs are meaningless.",
         rich_help_panel=MODEL_OPTIONS,
     ),
 ]
@@ -216,8 +219,8 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Write into an existing output directory: replace files of the same names, keep all "
-        "others.",
+        help="Write into an existing output directory: replace files of the same names, remove "
+        "unchanged files of an earlier command, keep all others.",
     ),
 ]
 Workers = Annotated[

@@ -30,6 +30,13 @@ def show(
     nodes: Annotated[
         bool, typer.Option(help="Print one line per node, with the engine that runs it.")
     ] = False,
+    explain_pattern: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODE",
+            help="Print why the patterns of the accelerators match or do not match at a node.",
+        ),
+    ] = None,
     with_data: Annotated[
         bool, typer.Option(help="Include constants, so that the text can be parsed back.")
     ] = False,
@@ -56,6 +63,9 @@ def show(
         states=values.states(state),
         incremental=incremental,
     )
+    if explain_pattern is not None:
+        _print_explanation(api.explain_pattern(wanted, explain_pattern), as_json)
+        return
     if nodes:
         _print_nodes(api.nodes(wanted), as_json)
         return
@@ -80,6 +90,14 @@ def _print_nodes(nodes: Sequence[NodeLine], as_json: bool) -> None:
     from penstock.reports import summary
 
     out().print(summary.node_table(nodes))
+
+
+def _print_explanation(lines: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        print_json({"explanation": lines})
+        return
+    for line in lines:
+        print(line)
 
 
 def _print_zoo(as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,11 +18,13 @@ WIDTH = 120
 
 @cache
 def out() -> Console:
-    """The console on stdout.  Names of files and tensors may look like markup or emoji codes."""
+    """The console on stdout, as wide as the terminal or the variable COLUMNS.  Names of files and
+    tensors may look like markup or emoji codes."""
     from rich.console import Console
 
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    return Console(width=None if is_terminal else WIDTH, markup=False, emoji=False)
+    width = None if is_terminal or "COLUMNS" in os.environ else WIDTH
+    return Console(width=width, markup=False, emoji=False)
 
 
 def print_error(error: PenstockError) -> None:

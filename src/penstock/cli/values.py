@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from penstock import api
 from penstock.cli import parameters as p
-from penstock.errors import UsageError, did_you_mean
+from penstock.errors import OutputError, UsageError, did_you_mean
 from penstock.scheduling.options import Options
 
 if TYPE_CHECKING:
@@ -46,6 +46,16 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
         states=states(limits.state),
         incremental=limits.incremental,
     )
+
+
+def folder(destination: p.Destination, default: str, wanted: Request, workers: int) -> str:
+    """The output directory.  Raises OutputError if it cannot be written; errors of the options that
+    come to light when the model is read take precedence."""
+    try:
+        return destination.folder(default)
+    except OutputError:
+        api.show(wanted, stop_after="assign", workers=min(workers, 1))
+        raise
 
 
 def one_of(value: str, allowed: tuple[str, ...], option: str) -> str:

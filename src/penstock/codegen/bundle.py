@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.brief import Brief
+from penstock.codegen.manifest import MANIFEST, manifest, unchanged_files
 from penstock.errors import OutputError
 from penstock.interruption import delayed
 
@@ -29,11 +30,16 @@ class Bundle(Brief):
         """The bundle with additional files."""
         return Bundle((*self.files, *more))
 
+    def with_manifest(self) -> Bundle:
+        """The bundle with a list of its files, which lets `write_bundle` replace it later."""
+        return self.with_files((MANIFEST, manifest(self.files)))
+
 
 def write_bundle(bundle: Bundle, folder: Path, *, force: bool = False) -> None:
     """Writes the files to a new folder, completely or not at all, even if a signal interrupts it.
 
-    force: the folder may exist; files of the same names are replaced, others are kept.
+    force: the folder may exist; files of the same names are replaced. Other files are kept, except
+        unchanged files that its manifest lists.
 
     Raises OutputError if the folder exists and is not empty, or cannot be written."""
     folder = _real(folder)
@@ -124,9 +130,14 @@ def _write_files(bundle: Bundle, folder: Path) -> None:
 
 
 def _replace_files(bundle: Bundle, staging: Path, folder: Path) -> None:
-    """Move files from `staging` into a folder.  If one cannot be moved, all are as before."""
+    """Move files from `staging` into a folder, and remove those of an earlier bundle.  If one
+    cannot be moved, all are as before."""
     before = Path(tempfile.mkdtemp(dir=staging))
+    obsolete = sorted({*unchanged_files(folder)} - {name for name, _ in bundle.files})
     with ExitStack() as undo:
+        for number, name in enumerate(obsolete, len(bundle.files)):
+            os.replace(folder / name, before / str(number))
+            undo.callback(os.replace, before / str(number), folder / name)
         for number, (name, _) in enumerate(bundle.files):
             place, kept = folder / name, before / str(number)
             for parent in reversed([parent for parent in place.parents if not parent.exists()]):
@@ -141,3 +152,7 @@ def _replace_files(bundle: Bundle, staging: Path, folder: Path) -> None:
                 undo.callback(place.unlink, missing_ok=True)
             os.replace(staging / name, place)
         undo.pop_all()
+    for parent in (parent for name in obsolete for parent in (folder / name).parents):
+        if parent.is_relative_to(folder) and parent != folder:
+            with suppress(OSError):  # it is not empty, or already removed
+                parent.rmdir()

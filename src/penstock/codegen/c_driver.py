@@ -71,7 +71,8 @@ class _Writer:
         code = self.drivers.get(self.engine, DriverCode())
         if code.replace_call_extern is None:
             items = c_text.parted(arguments)
-            yield c_text.wrapped(f"{pad}{command.driver.name}(", items, ");")
+            name = command.driver.name
+            yield c_text.wrapped(f"{pad}{name}(", items, ");") if items else f"{pad}{name}();"
             return
         text = cast(object, code.replace_call_extern(CallTexts(command.driver.name, arguments)))
         if not isinstance(text, str) or not text.strip():

@@ -2,57 +2,152 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.codegen.c_program import render
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
-from penstock.program.program import Program, View
-from penstock.program.steps import steps
+from penstock.ir.tensor import TensorType
+from penstock.program.expr import evaluate
+from penstock.program.program import Call, Command, Loop, Program
+from penstock.program.steps import as_step, steps
 
 TRACED = "-DPENSTOCK_TRACE=penstock_trace"
 """Compiler flag for generated C and observer: records the results of every call."""
 SOURCE, HARNESS = "observer.c", "harness.c"
+COLUMNS = 2
+"""Index of the columns of a tensor in bands, (N, H, W, C)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A tensor that steps compute, and its byte offset in the trace."""
+    """A tensor that steps compute, and its byte offset in the trace.
 
-    view: View
+    type: type of the tensor; of one that is computed in bands of columns, up to the last column
+        that a band computes."""
+
+    tensor: str
+    type: TensorType
     offset: int
 
 
 def traced(program: Program) -> tuple[Traced, ...]:
-    """The tensors of a trace; a tensor that several steps compute occurs once.
-
-    Of a tensor that is computed in bands of columns, the trace contains one band only."""
-    views: dict[str, View] = {}
-    for view in (step.output for step in steps(program)):
-        known = views.setdefault(view.tensor, view)
-        if view.type.size_bytes > known.type.size_bytes:
-            views[view.tensor] = view
+    """The tensors of a trace; a tensor that several steps compute occurs once."""
+    columns = first_columns(program)
+    types: dict[str, TensorType] = {}
+    for step, number in steps(program).items():
+        view = step.output
+        type = view.type
+        if number in columns:
+            width = max(columns[number]) + type.shape[COLUMNS]
+            width = max(width, types[view.tensor].shape[COLUMNS] if view.tensor in types else 0)
+            shape = (*type.shape[:COLUMNS], width, *type.shape[COLUMNS + 1 :])
+            type = replace(type, shape=shape)
+        elif view.tensor in types and type.size_bytes <= types[view.tensor].size_bytes:
+            continue
+        types[view.tensor] = type
     found: list[Traced] = []
     end = 0
-    for view in views.values():
-        found.append(Traced(view, end))
-        end += view.type.size_bytes
+    for name, type in types.items():
+        found.append(Traced(name, type, end))
+        end += type.size_bytes
     return tuple(found)
 
 
 def trace_bytes(program: Program) -> int:
     """Size of a trace, at least 1, since C has no empty arrays."""
-    return max(1, sum(t.view.type.size_bytes for t in traced(program)))
+    return max(1, sum(t.type.size_bytes for t in traced(program)))
+
+
+def first_columns(program: Program) -> Mapping[int, tuple[int, ...]]:
+    """The first columns that each step in bands computes, by step number: those of its first calls;
+    further calls repeat them in this order."""
+    numbers = steps(program)
+    found: dict[int, list[int]] = {}
+    for number, column in _unrolled(_banded(program.run, numbers), {}):
+        found.setdefault(number, []).append(column)
+    return {number: _period(columns) for number, columns in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _BandedCall:
+    """A call that computes some columns, and the number of its step."""
+
+    call: Call
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class _BandedLoop:
+    """A loop around such calls; `body` contains nothing else."""
+
+    loop: Loop
+    body: tuple[_BandedCall | _BandedLoop, ...]
+
+
+def _banded(
+    commands: Sequence[Command], numbers: Mapping[Call, int]
+) -> tuple[_BandedCall | _BandedLoop, ...]:
+    """The calls that compute some columns, in their loops; `numbers` are those of the steps."""
+    found: list[_BandedCall | _BandedLoop] = []
+    for command in commands:
+        if isinstance(command, Loop) and (body := _banded(command.body, numbers)):
+            found.append(_BandedLoop(command, body))
+        elif isinstance(command, Call) and command.output.first_column is not None:
+            found.append(_BandedCall(command, numbers[as_step(command)]))
+    return tuple(found)
+
+
+def _unrolled(
+    commands: Sequence[_BandedCall | _BandedLoop], variables: Mapping[str, int]
+) -> Iterator[tuple[int, int]]:
+    """Yield (step number, first column) of each call, in the order of execution."""
+    for one in commands:
+        if isinstance(one, _BandedCall):
+            yield one.step, evaluate(one.call.output.first_column or 0, variables)
+            continue
+        loop = one.loop
+        lower, upper = evaluate(loop.lower, variables), evaluate(loop.upper, variables)
+        for value in range(lower, upper, loop.step):
+            yield from _unrolled(one.body, {**variables, loop.variable: value})
+
+
+def _period(sequence: Sequence[int]) -> tuple[int, ...]:
+    """The shortest sequence of which this one consists, repeated.
+
+    >>> _period([0, 2, 0, 2]), _period([3, 3]), _period([1, 2, 1])
+    ((0, 2), (3,), (1, 2, 1))
+    """
+    count = len(sequence)
+    for size in (n for n in range(1, count + 1) if count % n == 0):
+        if all(sequence[k] == sequence[k % size] for k in range(count)):
+            return tuple(sequence[:size])
+    return tuple(sequence)
 
 
 def generate_observer(program: Program, prefix: str) -> tuple[tuple[str, bytes], ...]:
     """Files to add to a bundle: the observer, and a program that runs it on the host."""
-    offsets = {t.view.tensor: t.offset for t in traced(program)}
+    tensors = {t.tensor: t for t in traced(program)}
+    columns = first_columns(program)
+    offsets = [0]
+    rows: list[tuple[int, int, int, int, int]] = []
+    for step, number in steps(program).items():
+        tensor, own = tensors[step.output.tensor], step.output.row_bytes
+        if number not in columns:
+            rows.append((tensor.offset, own, own, 0, 1))
+            continue
+        shape = tensor.type.shape
+        column_bytes = own // step.output.type.shape[COLUMNS]
+        some = [column * column_bytes for column in columns[number]]
+        rows.append((tensor.offset, own, column_bytes * shape[COLUMNS], len(offsets), len(some)))
+        offsets += some
     holes = {
         "model": interface(program, Names.of(program, prefix)),
         "prefix": prefix,
         "upper": prefix.upper(),
         "trace_bytes": trace_bytes(program),
-        "traced": [(offsets[s.output.tensor], s.output.row_bytes) for s in steps(program)],
+        "traced": rows,
+        "columns": offsets,
     }
     return tuple((name, render(name, holes)) for name in ("observer.h", SOURCE, HARNESS))

@@ -125,6 +125,8 @@ def _check_names(read: TargetFile, data: dict[str, Any], file: str) -> None:
     engines = [("engines", k, engine.name) for k, engine in enumerate(read.engines)]
     copiers = [("copier", "name", read.copier.name)] if read.copier else []
     _check_distinct(memories, (), data, file)
+    accelerators = [("accelerators", k, each.name) for k, each in enumerate(read.accelerators)]
+    _check_distinct(accelerators, (), data, file)
     _check_distinct((*engines, *copiers), (CALLER,), data, file)
 
 
@@ -174,4 +176,5 @@ def _convert(read: TargetFile) -> Target:
         tuple(Engine(**e.model_dump()) for e in read.engines),
         None if read.copier is None else Copier(read.copier.name, read.copier.setup_cycles),
         read.clock,
+        tuple((accelerator.name, accelerator.instances) for accelerator in read.accelerators),
     )

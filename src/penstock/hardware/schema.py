@@ -24,6 +24,8 @@ LARGEST_FIGURE = 2**20
 cycles."""
 SMALLEST_RATE = 2.0**-20
 """Lower limit of a rate in bytes per cycle and of the cycles per multiply-accumulate."""
+MOST_INSTANCES = 16
+"""Of one accelerator."""
 LONGEST_NAME, LONGEST_TEXT, LONGEST_LIST = 64, 256, 64
 _NAME = f"a name of 1 to {LONGEST_NAME} printable characters, without surrounding blanks"
 
@@ -213,6 +215,19 @@ class CopierTable(TargetTable):
     setup_cycles: Cycles
 
 
+class AcceleratorTable(TargetTable):
+    """`[[accelerators]]`: an accelerator of the chip that has several instances."""
+
+    name: Name
+    instances: int = Field(
+        strict=True,
+        ge=1,
+        le=MOST_INSTANCES,
+        description=f"a whole number from 1 to {MOST_INSTANCES}",
+        examples=[2],
+    )
+
+
 class CompilerTable(TargetTable):
     """`[compiler]`: arguments of the two supported compilers."""
 
@@ -247,3 +262,8 @@ class TargetFile(TargetTable):
         "with --accelerator)",
     )
     copier: CopierTable | None = Field(None, description="a table [copier]")
+    accelerators: tuple[AcceleratorTable, ...] = Field(
+        (),
+        max_length=LONGEST_LIST,
+        description=f"at most {LONGEST_LIST} tables [[accelerators]]",
+    )

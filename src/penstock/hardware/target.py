@@ -81,7 +81,8 @@ class Target(Brief):
     """A chip or board.
 
     core: the simulated core that executes its code, if there is one.
-    clock_hz: the clock of the processor; None if the target does not state one."""
+    clock_hz: the clock of the processor; None if the target does not state one.
+    instances: (name, number of instances) of the accelerators that the target file lists."""
 
     name: str
     description: str
@@ -91,6 +92,7 @@ class Target(Brief):
     engines: tuple[Engine, ...]
     copier: Copier | None = None
     clock_hz: int | None = None
+    instances: tuple[tuple[str, int], ...] = ()
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Target:
         """The target with new sizes for the memories that `sizes_bytes` names."""

@@ -7,11 +7,10 @@ on the operands receive a `Site` with the types of inputs and output.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
-
-import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown
@@ -313,4 +312,4 @@ def row_count(shape: tuple[int, ...]) -> int:
     """
     if len(shape) < 2:
         return 1
-    return int(np.prod(shape[: row_axis(len(shape)) + 1]))
+    return math.prod(shape[: row_axis(len(shape)) + 1])

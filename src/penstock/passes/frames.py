@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.errors import UnsupportedError, UsageError
+from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.elementwise import Elementwise
 from penstock.ops.reshape import Reshape
@@ -17,7 +18,15 @@ NEXT_AXIS = ("incremental-004", "usage-132")
 
 
 def check_interface(graph: Graph) -> None:
-    """Raises UsageError if the network has states, or not exactly one input."""
+    """Raises UsageError if the network has states, or not exactly one input, or is partitioned."""
+    if any(isinstance(node.op, Composite) for node in graph.nodes):
+        raise UsageError(
+            "usage-133",
+            "a partitioned network cannot become incremental",
+            where=graph.name,
+            why="accelerators claim layers of the network that consumes a hop",
+            help="compile the graph that was not partitioned",
+        )
     if graph.states:
         raise UsageError(
             "usage-130",

@@ -1,8 +1,8 @@
 """streamed_rows: an input that nodes read row by row through a view takes the view's shape.
 
 The caller supplies a streamed input row by row.  A sequence (1, T, C) is a single row; a recurrent
-layer views it as the rows (1, T, 1, C).  Condition: the shapes differ in axes of extent 1 only, so
-that the bytes of the input are the same.
+layer views it as the rows (1, T, 1, C).  A spectrogram (1, T * F) may be viewed as (1, T, F, 1).
+Condition: the input is a single row, or the shapes differ in axes of extent 1 only.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ def streamed_rows(graph: Graph) -> Graph:
 def _most_rows(graph: Graph, x: Value) -> tuple[int, ...]:
     """The shape with the most rows among those of an input and its views."""
     views = {x.name: x.type.shape}
+    single = row_count(x.type.shape) == 1
     for node in graph.nodes:
         viewed = views.get(node.inputs[0].name) if isinstance(node.op, Reshape) else None
-        if viewed is not None and _extents(node.output.type.shape) == _extents(viewed):
-            views[node.name] = node.output.type.shape
+        shape = node.output.type.shape
+        if viewed is not None and (single or _extents(shape) == _extents(viewed)):
+            views[node.name] = shape
     return max(views.values(), key=row_count)
 
 

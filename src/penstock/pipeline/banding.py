@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.accelerator import Accelerator
@@ -11,8 +11,9 @@ from penstock.backends.portable import single_node_part
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
-from penstock.passes.column_bands import BandGraph, column_bands, first_byte
-from penstock.scheduling.bands.band_schedule import planned, planned_chain
+from penstock.passes.band_graph import COLUMNS, BandGraph, column_bytes
+from penstock.passes.column_bands import column_bands, single_node_band
+from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
 from penstock.scheduling.bands.chain_costs import with_chain_costs
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade
@@ -20,6 +21,7 @@ from penstock.scheduling.cascades.candidate import Candidate, Chain
 from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_stripes
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import ColumnSection, Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.execution import WHOLE
@@ -52,64 +54,76 @@ class TargetBands:
         """Return a schedule with the costs of its chains, which depend on their calls."""
         return with_chain_costs(schedule, self.model, self.memories)
 
+    def row_cycles(self, part: Part) -> float:
+        """Return the cycles for a row of a part's output that do not depend on its columns.
+
+        They are derived from the cycles of the whole part, and of one that computes one column.
+        """
+        node, columns = part.nodes[-1], part.output.type.shape[COLUMNS]
+        middle = columns // 2
+        graph = single_node_band(node, (middle, middle + 1)) if columns > 1 else None
+        graph = None if graph is None else self._band_with_kernels(graph)
+        if graph is None:
+            return 0.0
+        (narrow,) = _band_parts(graph, self.target).parts
+        whole, one = self.model.work_cycles(part), self.model.work_cycles(narrow)
+        rows = part.output.type.shape[COLUMNS - 1]
+        return max(0.0, (one - (whole - one) / (columns - 1)) / rows)
+
     def _cascade(
         self, parts: Parts, cascade: Sequence[int], width: int, candidate: Candidate
     ) -> BandedCascade | None:
         """Return the bands of a whole cascade, each of which computes all its rows."""
         rows = None if candidate.stripe == WHOLE else candidate.stripe
         scratch = candidate.scratch_bytes
-
-        def band(one: BandGraph) -> Band:
+        nodes = _nodes(parts, cascade)
+        graphs = self._with_kernels(column_bands(parts.graph.name, nodes, width, parts.names))
+        if graphs is None:
+            return None
+        found: list[Band] = []
+        for one in graphs:
             inner = _band_parts(one, self.target)
             plan, offsets, arena = planned(inner, rows, scratch, self.model, self.memories)
-            return Band(inner, plan, tuple(_sections(one)), offsets, arena)
-
-        return self._banded(parts, cascade, width, scratch, band)
+            found.append(Band(inner, plan, tuple(_sections(one)), offsets, arena))
+        return BandedCascade(tuple(cascade), Bands(nodes[-1].name, width, scratch, tuple(found)))
 
     def _chain(self, parts: Parts, chain: Chain, candidate: Candidate) -> BandedCascade | None:
         """Return the bands of a chain, without costs."""
         rows, scratch = candidate.stripe, candidate.scratch_bytes
-
-        def band(one: BandGraph) -> Band:
-            inner = _band_parts(one, self.target)
-            plan, offsets, slots, arena = planned_chain(inner, rows, scratch, self.memories)
-            return Band(inner, plan, tuple(_sections(one)), offsets, arena, slots)
-
-        found = self._banded(parts, chain.parts, chain.columns, scratch, band)
-        if found is None:
-            return None
-        return replace(found, bands=replace(found.bands, call_rows=rows))
-
-    def _banded(
-        self,
-        parts: Parts,
-        cascade: Sequence[int],
-        width: int,
-        scratch_bytes: int,
-        band: Callable[[BandGraph], Band],
-    ) -> BandedCascade | None:
-        """Return the bands of parts that run as one; None if a part cannot compute some columns.
-
-        cascade: indices of the parts, in execution order.
-        scratch_bytes: scratch memory of the kernels, unless their fallbacks need more.
-        band: plans consecutive bands that share a graph.
-        """
-        nodes = [node for k in cascade for node in parts.parts[k].nodes]
-        graphs = column_bands(parts.graph.name, nodes, width, parts.names)
+        nodes, keeps = _nodes(parts, chain.parts), chain.keeps_halos
+        bands = column_bands(parts.graph.name, nodes, chain.columns, parts.names, keeps_halos=keeps)
+        graphs = self._with_kernels(bands)
         if graphs is None:
             return None
-        implemented = [self._with_kernels(one) for one in graphs]
-        found = tuple(band(one) for one in implemented if one is not None)
-        if len(found) < len(graphs):
+        found: list[Band] = []
+        values = list(map(_kept_values, graphs))
+        for one, some in zip(graphs, values, strict=True):
+            inner = _band_parts(one, self.target)
+            plan, offsets, slots, arena = planned_chain(inner, rows, scratch, self.memories)
+            firsts = {value: first_byte for value, (_, first_byte) in some.items()}
+            sections = tuple(_sections(one))
+            found.append(Band(inner, plan, sections, offsets, arena, slots, firsts))
+        with_values = [(band.parts, some) for band, some in zip(found, values, strict=True)]
+        end = max(band.arena_bytes for band in found)
+        kept = kept_tensors(with_values, rows, self.memories, end)
+        if kept is None or keeps != bool(kept):
             return None
-        bands = Bands(nodes[-1].name, width, scratch_bytes, found)
-        return BandedCascade(tuple(cascade), bands)
+        bands = Bands(nodes[-1].name, chain.columns, scratch, tuple(found), rows, kept)
+        return BandedCascade(chain.parts, bands)
 
-    def _with_kernels(self, band: BandGraph) -> BandGraph | None:
-        """Return a band whose composites have kernels for its columns.
+    def _with_kernels(self, graphs: Sequence[BandGraph] | None) -> Sequence[BandGraph] | None:
+        """Return bands whose composites have kernels for their columns.
 
-        None if an accelerator cannot run one of them, or if a kernel cannot access columns.
+        None if there are no bands, if an accelerator cannot run one of the composites, or if a
+        kernel cannot access columns.
         """
+        found = [self._band_with_kernels(one) for one in graphs or ()]
+        bands = [one for one in found if one is not None]
+        return bands if bands and len(bands) == len(found) else None
+
+    def _band_with_kernels(self, band: BandGraph) -> BandGraph | None:
+        if not any(isinstance(node.op, Composite) for node in band.graph.nodes):
+            return band
         nodes: list[Node] = []
         for node in band.graph.nodes:
             found = node
@@ -123,19 +137,36 @@ class TargetBands:
         return replace(band, graph=band.graph.with_nodes(tuple(nodes)))
 
 
+def _nodes(parts: Parts, cascade: Sequence[int]) -> Sequence[Node]:
+    """Return the nodes of parts, given by their indices in execution order."""
+    return [node for k in cascade for node in parts.parts[k].nodes]
+
+
+def _kept_values(band: BandGraph) -> Mapping[str, tuple[str, int]]:
+    """Return the values of a band in memory that all bands share: for each, by name, its tensor and
+    the offset of its rows in those of the memory in bytes."""
+    types = {value.name: value.type for value in band.graph.variables()}
+    return {
+        name: (columns.tensor, columns.first * column_bytes(types[name]))
+        for name, columns in band.kept.items()
+    }
+
+
 def _band_parts(band: BandGraph, target: Target) -> Parts:
     """Return the parts of a band's graph."""
     engine = target.engines[0]
     graph = band.graph
-    computed = (node for node in graph.nodes if node.name not in band.in_place)
-    ends = frozenset(value.name for value in (*graph.inputs, *graph.outputs))
+    types = {value.name: value.type for value in graph.variables()}
+    computed = (node for node in graph.nodes if node.name not in band.uncomputed)
+    ends = frozenset(value.name for value in (*band.inputs, *graph.outputs))
     return Parts(
         graph,
         tuple(single_node_part(node, engine) for node in computed),
         sections=tuple(
-            ColumnSection(name, first_byte(band, name)) for name in sorted(band.in_place)
+            ColumnSection(name, columns.tensor, columns.first * column_bytes(types[name]))
+            for name, columns in sorted(band.in_place.items())
         ),
-        outside=ends,
+        outside=ends | band.kept.keys(),
     )
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from penstock.errors import CapacityError
+from penstock.hardware.load import board_names
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.flash_capacity import boards_with, flash_limit_bytes, stored_bytes
+from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.memory_conflict import HeldTensor, MemoryConflict, memory_conflict
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import least_ram_bytes
@@ -20,15 +22,36 @@ NAMED_TENSORS = 8
 
 def ram_error(least: PlacedPoint, request: Request) -> CapacityError:
     """Return the error for a network whose smallest point, `least`, is not feasible."""
+    conflict = memory_conflict(least, request)
     return CapacityError(
         "capacity-001",
         f"the network needs {least.ram_bytes(request)} bytes of RAM, "
         f"the budget is {request.ram_limit_bytes}",
         where=least.schedule.parts.graph.name,
         why=f"the smallest schedule needs {least.height_bytes} bytes for tensors and "
-        f"{request.stack_bytes} for the stack; {_conflict_text(memory_conflict(least, request))}",
-        help="; ".join((f"use at least {_enough(least, request)}", *_lowering(least, request))),
+        f"{request.stack_bytes} for the stack; {_conflict_text(conflict)}"
+        f"{_flash_text(least, request)}",
+        help="; ".join((*_larger(least, request), *_lowering(least, request, conflict))),
     )
+
+
+def _flash_text(least: PlacedPoint, request: Request) -> str:
+    """Return a clause that says if the constants exceed the flash, too; else an empty text."""
+    size, limit = stored_bytes(least.schedule.assigned_parts), flash_limit_bytes(request)
+    return f"; the constants need {size} bytes of flash, there are {limit}" if size > limit else ""
+
+
+def _larger(least: PlacedPoint, request: Request) -> Iterator[str]:
+    """Yield a clause about memory that is large enough: options, or for a board whose memory is too
+    small, boards with more."""
+    ram_bytes = least.ram_bytes(request)
+    memory = request.target.memory_for("arena")
+    if request.target.name not in board_names() or ram_bytes <= memory.size_bytes:
+        yield f"use at least {_enough(least, request)}"
+        return
+    boards = boards_with(ram_bytes, stored_bytes(least.schedule.assigned_parts))
+    if boards:
+        yield f"boards with enough memory: {', '.join(boards)}"
 
 
 def _conflict_text(found: MemoryConflict) -> str:
@@ -68,7 +91,7 @@ def _enough(point: PlacedPoint, request: Request) -> str:
     return " ".join(options)
 
 
-def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
+def _lowering(least: PlacedPoint, request: Request, conflict: MemoryConflict) -> Iterator[str]:
     """Yield clauses about changes that reduce the memory needed, with the bytes if known."""
     parts, options = least.schedule.assigned_parts, request.options
     changes = {"with --stream-input": replace(request, stream_input=True)}
@@ -79,11 +102,12 @@ def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
             if size < least.ram_bytes(request):
                 yield f"{words} {size} bytes are enough"
     for words, note, other in _open_choices(request):
-        graph = simplify(read(other.model, other.reading), other.rounding, other.io)
+        graph = simplify(read_request(other), other.rounding, other.io)
         size = least_ram_bytes(assign_engines(graph, other).graph, other)
         if size < least.ram_bytes(request):
             yield f"with {words} {size} bytes are enough" + (f", {note}" if note else "")
-    if options.max_parts < len(parts.parts):
+    alone = len(conflict.irreducible) == 1
+    if options.max_parts < len(parts.parts) and not alone:
         yield f"--max-parts above {options.max_parts} may reduce it"
     yield "a smaller input or fewer channels in these layers reduces it"
 

@@ -11,6 +11,7 @@ from penstock.fixedpoint import Rounding
 from penstock.hardware.load import load_target, target_names
 from penstock.hardware.target import MemoryRegion
 from penstock.passes.interface_types import InterfaceTypes
+from penstock.pipeline.provenance import default_folder
 from penstock.pipeline.request import DEFAULT_STACK_BYTES, Request
 from penstock.reports.command import CompileCommand
 from penstock.scheduling.options import DEFAULTS, Options
@@ -19,11 +20,14 @@ from penstock.scheduling.options import DEFAULTS, Options
 def command_line(request: Request) -> CompileCommand:
     """Return the command that states a request.
 
-    It names the model's file without its folder, so that reports do not depend on folders."""
+    It names the model's file without its folder, so that reports do not depend on folders.  A graph
+    that was built in Python has no file; `GRAPH` stands for it."""
     model = request.model if request.model.startswith("zoo:") else Path(request.model).name
+    model = model if request.graph is None else "GRAPH"
     goal = None if request.optimize is None else request.optimize.value
     return CompileCommand(
-        model, request.target.name, tuple(_options(request)), request.sram_bytes, goal
+        *(model, request.target.name, tuple(_options(request)), request.sram_bytes, goal),
+        folder=default_folder(request.model),
     )
 
 

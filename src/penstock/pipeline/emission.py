@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.offload import with_program_passes
+from penstock.backends.program_passes import after_placement
 from penstock.backends.stream import call_writer
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import generate
@@ -21,7 +21,7 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 def lower_point(point: PlacedPoint, accelerators: Sequence[Accelerator] = ()) -> Program:
     """Return the program of a placed schedule, after the program passes of the accelerators."""
     program = lower(ExpandedSchedule(point.schedule), point.addresses)
-    return with_program_passes(program, accelerators)
+    return after_placement(program, accelerators)
 
 
 def write(program: Program, request: Request) -> Bundle:

@@ -9,11 +9,13 @@ from penstock.frontends.explicit_states import with_states
 from penstock.frontends.open import check_dimensions, parse, read_bytes
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph
+from penstock.ir.verify import verify
 from penstock.passes.incremental import incremental
 from penstock.passes.interface_types import InterfaceTypes
 from penstock.passes.order import PASSES, run_passes
 from penstock.passes.quantised_interface import quantised_interface
 from penstock.passes.single_rounding import with_single_rounding
+from penstock.pipeline.request import Request
 from penstock.zoo.registry import open_zoo
 
 
@@ -26,6 +28,20 @@ def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
     """
     graph = with_states(_parsed(model, reading), reading)
     return graph if reading.incremental is None else incremental(graph, reading.incremental)
+
+
+def read_request(request: Request) -> Graph:
+    """Return the graph of a request: that of its model, or the graph that was built in Python.
+
+    Raises ModelError, UnsupportedError or UsageError.
+    """
+    if request.graph is None:
+        return read(request.model, request.reading)
+    check_dimensions((), request.reading, request.model)
+    verify(request.graph)
+    graph = with_states(request.graph, request.reading)
+    hop = request.reading.incremental
+    return graph if hop is None else incremental(graph, hop)
 
 
 def _parsed(model: str, reading: Reading) -> Graph:

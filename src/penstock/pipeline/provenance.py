@@ -7,6 +7,7 @@ from pathlib import Path
 
 from penstock.codegen.c_text import prefix
 from penstock.frontends.open import SUFFIXES, read_bytes
+from penstock.ir.text.printer import print_graph
 from penstock.pipeline.request import Request
 
 
@@ -28,7 +29,7 @@ def default_folder(model: str) -> str:
 
 def provenance(request: Request) -> str:
     """Return a text for the head of each file: model, digest, target, and how it was read."""
-    text = f"{_source(request.model)}, for {request.target.name}"
+    text = f"{_source(request)}, for {request.target.name}"
     if request.reading.assume_int8:
         text += ", as if it were int8: scales are made up, answers mean nothing"
     hop = request.reading.incremental
@@ -38,8 +39,12 @@ def provenance(request: Request) -> str:
     return text
 
 
-def _source(model: str) -> str:
-    """Return the name of a zoo network, or the name and the SHA-256 digest of a file."""
+def _source(request: Request) -> str:
+    """Return the name of a zoo network, or the name and the SHA-256 digest of a file or graph."""
+    model = request.model
+    if request.graph is not None:
+        digest = hashlib.sha256(print_graph(request.graph, with_data=True).encode()).hexdigest()
+        return f"graph {model}, built in Python (sha256 {digest[:16]})"
     if model.startswith("zoo:"):
         return model
     digest = hashlib.sha256(read_bytes(Path(model))).hexdigest()

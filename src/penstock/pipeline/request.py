@@ -9,6 +9,7 @@ from penstock.brief import Brief
 from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.hardware.target import Target
+from penstock.ir.graph import Graph
 from penstock.passes.interface_types import InterfaceTypes
 from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import DEFAULTS, Options
@@ -21,7 +22,8 @@ DEFAULT_STACK_BYTES = 1024
 class Request(Brief):
     """Inputs of one compilation.
 
-    model: path of a model file, or name of a zoo network (`zoo:NAME`).
+    model: path of a model file, name of a zoo network (`zoo:NAME`), or name of `graph`.
+    graph: the model, if it was built in Python; None: `model` is read.
     sram_bytes, flash_bytes: budgets of the user; None: only the target's capacities apply.
     stack_bytes: RAM reserved for the stack, which counts towards the RAM budget.
     stream_input: whether the caller supplies the input row by row.
@@ -47,6 +49,7 @@ class Request(Brief):
     optimize: Optimize | None = None
     io: InterfaceTypes = InterfaceTypes.QUANTISED
     plan_streaming: bool | None = None
+    graph: Graph | None = None
 
     @property
     def goal(self) -> Optimize:

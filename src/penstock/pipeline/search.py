@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.engines import Engines
@@ -11,7 +11,7 @@ from penstock.hardware.target import Target
 from penstock.pareto import frontier
 from penstock.pipeline.banding import TargetBands
 from penstock.scheduling.bands.variant import BandSource
-from penstock.scheduling.cascades.search import find_frontier, find_schedules
+from penstock.scheduling.cascades.search import FrontierSearch, frontier_search
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
@@ -28,18 +28,37 @@ def schedule(
 
     accelerators: those that run composites of the parts.
     """
+    known: list[Schedule] = []
+    for search in searches(parts, target, options, known, accelerators):
+        known += search.schedules()
+    return with_alternatives(known)
+
+
+def searches(
+    parts: Parts,
+    target: Target,
+    options: Options,
+    known: Sequence[Schedule],
+    accelerators: tuple[Accelerator, ...] = (),
+) -> Iterator[FrontierSearch]:
+    """Yield the search for the schedules of `parts`, then that of each alternative to compare.
+
+    known: the schedules found so far, which the caller extends after each search.
+    accelerators: those that run composites of the parts.
+    """
     model, memories = cost_model_and_memories(target)
-    bands = band_source(target, accelerators)
-    found = find_frontier(parts, model, memories, options, bands).schedules
-    if not memories.uniform or options.partition != CASCADES:
-        return Frontier(found)
-    others: list[Schedule] = []
-    for alternative in parts.alternatives:
-        known = (*found, *others)
-        others += find_frontier(alternative, model, memories, options, bands, known).schedules
-    best = frontier((*found, *others), _peak_and_cycles)
+    comparable = memories.uniform and options.partition == CASCADES
+    for one in (parts, *(parts.alternatives if comparable else ())):
+        bands = band_source(target, accelerators)
+        yield frontier_search(one, model, memories, options, bands=bands, others=tuple(known))
+
+
+def with_alternatives(found: Sequence[Schedule]) -> Frontier:
+    """Return schedules as a frontier, with those of alternatives that no other one dominates."""
+    best = frontier(found, _peak_and_cycles)
+    own = [one for one in found if not one.assigned_parts.alternative]
     added = [one for one in best if one.assigned_parts.alternative]
-    every = sorted((*found, *added), key=lambda one: one.peak_bytes) if added else found
+    every = sorted((*own, *added), key=lambda one: one.peak_bytes) if added else own
     return Frontier(tuple(every))
 
 
@@ -55,8 +74,10 @@ def least_memory_first(
     Their costs are computed on demand.
     """
     model, memories = cost_model_and_memories(target)
-    bands = band_source(target, accelerators)
-    return find_schedules(parts, model, memories, options, bands=bands)
+    search = frontier_search(
+        parts, model, memories, options, bands=band_source(target, accelerators)
+    )
+    return search.schedules()
 
 
 def band_source(target: Target, accelerators: tuple[Accelerator, ...] = ()) -> BandSource:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Generic, TypeVar, cast
 
+from penstock.backends.program_passes import after_stripes
 from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
 from penstock.pipeline import stage_names
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose
 from penstock.pipeline.emission import lower_point, write
-from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
@@ -71,13 +72,15 @@ class Stage(Generic[_Input, _Result]):
 
 def _place_and_choose(frontier: Frontier, context: Context) -> Placed:
     request = context.request
+    schedules = (after_stripes(s, request.accelerators) for s in frontier.schedules)
+    frontier = Frontier(tuple(schedules))
     points = place(frontier, request.target, request.options, context.executor)
     return Placed(points, choose(points, request))
 
 
 READ: Stage[str, Graph] = Stage(
     stage_names.READ,
-    lambda model, context: read(model, context.request.reading),
+    lambda model, context: read_request(context.request),
 )
 SIMPLIFY: Stage[Graph, Graph] = Stage(
     stage_names.SIMPLIFY,

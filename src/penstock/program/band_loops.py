@@ -5,19 +5,20 @@ are a call of each part, for the rows that the call of the chain needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from penstock.ir.op import row_count
 from penstock.program.bounds import count_at
 from penstock.program.cascade import commands
 from penstock.program.constants import band_tables
 from penstock.program.expr import Expr, Var, binary
 from penstock.program.laid import Addresses, Laid, laid_storages
-from penstock.program.program import Buffer, Command, Discard, Loop, Rows, View
+from penstock.program.program import Buffer, Command, Discard, Kind, Loop, Rows, View
 from penstock.program.writer import Writer, scratch_buffers
 from penstock.scheduling.bands.band_schedule import expanded_band, row_windows
-from penstock.scheduling.model.bands import Band, TensorSection
+from penstock.scheduling.model.bands import Band, KeptTensor, TensorSection
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -31,23 +32,25 @@ def band_commands(
     addresses: Addresses,
     writer: Writer,
     plan: Plan,
+    kept: Sequence[KeptTensor],
     band: Band,
     rows: tuple[Expr, Expr] | None,
 ) -> Iterator[Command]:
     """Commands of consecutive bands: a loop over the bands if there are several.
 
     plan: the plan of the network that runs the bands; its scratch memory is their arena.
+    kept: the tensors of which bands keep columns for the next one.
     writer: creates the views of the network's tensors.
     rows: in a chain, the rows [first, end) of a call; None: the bands compute all rows.
     """
     schedule = writer.expanded.schedule
     values = {value.name: value for value in schedule.parts.graph.variables()}
     columns: dict[str, tuple[str, Expr]] = {}
-    outside: dict[str, View] = {}
+    outside = dict(_kept_views(kept, band))
     for section in band.sections:
         first = first_column(band, section)
         columns[section.value] = section.tensor, first
-        if section.value in band.parts.outside:
+        if section.value in band.parts.outside - band.kept.keys():
             tensor = values[section.tensor]
             view = writer.view(tensor, {})
             column_bytes = tensor.type.shape[-1] * tensor.type.dtype.size_bytes
@@ -63,6 +66,18 @@ def band_commands(
         calls = partial(inner_writer.calls, cascade.plan, {})
         body = commands(inner.tables_for(cascade.plan), cascade, calls, {})
     yield from body if band.count == 1 else (Loop(_NUMBER.name, 0, band.count, 1, body),)
+
+
+def _kept_views(kept: Sequence[KeptTensor], band: Band) -> Iterator[tuple[str, View]]:
+    """The view of each value of a band that is stored in a kept tensor, by its name."""
+    memories = {one.tensor: one for one in kept}
+    tensors = {section.value: section.tensor for section in band.sections}
+    for value in (v for v in band.parts.graph.variables() if v.name in band.kept):
+        memory = memories[tensors[value.name]]
+        rows = Rows(memory.row_bytes, memory.slots)
+        count = row_count(value.type.shape)
+        offset = band.kept[value.name]
+        yield value.name, View(value.name, value.type, memory.tensor, rows, 0, count, offset)
 
 
 def _chain_calls(
@@ -81,7 +96,7 @@ def _chain_calls(
 
 def _laid(inner: ExpandedSchedule, addresses: Addresses, band: Band) -> Mapping[str, Laid]:
     """The location of each intermediate tensor of a band: in a chain, a ring of rows."""
-    if not band.slots:
+    if not band.slots and not band.kept:
         return laid_storages(inner, addresses)
     found: dict[str, Laid] = {}
     for name, slots in band.slots.items():
@@ -103,15 +118,24 @@ def band_buffers(expanded: ExpandedSchedule, addresses: Addresses) -> Iterator[B
     schedule = expanded.schedule
     for plan in schedule.plans:
         found = (schedule.find_bands(schedule.parts.parts[k]) for k in plan.parts)
-        for band in (band for bands in found if bands is not None for band in bands.bands):
-            inner = expanded_band(band, schedule.memory)
-            placed = _band_addresses(schedule, addresses, plan, band)
-            yield from Writer(inner, _laid(inner, placed, band)).buffers()
-            yield from scratch_buffers(inner, placed)
+        for bands in (bands for bands in found if bands is not None):
+            if bands.kept:
+                arena = addresses.offsets[scratch_name(schedule, plan)]
+                yield from (_kept_buffer(schedule, arena, kept) for kept in bands.kept)
+            for band in bands.bands:
+                inner = expanded_band(band, schedule.memory)
+                placed = _band_addresses(schedule, addresses, plan, band)
+                yield from Writer(inner, _laid(inner, placed, band)).buffers()
+                yield from scratch_buffers(inner, placed)
+
+
+def _kept_buffer(schedule: Schedule, arena: int, kept: KeptTensor) -> Buffer:
+    home, address = schedule.memory.default, arena + kept.offset
+    return Buffer(kept.tensor, Kind.ARENA, home, address, kept.size_bytes)
 
 
 def _band_addresses(schedule: Schedule, addresses: Addresses, plan: Plan, band: Band) -> Addresses:
     """The addresses of a band's blocks: their offsets in the arena, from its address on."""
-    arena = addresses.offsets[scratch_name(schedule, plan)] if band.arena_bytes else 0
+    arena = addresses.offsets[scratch_name(schedule, plan)] if band.offsets else 0
     offsets = {name: arena + offset for name, offset in band.offsets.items()}
     return Addresses(offsets, addresses.heights)

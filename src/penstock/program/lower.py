@@ -19,6 +19,7 @@ from penstock.program.laid import Addresses, laid_storages
 from penstock.program.program import (
     Buffer,
     Command,
+    Discard,
     FillTensor,
     Kind,
     LoadTensor,
@@ -97,11 +98,12 @@ def _calls(
     if bands is None:
         return writer.calls(plan, fills, position, first, end)
     rows = (first, end) if bands.call_rows is not None else None
-    return tuple(
+    found = [
         command
         for band in bands.bands
-        for command in band_commands(addresses, writer, plan, band, rows)
-    )
+        for command in band_commands(addresses, writer, plan, bands.kept, band, rows)
+    ]
+    return (*found, *(Discard(kept.tensor) for kept in bands.kept))
 
 
 def _reset(expanded: ExpandedSchedule, writer: Writer) -> Iterator[Command]:

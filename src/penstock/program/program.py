@@ -132,7 +132,8 @@ class Call(Brief):
     accelerator for rows [FIRST, END); variables (`steps.offset_name`) stand for offsets of views
     that depend on loops around the call.  `prefetched` refers to prefetched constants of the
     kernel.  `prefetches` are the targets of the prefetches that the body issues when it computes
-    row 0, for this call and later ones."""
+    row 0, for this call and later ones.  `members`: the calls, bodiless, that a region call
+    replaces."""
 
     op: Op
     site: Site
@@ -146,6 +147,7 @@ class Call(Brief):
     body: tuple[Command, ...] = ()
     prefetched: View | None = None
     prefetches: tuple[View, ...] = ()
+    members: tuple[Call, ...] = ()
 
 
 FIRST, END = Var("first"), Var("end")
@@ -387,8 +389,7 @@ class Program(Brief):
         return next(b for b in self.buffers if b.name == name)
 
     def ram(self) -> tuple[Memory, ...]:
-        """The writable memories that hold buffers, in order; the first writable memory if none
-        does."""
+        """The writable memories that hold buffers; the first writable memory if none does."""
         used = {b.memory for b in self.buffers}
         writable = tuple(m for m in self.memories if m.writable)
         return tuple(m for m in writable if m.name in used) or writable[:1]

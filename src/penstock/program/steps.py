@@ -132,13 +132,21 @@ def used_buffers(command: Command) -> Iterator[str]:
             yield from (view.buffer for view in constants if view is not None)
             if inner.scratch is not None:
                 yield inner.scratch
+            yield from buffers_inside(inner)
+
+
+def buffers_inside(call: Call) -> tuple[str, ...]:
+    """Buffers that only the body of a region call uses: intermediate tensors and scratch."""
+    tensors = (member.output.buffer for member in call.members[:-1])
+    return (*tensors, *(m.scratch for m in call.members if m.scratch is not None))
 
 
 def accessed_views(command: Command) -> tuple[View, ...]:
     """The views that a command itself accesses, the written one last."""
     match command:
         case Call():
-            return (*command.inputs, command.output)
+            inside = (member.output for member in command.members[:-1])
+            return (*command.inputs, *inside, command.output)
         case Copy():
             return (command.source, command.target)
         case Pull() | FillTensor():
@@ -149,3 +157,10 @@ def accessed_views(command: Command) -> tuple[View, ...]:
             return (command.source, command.target)
         case _:
             return ()
+
+
+def written_views(command: Command) -> tuple[View, ...]:
+    """The views that a command itself writes: several for the call of a region."""
+    if isinstance(command, Call) and command.members:
+        return tuple(member.output for member in command.members)
+    return accessed_views(command)[-1:]

@@ -130,7 +130,6 @@ class Writer:
         copied = {copy.constant: prefetch_name(schedule, copy) for copy in plan.copies}
         inputs = tuple(self.view(value, copied) for value in node.inputs)
         output = self.view(node.output, {})
-        rows = highest_stripe(self.expanded.stripes[position])
         scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
         k = schedule.order[position]
         prefetches = plan.accelerator_prefetches
@@ -148,16 +147,17 @@ class Writer:
             prefetched=mine,
             prefetches=tuple(self.prefetched(p) for p, _ in fills.get(position, ())),
         )
-        body = self._body(part, as_step(call), rows)
+        body = self._body(position, part, as_step(call))
         body = (*self._prefetching(fills.get(position, ())), *body)
         return replace(call, body=body)
 
-    def _body(self, part: Part, step: Call, rows: int) -> tuple[Command, ...]:
-        """The body of an accelerator's call of at most `rows` rows; empty for other calls.
+    def _body(self, position: int, part: Part, step: Call) -> tuple[Command, ...]:
+        """The body of an accelerator's call; empty for other calls.
 
         step: the step of the call, whose offsets are variables if they depend on loop variables."""
         if part.kernel.body is None:
             return ()
+        rows = highest_stripe(self.expanded.stripes[position])
         places = {
             name: self.tables[part.name, name].name
             if (part.name, name) in self.tables

@@ -9,13 +9,18 @@ from dataclasses import dataclass, replace
 @dataclass(frozen=True, slots=True)
 class CompileCommand:
     """A `penstock compile` command. `options` are all but the budget `sram_bytes` and the goal
-    `optimize`, which are None if the user states none."""
+    `optimize`, which are None if the user states none.
+
+    `folder` is the output directory of the first command; None if no directory is known. A command
+    made from it writes to a directory of its own: that name, followed by `changes`."""
 
     model: str
     target: str
     options: tuple[str, ...] = ()
     sram_bytes: int | None = None
     optimize: str | None = None
+    folder: str | None = None
+    changes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the command, quoted for a POSIX shell.
@@ -26,12 +31,15 @@ class CompileCommand:
         words = ["penstock", "compile", self.model, "--target", self.target, *self.options]
         words += [] if self.sram_bytes is None else ["--sram", str(self.sram_bytes)]
         words += [] if self.optimize is None else ["--optimize", self.optimize]
+        if self.folder is not None and self.changes:
+            words += ["-o", "-".join((self.folder, *self.changes))]
         return shlex.join(words)
 
     def with_rest(self, other: CompileCommand) -> CompileCommand:
         """Return this command with the further options, the budget and the goal of another."""
         options = (*self.options, *other.options)
-        return replace(other, model=self.model, target=self.target, options=options)
+        folder = other.folder if self.folder is None else self.folder
+        return replace(other, model=self.model, target=self.target, options=options, folder=folder)
 
     def selecting(self, ram_bytes: int, *, streamed: bool = False) -> CompileCommand:
         """Return the command that selects the point of the frontier that needs `ram_bytes`.
@@ -40,18 +48,23 @@ class CompileCommand:
         'penstock compile a.onnx --target host --stream-input --sram 4096'
         """
         command = self.with_options("--stream-input") if streamed else self
-        return replace(command, sram_bytes=ram_bytes, optimize=None)
+        changes = (*command.changes, str(ram_bytes))
+        return replace(command, sram_bytes=ram_bytes, optimize=None, changes=changes)
 
     def with_options(self, text: str) -> CompileCommand:
         """Return the command with further options, which replace the budget and the goal.
 
         >>> str(CompileCommand("a.onnx", "host", (), 64).with_options("--optimize size"))
         'penstock compile a.onnx --target host --sram 64 --optimize size'
+        >>> str(CompileCommand("a.onnx", "host", folder="a").with_options("--incremental 2"))
+        'penstock compile a.onnx --target host --incremental 2 -o a-incremental-2'
         """
         found, words = self, shlex.split(text)
         while words:
             option = words.pop(0)
             value = (words.pop(0),) if words and not words[0].startswith("-") else ()
+            own = () if option in ("--sram", "--optimize") else (option.removeprefix("--"),)
+            found = replace(found, changes=(*found.changes, *own, *value))
             if option == "--sram":
                 found = replace(found, sram_bytes=int(*value))
             elif option == "--optimize":

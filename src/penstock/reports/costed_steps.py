@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from penstock.program.program import Program
 from penstock.program.steps import steps
+from penstock.reports.band_range import BandRange, band_ranges
 from penstock.scheduling.bands.tensor_configs import band_stripes
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.row_stripes import Stripes, whole_tensor
@@ -26,6 +26,7 @@ class CostedStep:
     inputs: names of the tensors that it reads, constants left out.
     stripes: the stripe of each call.
     in_cascade: whether its plan runs in stripes; otherwise, each part computes its output at once.
+    bands: the bands of columns that it computes; None for all columns.
     """
 
     tensor: str
@@ -34,6 +35,7 @@ class CostedStep:
     inputs: tuple[str, ...]
     stripes: Stripes
     in_cascade: bool
+    bands: BandRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def costed_steps(schedule: Schedule, cascade: ExpandedCascade) -> tuple[CostedSt
         part = plan.with_selected_kernel(k, schedule.parts.parts[k])
         bands = schedule.find_bands(part)
         if bands is not None:
-            found += _steps_in_bands(bands, cascade, schedule.memory)
+            found += _steps_in_bands(schedule, bands, cascade)
         else:
             read = tuple(v.name for v in part.variable_inputs)
             in_stripes = plan.stripe is not None
@@ -94,16 +96,15 @@ def costed_steps(schedule: Schedule, cascade: ExpandedCascade) -> tuple[CostedSt
 
 
 def _steps_in_bands(
-    bands: Bands, cascade: ExpandedCascade, memory: MemoryAssignment
+    schedule: Schedule, bands: Bands, cascade: ExpandedCascade
 ) -> Iterator[CostedStep]:
     """Yield the steps of parts in bands; the cost is that of all equal bands together.
 
-    cascade: the cascade of the network that contains the part that stands for them.
-    memory: the memory assignment of the network.
+    cascade: the cascade of the schedule that contains the part that stands for them.
     """
-    for band in bands.bands:
+    for band, found in band_ranges(schedule, bands.name):
         tensors = {section.value: section.tensor for section in band.sections}
-        stripes = band_stripes(bands, band, cascade, memory)
+        stripes = band_stripes(bands, band, cascade, schedule.memory)
         for k, cost in zip(band.plan.parts, band.plan.costs, strict=True):
             part = band.plan.with_selected_kernel(k, band.parts.parts[k])
             yield CostedStep(
@@ -113,4 +114,5 @@ def _steps_in_bands(
                 tuple(tensors[v.name] for v in part.variable_inputs),
                 stripes[part.name],
                 bands.call_rows is not None or band.plan.stripe is not None,
+                found,
             )

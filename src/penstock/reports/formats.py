@@ -116,6 +116,20 @@ def cut(text: str, letters: int) -> str:
     return text if len(text) <= letters else f"{text[: letters - 2]}.."
 
 
+def shorten_middle(text: str, letters: int) -> str:
+    """Return the text, shortened in the middle if it is longer than `letters`; most of its end is
+    kept.
+
+    >>> shorten_middle("short", 5), shorten_middle("activation_17", 10)
+    ('short', 'ac..ion_17')
+    """
+    if len(text) <= letters:
+        return text
+    kept = max(0, letters - 2)
+    begin = kept // 3
+    return f"{text[:begin]}..{text[len(text) - kept + begin :]}" if kept else text[-letters:]
+
+
 def first_name(name: str) -> str:
     """Return the first of several names that a converter joined by semicolons.
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from penstock.brief import Brief
 from penstock.ir.breakdown import Breakdown
 from penstock.program.program import Program
+from penstock.program.steps import steps
+from penstock.reports.band_range import BandRange
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer
 from penstock.reports.costed_steps import CostedStep, numbered_steps
 from penstock.reports.engine_work import is_offloaded
@@ -16,7 +19,7 @@ from penstock.reports.logical_shape import logical_shape, producers
 from penstock.reports.resource_use import ResourceUse, resource_use
 from penstock.scheduling.model.cost import total
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.row_stripes import Stripes, highest_stripe
+from penstock.scheduling.model.row_stripes import Stripes, count_elements, highest_stripe
 from penstock.scheduling.model.schedule import Schedule
 
 _NOTHING = ResourceUse()
@@ -27,13 +30,16 @@ class LayerReport(Brief):
     """A part of the schedule, with the facts that reports contain.
 
     `step` is its step number in the program and in the C code, or None if the caller supplies its
-    rows. `requantisation` counts output channels per class, for layers with weights. `macs` are the
-    executed ones; `constant` describes output channels that do not depend on the input. `cascade`
-    is the index of its cascade and `rows` the maximum rows per stripe; both are None if the layer
-    runs whole. `stripes` are the stripes of its output, one per call. `reads` are the indices of
-    the layers that it reads; -1 is the caller. `offloaded` is True if the engine is an accelerator.
-    `breakdown` is the use of the accelerator's resources, and `traffic` the bytes that it moves by
-    category, if the backend reports them.
+    rows or the call of a later layer in its region computes it. `requantisation` counts output
+    channels per class, for layers with weights. `macs` are the executed ones; `constant` describes
+    output channels that do not depend on the input. `cascade` is the index of its cascade and
+    `rows` the maximum rows per stripe; both are None if the layer runs whole. `stripes` are the
+    stripes of its output, one per call. `reads` are the indices of the layers that it reads; -1 is
+    the caller. `offloaded` is True if the engine is an accelerator. `buffer_bytes` is the size of
+    the buffer of its output. `bands` are the bands of columns that it computes, or None for all
+    columns. `factor` is F of the layer: computed elements as a multiple of those of its output,
+    over all bands. `breakdown` is the use of the accelerator's resources, and `traffic` the bytes
+    that it moves by category, if the backend reports them.
     """
 
     step: int | None
@@ -57,6 +63,9 @@ class LayerReport(Brief):
     traffic: Mapping[str, int] = field(default_factory=dict[str, int])
     constant: ConstantChannels | None = None
     stripes: Stripes = ()
+    buffer_bytes: int | None = None
+    bands: BandRange | None = None
+    factor: float = 1.0
 
     @property
     def moved_bytes(self) -> int:
@@ -83,6 +92,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
     needed = resource_use(schedule)
     constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
     reads = _reads([one.step for one in found], owners)
+    factors, sizes = _factors([one.step for one in found]), _buffer_bytes(program)
     return tuple(
         LayerReport(
             number,
@@ -105,6 +115,9 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
             dict(needed.get(one.tensor, _NOTHING).traffic),
             constant.get(one.tensor),
             one.stripes,
+            sizes.get(number),
+            one.bands,
+            factors[one.tensor],
         )
         for (number, one, cascade_number), read in zip(
             ((x.number, x.step, x.cascade) for x in found), reads, strict=True
@@ -112,11 +125,29 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
     )
 
 
-def _reads(steps: Sequence[CostedStep], owners: Mapping[str, str]) -> Iterator[tuple[int, ...]]:
+def _factors(found: Sequence[CostedStep]) -> Mapping[str, float]:
+    """Return F of each tensor, by name: computed elements as a multiple of its elements."""
+    computed: Counter[str] = Counter()
+    elements: dict[str, int] = {}
+    for one in found:
+        computed[one.tensor] += count_elements(one.stripes)
+        elements[one.tensor] = prod(one.stripes[0].extent) if one.stripes else 0
+    return {name: computed[name] / size if size else 1.0 for name, size in elements.items()}
+
+
+def _buffer_bytes(program: Program) -> Mapping[int | None, int]:
+    """Return the size of the buffer of each step's output, by step number."""
+    return {
+        number: program.buffer(call.output.buffer).size_bytes
+        for call, number in steps(program).items()
+    }
+
+
+def _reads(found: Sequence[CostedStep], owners: Mapping[str, str]) -> Iterator[tuple[int, ...]]:
     """Yield the indices of the steps that each step reads: of those that write a tensor, such as
     the bands of a cascade, the last one before it; -1 for the caller."""
     places: dict[str, int] = {}
-    for place, one in enumerate(steps):
+    for place, one in enumerate(found):
         yield tuple(dict.fromkeys(places.get(owners[name], -1) for name in one.inputs))
         if one.tensor in owners:
             places[owners[one.tensor]] = place

@@ -48,11 +48,13 @@ class RamUsage:
 
 @dataclass(frozen=True, slots=True)
 class Flash:
-    """Flash in bytes. `code` is None if nothing was cross-compiled."""
+    """Flash in bytes. `code` is None if nothing was cross-compiled; `weights` are
+    the constants as kernels store them, with their tables; `model` are those of the model."""
 
     total: int
     weights: int
     code: int | None
+    model: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ class Macs:
     model: int
     executed: int
     constant: int
+
+    @property
+    def factor(self) -> float:
+        """F: executed multiply-accumulates, those omitted included, as a multiple of the model's; 1
+        if nothing is computed twice."""
+        return (self.executed + self.constant) / self.model if self.model else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +252,7 @@ def make_report(
     """
     cost = schedule.cost
     weights = weight_bytes(program)
+    constants = sum(v.type.size_bytes for v in schedule.assigned_parts.graph.constants())
     arena, *others = (m.size_bytes for m in program.ram() if m.name not in free_bytes)
     ram = RamUsage(
         total=arena + sum(others) + stack_bytes,
@@ -258,7 +267,7 @@ def make_report(
         model.name,
         target,
         ram,
-        Flash(weights, weights, None),
+        Flash(weights, weights, None, constants),
         Macs(
             model.macs(),
             cost.macs,

@@ -69,6 +69,16 @@ class LayerRow:
         return f"{number(count_stripes(configs))} of {extents(largest)}"
 
     @property
+    def bands(self) -> str:
+        """Chain and bands that compute the layer; absent if it computes all columns at once."""
+        return self.layer.bands.words if self.layer.bands else ABSENT
+
+    @property
+    def short_bands(self) -> str:
+        """As `bands`, for narrow columns."""
+        return self.layer.bands.short if self.layer.bands else ABSENT
+
+    @property
     def classes(self) -> str:
         """Number of output channels in each requantisation class."""
         found = self.layer.requantisation
@@ -105,6 +115,11 @@ def has_limits(lines: Sequence[LayerRow]) -> bool:
 def has_stripes(lines: Sequence[LayerRow]) -> bool:
     """Whether any layer is computed in several stripes."""
     return any(row.stripes != ABSENT for row in lines)
+
+
+def has_bands(lines: Sequence[LayerRow]) -> bool:
+    """Whether any layer runs in a chain or in bands of columns."""
+    return any(row.layer.bands for row in lines)
 
 
 def rows(

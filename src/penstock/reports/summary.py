@@ -6,7 +6,7 @@ Names are `Text`, never markup, so a name such as "[red]" is printed literally.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -16,32 +16,30 @@ from rich.text import Text
 from penstock.reports.command import CompileCommand
 from penstock.reports.engine_work import EngineWork, FallbackReport, NodeLine, has_simulated, shares
 from penstock.reports.formats import (
-    ABSENT,
     extents,
     kib,
     number,
-    per_mac,
     percent,
     printable,
-    share_or_none,
     short_names,
     striped,
 )
 from penstock.reports.frontier import FrontierReport
 from penstock.reports.goal import GOALS, goal_words
 from penstock.reports.guidance import proposals
-from penstock.reports.layer_report import LayerReport
 from penstock.reports.report import Report
-from penstock.reports.row import LayerRow, Measured, has_limits, has_stripes, rows
 from penstock.reports.times import duration, milliseconds
 from penstock.reports.verdict import verdicts
 
 
-def summary(report: Report, named: CompileCommand | None = None) -> RenderableType:
+def summary(
+    report: Report, named: CompileCommand | None = None, verbose: bool = False
+) -> RenderableType:
     """Return the totals of a report, its certificates, and commands for other results.
 
     named: the names of the model and of the target as the user has stated them; by default, those
-        of the report."""
+        of the report.
+    verbose: whether classes of requantisation and certificates that prove nothing are listed."""
     title = Text.assemble((printable(report.model), "bold"), f" for {printable(report.target)}")
     totals = Table.grid(Column(), Column(justify="right"), Column(), padding=(0, 2, 0, 0))
     for label, value, note in (
@@ -49,7 +47,7 @@ def summary(report: Report, named: CompileCommand | None = None) -> RenderableTy
         ("flash", number(report.flash_bytes.total), _flash_note(report)),
         ("MACs", number(report.macs.executed), _mac_note(report)),
         *_cycle_lines(report),
-        *_class_lines(report),
+        *(_class_lines(report) if verbose else ()),
         *_constant_lines(report),
         *_assumed_lines(report),
     ):
@@ -58,7 +56,8 @@ def summary(report: Report, named: CompileCommand | None = None) -> RenderableTy
     totals.add_row(Text("chosen"), Text(""), Text(goal_words(report), "dim"))
     proven = Table.grid(padding=(0, 2, 0, 0))
     for verdict in verdicts(report.optimality):
-        proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
+        if verbose or verdict.is_proof:
+            proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
     for rung in report.verified:
         style = "bold red" if rung.mismatches else "dim"
         found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"
@@ -143,50 +142,6 @@ def _left_table(left: Sequence[FallbackReport]) -> Table:
     return table
 
 
-def layer_table(
-    layers: Sequence[LayerReport],
-    measured: Sequence[Measured | None] | None = None,
-    clock_hz: int | None = None,
-) -> Table:
-    """Return a table of layers with a line of totals.
-
-    `measured` contains the counts of a simulated core per layer, in the order of `layers`, or is
-    None. `clock_hz` adds a column with the time of each layer. On a narrow terminal, names are
-    truncated before numbers.
-    """
-    lines = rows(layers, measured)
-    several = len({layer.engine for layer in layers}) > 1
-    names = short_names(layer.name for layer in layers)
-    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
-    table.add_column("step", "", justify="right", no_wrap=True)
-    table.add_column("operator", "total", overflow="ellipsis")
-    if several:
-        table.add_column("engine", overflow="ellipsis")
-    table.add_column("name", overflow="ellipsis")
-    table.add_column("shape", no_wrap=True)
-    for header, total in _totals(lines, clock_hz):
-        table.add_column(header, total, justify="right", no_wrap=True)
-    for row in lines:
-        layer = row.layer
-        step = ABSENT if layer.step is None else str(layer.step)
-        engine = (printable(layer.engine),) if several else ()
-        words = (printable(layer.kind), *engine, names[layer.name], extents(layer.shape))
-        cells = _numbers(row, bool(measured), has_limits(lines), has_stripes(lines), clock_hz)
-        table.add_row(step, *map(Text, words), *cells)
-    return table
-
-
-def code_table(functions: Sequence[tuple[str, int]]) -> Table:
-    """Return a table of the functions of the model's code, largest first."""
-    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
-    table.add_column("function", "total", overflow="ellipsis")
-    total = sum(size for _, size in functions)
-    table.add_column("code bytes", number(total), justify="right", no_wrap=True)
-    for name, size in functions:
-        table.add_row(Text(printable(name)), number(size))
-    return table
-
-
 def choice_table(choices: FrontierReport) -> RenderableType:
     """Return a table of the points of the front with the selected one marked, and the least memory
     with a streamed input."""
@@ -249,54 +204,6 @@ def _limit_words(choices: FrontierReport) -> str:
     return words
 
 
-def _totals(lines: Sequence[LayerRow], clock_hz: int | None) -> tuple[tuple[str, str], ...]:
-    """Return the headers and totals of the numeric columns.
-
-    Simulated cycles have no total if an accelerator runs a layer, because its cycles are unknown.
-    """
-    macs = sum(row.layer.macs for row in lines)
-    moved = sum(row.layer.moved_bytes for row in lines)
-    measured = any(row.measured for row in lines)
-    known = not (measured and any(row.layer.offloaded for row in lines))
-    simulated = sum(row.simulated_cycles or 0 for row in lines) if known else None
-    instructions = sum(row.instructions or 0 for row in lines) if known else None
-    cycles = sum(row.cycles for row in lines) if known else None
-    return (
-        *((("stripes", ""),) if has_stripes(lines) else ()),
-        ("MACs", number(macs)),
-        ("cycles\nestimated", number(sum(row.layer.cycles for row in lines))),
-        *((("cycles\nsimulated", number(simulated)),) if measured else ()),
-        *((("ms", milliseconds(cycles, clock_hz)),) if clock_hz else ()),
-        *((("instruc-\ntions", number(instructions)),) if measured else ()),
-        ("cycles\n/MAC", per_mac(cycles, macs)),
-        *((("/floor", ""),) if measured else ()),
-        ("bytes\nmoved", number(moved)),
-        *((("limited\nby", ""), ("multi-\npliers", "")) if has_limits(lines) else ()),
-    )
-
-
-def _numbers(
-    row: LayerRow, counts: bool, limits: bool, stripes: bool, clock_hz: int | None
-) -> tuple[str, ...]:
-    """Return the cells of the numeric columns; the flags tell which of them there are."""
-    layer = row.layer
-    limiting = (printable(layer.limit or ABSENT), share_or_none(layer.utilisation))
-    simulated = (number(row.simulated_cycles),) if counts else ()
-    timed = (milliseconds(row.cycles, clock_hz),) if clock_hz else ()
-    executed = (number(row.instructions),) if counts else ()
-    above = ABSENT if row.above_floor is None else f"{row.above_floor:.2f}"
-    return (
-        *((row.stripes,) if stripes else ()),
-        number(layer.macs),
-        number(layer.cycles),
-        *(*simulated, *timed, *executed),
-        per_mac(row.cycles, layer.macs),
-        *((above,) if counts else ()),
-        number(layer.moved_bytes),
-        *(limiting if limits else ()),
-    )
-
-
 def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     """Return the number of channels per requantisation class."""
     counts: Counter[str] = Counter()
@@ -312,7 +219,8 @@ def _mac_note(report: Report) -> str:
     """Return the multiply-accumulates of the model, and those with constant results, if any."""
     macs = report.macs
     constant = f"; {number(macs.constant)} not executed: constant" if macs.constant else ""
-    return f"executed; model {number(macs.model)}{constant}"
+    recomputed = f"; F {macs.factor:.2f}: some are executed again" if macs.factor > 1 else ""
+    return f"executed; model {number(macs.model)}{constant}{recomputed}"
 
 
 def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
@@ -326,15 +234,6 @@ def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     where = "1 layer" if len(skipped) == 1 else f"{len(skipped)} layers"
     note = f"channels of {where} do not depend on the input: {saved} bytes of weights dropped"
     return (("constant", channels, note),)
-
-
-def constant_lines(layers: Iterable[LayerReport]) -> Iterator[Text]:
-    """Yield a line for each layer with output channels that do not depend on the input."""
-    for layer in layers:
-        if layer.constant is not None:
-            where = f"step {layer.step}, {printable(layer.name)}"
-            ranges = layer.constant.ranges
-            yield Text(f"{where}: {layer.constant.words} (channels {ranges})")
 
 
 def _frontier_words(report: Report) -> str:
@@ -367,7 +266,8 @@ def _ram_note(report: Report) -> str:
 def _flash_note(report: Report) -> str:
     flash = report.flash_bytes
     code = "code not compiled" if flash.code is None else f"code {number(flash.code)}"
-    return f"bytes ({kib(flash.total)}): weights {number(flash.weights)}, {code}"
+    model = f" (model: {number(flash.model)})" if flash.model else ""
+    return f"bytes ({kib(flash.total)}): weights {number(flash.weights)}{model}, {code}"
 
 
 def _and(words: str) -> str:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from penstock.brief import Brief
 from penstock.program.program import Kind, Program, Rows
-from penstock.program.steps import accessed_views, walk
+from penstock.program.steps import walk, written_views
 from penstock.reports.costed_steps import costed_steps, numbered_steps
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -195,8 +195,8 @@ def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpa
     """Yield a span for each storage that has memory of its own."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     views = {view.tensor: view for view in program.inputs}
-    views |= {view.tensor: view for c in program.reset for view in accessed_views(c)[-1:]}
-    views |= {view.tensor: view for c in walk(program.run) for view in accessed_views(c)[-1:]}
+    views |= {view.tensor: view for c in program.reset for view in written_views(c)}
+    views |= {view.tensor: view for c in walk(program.run) for view in written_views(c)}
     lives, ends, writers = expanded.live_ranges, _ends(expanded), _writers(expanded.schedule)
     for s, storage in enumerate(expanded.schedule.parts.rows.storages):
         if not storage.row_bytes:
@@ -270,7 +270,10 @@ def _banded_tensors(schedule: Schedule) -> Mapping[str, frozenset[str]]:
     memory, which is their arena."""
     return {
         scratch_name(schedule, plan): frozenset(
-            section.value for band in bands.bands for section in band.sections
+            (
+                *(section.value for band in bands.bands for section in band.sections),
+                *(kept.tensor for kept in bands.kept),
+            )
         )
         for plan in schedule.plans
         if (bands := schedule.find_bands(schedule.parts.parts[plan.parts[0]])) is not None

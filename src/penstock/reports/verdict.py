@@ -15,31 +15,42 @@ number in any case."""
 
 @dataclass(frozen=True, slots=True)
 class CertificateVerdict:
-    """The proved quality of one decision of the compiler, as a phrase."""
+    """The proved quality of one decision of the compiler, as a phrase; `is_proof` is False if
+    nothing is proved."""
 
     subject: str
     words: str
+    is_proof: bool
 
 
 def verdicts(optimality: Optimality) -> tuple[CertificateVerdict, ...]:
     """Return a verdict for each certificate."""
+    order, partition, placement = optimality.order, optimality.partition, optimality.placement
     return (
         CertificateVerdict(
             "execution order",
-            words(optimality.order, "no other order of whole layers needs less memory"),
+            words(order, "no other order of whole layers needs less memory"),
+            proves(order),
         ),
         CertificateVerdict(
             "partition into cascades",
-            words(
-                optimality.partition, "no other cascades of the searched orders have a lower peak"
-            ),
+            words(partition, "no other cascades of the searched orders have a lower peak"),
+            proves(partition),
         ),
         CertificateVerdict(
             "addresses",
-            words(optimality.placement, "no other placement of these buffers needs less memory")
-            + _remedy(optimality.placement),
+            words(placement, "no other placement of these buffers needs less memory")
+            + _remedy(placement),
+            proves(placement),
         ),
     )
+
+
+def proves(certificate: str | float) -> bool:
+    """Return whether a certificate proves anything useful."""
+    if isinstance(certificate, str):
+        return certificate == "optimal"
+    return 0.0 <= certificate <= MOST_TELLING_GAP
 
 
 def _remedy(placement: str | float) -> str:
@@ -61,7 +72,7 @@ def words(certificate: str | float, claim: str) -> str:
     """
     if certificate == "optimal":
         return f"proved optimal: {claim}"
-    if isinstance(certificate, str) or not 0.0 <= certificate <= MOST_TELLING_GAP:
+    if isinstance(certificate, str) or not proves(certificate):
         return "nothing is proved"
     return (
         f"at most {max(0.1, math.ceil(1000 * certificate) / 10):,.1f} % above a proved lower bound"

@@ -11,44 +11,68 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from penstock.accelerators import registry
 from penstock.codegen.bundle import Bundle, write_bundle
-from penstock.errors import UsageError
+from penstock.errors import UsageError, did_you_mean
 
-FILES = {
+LAYOUTS = ("file", "files")
+"""Layouts of a description: one file, or a file for each of its parts, as in RFC 0060."""
+_COMMON = {
     "pyproject.toml": "pyproject.toml",
     "README.md": "README.md",
     "package.py": "src/{name}/__init__.py",
-    "backend.py": "src/{name}/backend.py",
     "driver.h": "src/{name}/{name}_driver.h",
     "driver.c": "src/{name}/{name}_driver.c",
     "test_backend.py": "tests/test_{name}.py",
 }
-"""The path in the new package, by template."""
+FILES = {
+    "file": {**_COMMON, "backend.py": "src/{name}/backend.py"},
+    "files": {
+        **_COMMON,
+        "backend_of_files.py": "src/{name}/backend.py",
+        "codegen.py": "src/{name}/codegen.py",
+        "model.py": "src/{name}/model.py",
+        "passes.py": "src/{name}/passes.py",
+        "patterns.py": "src/{name}/patterns.py",
+        "strategies.py": "src/{name}/strategies.py",
+    },
+}
+"""For each layout, the path in the new package, by template."""
 
 
-def new_backend(name: str, folder: Path) -> Bundle:
+def new_backend(name: str, folder: Path, layout: str = "file") -> Bundle:
     """Write a package with an accelerator called `name` into a new folder.
 
-    Raises UsageError if the name is invalid or taken, OutputError if the folder cannot be
-    written."""
+    layout: one of `LAYOUTS`.
+
+    Raises UsageError if the name is invalid or taken, or if there is no such layout, OutputError if
+    the folder cannot be written."""
     _check_name(name)
-    bundle = backend_package(name)
+    if layout not in LAYOUTS:
+        raise UsageError(
+            "usage-013",
+            f"unknown value {layout!r}",
+            where="--layout",
+            help=f"{did_you_mean(layout, LAYOUTS)}use one of {', '.join(LAYOUTS)}",
+        )
+    bundle = backend_package(name, layout)
     write_bundle(bundle, folder)
     return bundle
 
 
-def backend_package(name: str) -> Bundle:
-    """The files of a package with an accelerator called `name`."""
+def backend_package(name: str, layout: str = "file") -> Bundle:
+    """The files of a package with an accelerator called `name`, in one of `LAYOUTS`."""
     environment = Environment(
         loader=PackageLoader("penstock.scaffold"),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    holes = {"name": name, "upper": name.upper(), "class_name": _class_name(name)}
+    holes = {"layout": layout, "name": name, "upper": name.upper(), "class_name": _class_name(name)}
     return Bundle(
         tuple(
             (path.format(name=name), environment.get_template(f"{file}.j2").render(holes).encode())
-            for file, path in FILES.items()
+            for file, path in FILES[layout].items()
         )
     )
 

@@ -36,7 +36,7 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.program.steps import offset_name, used_buffers
+from penstock.program.steps import buffers_inside, offset_name, used_buffers
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region
@@ -159,6 +159,21 @@ class Machine:
         else:
             result = call.op.evaluate(call.site, windows, out)
             self._write(output, result)
+        if call.members:
+            self._count_members(call)
+        else:
+            self._count(call, inputs, output, out)
+        if self._trace:
+            self._trace(call.output.tensor, output.region_of_tensor, result)
+
+    def _count(
+        self,
+        call: Call,
+        inputs: tuple[ConcreteOperand, ...],
+        output: ConcreteOperand,
+        out: Region,
+    ) -> None:
+        """Counts the work of a call, the bytes that it moves, and its regions."""
         nominal = call.op.work(call.site, out).macs
         executed = call.kernel.executed_macs(nominal, out.shape[-1] if out.shape else 1)
         self.counts.macs += executed
@@ -167,8 +182,14 @@ class Machine:
         for operand in inputs:
             _add_region(self.counts.windows, operand)
         _add_region(self.counts.stripes, output)
-        if self._trace:
-            self._trace(call.output.tensor, output.region_of_tensor, result)
+
+    def _count_members(self, region: Call) -> None:
+        """Counts a region call as the calls of which it consists."""
+        for call in region.members:
+            out = Region.whole(call.output.type.shape)
+            needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
+            inputs = tuple(self._operand(view, need, {}) for view, need in needed)
+            self._count(call, inputs, self._whole(call.output), out)
 
     def _offload(
         self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand
@@ -181,11 +202,14 @@ class Machine:
         prefetches = [ConcreteOperand.whole(view) for view in call.prefetches] if first == 0 else []
         before = self._memories.copied()
         variables = {offset_name(k): evaluate(x.view.offset, {}) for k, x in enumerate(inputs)}
-        variables |= {offset_name(): evaluate(output.view.offset, {})}
-        variables |= {FIRST.name: first, END.name: end}
+        variables |= {
+            offset_name(): evaluate(output.view.offset, {}),
+            FIRST.name: first,
+            END.name: end,
+        }
         self._execute(call.body, variables)
         buffers = [view.buffer for view in (call.prefetches if first == 0 else ())]
-        buffers += [call.scratch] if call.scratch is not None else []
+        buffers += [*buffers_inside(call), *([call.scratch] if call.scratch is not None else [])]
         if (stray := self._memories.strayed(before, output, buffers)) is not None:
             raise BackendError(
                 "machine-010",
@@ -197,6 +221,8 @@ class Machine:
                 help="compare the addresses and sizes that the kernel passes to the driver's "
                 "functions with the bytes that their functional models write",
             )
+        for member in call.members[:-1]:
+            self._memories.disown(self._whole(member.output))
         for operand in (output, *prefetches):
             self._memories.own(operand)
 
@@ -219,7 +245,9 @@ class Machine:
         overwritten = [
             x
             for k, x in enumerate(inputs)
-            if memories.overlap(output, x) and not (k in in_place and memories.lie_alike(output, x))
+            if memories.overlap(output, x)
+            and not call.members  # the members read their inputs before the last one writes
+            and not (k in in_place and memories.lie_alike(output, x))
         ]
         if call.scratch is not None:
             type = TensorType((memories.buffers[call.scratch].size_bytes,), DType.INT8)

@@ -1,8 +1,9 @@
 """Memories of the machine, with the owner of every byte.
 
 The owner of a byte is the buffer that wrote it and, in a ring or row table, the row; in a ring that
-rotates, the slot.  Reading a byte of another owner is an error.  This detects reads of memory that
-is free, overwritten, or the target of a copy that has not completed.
+rotates, the slot.  In a buffer that only holds some columns of a tensor, it is also the column.
+Reading a byte of another owner is an error.  This detects reads of memory that is free,
+overwritten, or the target of a copy that has not completed.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from penstock.ir.op import row_count
 from penstock.ir.tensor import Array
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Program, Rows, View
+from penstock.program.steps import accessed_views, walk
 from penstock.simulators.operand import ConcreteOperand
 
 POISON = 0xA5
 NOBODY = -1
+ROW_BITS, COLUMN_BITS = 24, 20
+"""An owner consists of the index of a buffer, a column and a row."""
 
 
 class Memories:
@@ -31,6 +35,7 @@ class Memories:
         self._writable = [m.name for m in program.memories if m.writable]
         self._index = {b.name: i for i, b in enumerate(program.buffers)}
         self.buffers = {b.name: b for b in program.buffers}
+        self._of_columns = _buffers_of_columns(program)
         for buffer in program.buffers:
             self._load(buffer)
 
@@ -70,7 +75,7 @@ class Memories:
         for lower, upper, tag in self._spans(operand):
             part = slice(start, start + upper - lower)
             memory[lower:upper][mask[part]] = flat[part][mask[part]]
-            owner[lower:upper][mask[part]] = tag
+            owner[lower:upper][mask[part]] = tag if isinstance(tag, int) else tag[mask[part]]
             start = part.stop
 
     def own(self, operand: ConcreteOperand) -> None:
@@ -81,7 +86,8 @@ class Memories:
         written[inner.slices] = True
         mask, start = written.ravel(), 0
         for lower, upper, tag in self._spans(operand):
-            owner[lower:upper][mask[start : start + upper - lower]] = tag
+            part = mask[start : start + upper - lower]
+            owner[lower:upper][part] = tag if isinstance(tag, int) else tag[part]
             start += upper - lower
 
     def bytes_from(self, buffer: str, offset: int) -> Array:
@@ -133,7 +139,7 @@ class Memories:
         """Poisons the bytes that the buffer owns; bytes that another buffer owns are unchanged."""
         part = slice(buffer.address, buffer.address + buffer.size_bytes)
         owner = self._owner[buffer.memory][part]
-        mine = owner >> 32 == self._index[buffer.name]
+        mine = owner >> ROW_BITS + COLUMN_BITS == self._index[buffer.name]
         owner[mine] = NOBODY
         self._bytes[buffer.memory][part][mine] = POISON
 
@@ -177,8 +183,9 @@ class Memories:
         memory = self.operand_memory(operand)
         return self._bytes[memory], self._owner[memory]
 
-    def _spans(self, operand: ConcreteOperand) -> Iterator[tuple[int, int, int]]:
-        """Half-open address ranges of the operand's whole rows, each with its owner tag."""
+    def _spans(self, operand: ConcreteOperand) -> Iterator[tuple[int, int, int | Array]]:
+        """Half-open address ranges of the operand's whole rows, each with its owner tag or with the
+        tag of each byte."""
         view, buffer = operand.view, self.buffers[operand.view.buffer]
         first, last = operand.rows
         lower, upper, offset = (evaluate(x, {}) for x in (view.lower, view.upper, view.offset))
@@ -189,7 +196,8 @@ class Memories:
                 f"[{lower}, {upper})",
             )
         whole = Rows.whole(view.type)
-        scattered = not lies_whole(operand)
+        columns = self._column_tags(view)
+        scattered = columns is not None or not lies_whole(operand)
         pieces = [(row, row + 1) for row in range(first, last)] if scattered else [(first, last)]
         for row, end in pieces:
             lower = offset + view.rows.offset(row)
@@ -202,7 +210,17 @@ class Memories:
                 )
             slot = row if view.rows.rotation is None else lower // view.rows.pitch
             tag = self._tag(buffer.name, slot + 1 if _reuses_rows(view) else 0)
-            yield buffer.address + lower, buffer.address + upper, tag
+            every = tag if columns is None else tag + columns
+            yield buffer.address + lower, buffer.address + upper, every
+
+    def _column_tags(self, view: View) -> Array | None:
+        """For each byte of a row, the share of its column in its tag; None if the buffer may hold
+        whole tensors."""
+        if view.buffer not in self._of_columns or view.first_column is None:
+            return None
+        first, (count, channels) = evaluate(view.first_column, {}), view.type.shape[-2:]
+        numbers = np.arange(first, first + count, dtype=np.int64) << ROW_BITS
+        return np.repeat(numbers, channels * view.type.dtype.size_bytes)
 
     def _in_one_memory(self, one: ConcreteOperand, other: ConcreteOperand) -> bool:
         return self.operand_memory(one) == self.operand_memory(other)
@@ -219,7 +237,15 @@ class Memories:
         return np.concatenate(rows).reshape(*around.shape, -1)[inner.slices].ravel()
 
     def _tag(self, buffer: str, row: int) -> int:
-        return (self._index[buffer] << 32) + row
+        return (self._index[buffer] << ROW_BITS + COLUMN_BITS) + row
+
+
+def _buffers_of_columns(program: Program) -> frozenset[str]:
+    """Names of the buffers that only views of some columns of a tensor access."""
+    views = [view for command in walk(program.run) for view in accessed_views(command)]
+    views += [*program.inputs, *program.outputs]
+    whole = {view.buffer for view in views if view.first_column is None}
+    return frozenset(view.buffer for view in views if view.buffer not in whole)
 
 
 def _reuses_rows(view: View) -> bool:

@@ -30,6 +30,8 @@ Dims = frozenset[str]
 Nest = tuple[tuple[str, ...], tuple[int, ...]]
 """Names of axes, outermost loop first; and for each operand its depth, the number of outer loops
 that index its tile."""
+TILER_METHODS = ("dims", "shapes", "cut", "nest", "prefer")
+"""The methods of a tiler, in the order in which `choose` calls them."""
 Preference = tuple[int | Fraction, ...]
 """A sort key; the tiling with the least one is chosen."""
 

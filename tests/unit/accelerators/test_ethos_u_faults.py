@@ -24,7 +24,7 @@ from offloading import compiled
 from penstock.accelerators.ethos_u.interpreter import disassemble, driver_payload, execute
 from penstock.accelerators.ethos_u.programs import submit
 from penstock.accelerators.ethos_u.vela import payload_configuration
-from penstock.backends.offload import with_program_passes
+from penstock.backends.program_passes import after_placement
 from penstock.errors import BackendError, InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
@@ -363,7 +363,7 @@ def with_ring(done: Compilation, point: PlacedPoint, tensor: str, rows: int) -> 
     memories = tuple(
         replace(m, size_bytes=top + size) if m.name == home else m for m in program.memories
     )
-    return with_program_passes(replace(program, memories=memories), done.request.accelerators)
+    return after_placement(replace(program, memories=memories), done.request.accelerators)
 
 
 def answers(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -17,7 +17,7 @@ from offloading import compiled
 from penstock import api
 from penstock.accelerators.ethos_u.configurations import EthosUConfiguration, configuration
 from penstock.accelerators.ethos_u.timeline import CommandQueue, Job, QueueWait, Step, timing
-from penstock.backends.offload import with_program_passes
+from penstock.backends.program_passes import after_placement
 from penstock.errors import UnsupportedError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
@@ -182,7 +182,7 @@ def assert_as_estimated(
     point = done.points[seed % len(done.points)]
     addresses, expanded = scattered(point, share, seed), ExpandedSchedule(point.schedule)
     moved = replace(point, schedule=with_placed_costs(expanded, addresses))
-    program = with_program_passes(lower(expanded, addresses), accelerators)
+    program = after_placement(lower(expanded, addresses), accelerators)
     said = moved.schedule.cost.cycles - processor_cycles(moved)
     assert said == program_cycles(program, chip)
 

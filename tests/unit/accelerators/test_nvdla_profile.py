@@ -21,7 +21,7 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Value
 from penstock.pipeline.request import Request
 from penstock.reports.layer_report import LayerReport, layers
-from penstock.reports.summary import layer_table
+from penstock.reports.layer_table import layer_table
 
 Build = Callable[[GraphBuilder, Value], Value]
 IMAGE = (1, 8, 8, 16)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lowered import inputs_of_graph
 from offloading import assert_exact, claimed, compiled
-from penstock.accelerators.ultra_trail import CodegenGenerateExternCalls, UltraTrailBackend, engine
+from penstock.accelerators.ultra_trail import ReuseFeatures, UltraTrailBackend, engine
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation
@@ -179,7 +179,7 @@ def test_features_that_another_call_has_overwritten_are_loaded_again() -> None:
     (accelerator,) = done.request.accelerators
     bare = lower_point(done.points[-1], (replace(accelerator, program_passes=()),))
     first, conv1, conv2, shortcut, *_ = bare.run
-    by_pass = CodegenGenerateExternCalls()
+    by_pass = ReuseFeatures()
     swapped = by_pass(replace(bare, run=(first, conv1, shortcut, conv2)), accelerator.target)
     assert drivers(swapped) == [ALL, ALL[1:], ALL[1:], ALL]
     loop = Loop("k", 0, 1, 1, (shortcut,))

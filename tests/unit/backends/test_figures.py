@@ -3,16 +3,19 @@ that the figures were not fitted to."""
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from benchmarks import random_layers
 from benchmarks.estimate import FIRST_LAYERS, WRONG, judge
-from benchmarks.measured import WHOLE, compiled
+from benchmarks.measured import WHOLE, compiled, without_scratch
 from found import SAMPLES
 from penstock import api
 from penstock.backends.cores.registry import core_families, core_family
 from penstock.frontends.builder import GraphBuilder
 from penstock.pipeline.compilation import with_point
+from penstock.simulators.qemu import PROGRAM
 
 
 @pytest.mark.parametrize("seed", [FIRST_LAYERS, FIRST_LAYERS + 1])
@@ -52,6 +55,24 @@ def test_calls_of_odd_pixels_are_counted(target: str) -> None:
     assert max(one.calls for one in judged.layers) > 1
     assert abs(judged.error) < WRONG
     assert judged.missed == ()
+
+
+def test_calls_of_odd_pixels_and_dsp_kernels_are_counted_on_the_m55() -> None:
+    """Pairs of pixels were taken to continue from call to call, and instructions for cycles."""
+    pytest.importorskip("ziglang", reason="the extra 'simulate' is not installed")
+    if shutil.which(PROGRAM) is None:
+        pytest.skip(f"{PROGRAM} is not installed: apt install qemu-system-arm")
+    net = GraphBuilder("pointwise")
+    x = net.input((1, 24, 5, 64))
+    for _ in range(3):
+        x = net.conv2d(x, 64, 1, 1, "same", "relu")
+    graph = net.build(x)
+    by_rows = compiled(graph, "cortex-m55")
+    least = judge(with_point(by_rows, by_rows.points[0]))
+    fallback = judge(compiled(graph, "cortex-m55", WHOLE, without_scratch))
+    assert {(one.kernel.name, one.calls > 1) for one in least.layers} == {("conv2d_s8_mve", True)}
+    assert {one.kernel.name for one in fallback.layers} == {"conv2d_direct_s8_dsp"}
+    assert max(abs(least.error), abs(fallback.error)) < 0.08
 
 
 @pytest.mark.parametrize("seed", [501, 502])

@@ -164,10 +164,13 @@ def documented_functions() -> dict[str, Any]:
 
 def look_up(device: object, stream: Bytes, size: int, *bases: Bytes) -> None:
     """The functional model of the documented example."""
-    row_bytes, *words = stream[:size].view(np.int32).tolist()
-    for k in range(0, len(words), 6):
-        table, x, y = (bases[words[k + 2 * n]][words[k + 2 * n + 1] :] for n in range(3))
-        y[:row_bytes] = table[x[:row_bytes].view(np.int8).astype(np.int64) + 128]
+    words = stream[:size].view(np.int32).tolist()
+    while words:
+        row_bytes, rows, *words = words
+        for _ in range(rows):
+            table, x, y = (bases[words[2 * n]][words[2 * n + 1] :] for n in range(3))
+            y[:row_bytes] = table[x[:row_bytes].view(np.int8).astype(np.int64) + 128]
+            words = words[6:]
 
 
 class LookUpBackend(UMABackend):

@@ -30,7 +30,6 @@ from penstock.ir.graph import Graph
 from penstock.ir.op import ConstantPrefetch
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.graphs import simplify
-from penstock.program.program import Program
 from penstock.simulators.compare import Comparison, Difference
 from toy_accelerator import STUB, Bytes, Toy, Unit, store, toy_request
 
@@ -243,17 +242,6 @@ def test_a_pass_that_returns_nonsense_is_named_with_its_phase(
     assert error.why
     noun = "program" if phase.name.startswith("PROGRAM") else "graph"
     assert f"takes a {noun}" in error.help
-
-
-def test_a_pass_may_change_the_program() -> None:
-    def renamed(program: Program, target: AcceleratorTarget) -> Program:
-        return replace(program, name="renamed")
-
-    def change(accelerator: Accelerator) -> Accelerator:
-        return replace(accelerator, program_passes=((PassPhase.PROGRAM_PHASE_1, renamed),))
-
-    done = api.compile(toy_request(change=change)).compilation
-    assert done.program.name == "renamed"
 
 
 def written_as(call: object) -> Callable[[Accelerator], Accelerator]:

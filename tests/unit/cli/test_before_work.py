@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from penstock import api
 from penstock.api import compiled
 from penstock.codegen import bundle
 from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.codegen.manifest import MANIFEST
 from penstock.errors import InternalError, OutputError
 from penstock.pipeline.graphs import read
 from penstock.pipeline.provenance import c_prefix
@@ -103,6 +105,25 @@ def test_output_files_are_checked_first(
     assert penstock("run", model, "-t", "host", *words).err.startswith(error)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--dimension", "foo=3"),
+        ("--state", "a=b"),
+        ("--workers", "-3"),
+    ],
+)
+@pytest.mark.parametrize("command", ["compile", "explore", "profile"])
+def test_wrong_options_are_reported_before_an_existing_folder(
+    penstock: CommandLine, model: Path, command: str, option: tuple[str, str]
+) -> None:
+    Path("out").mkdir()
+    Path("out/a").touch()
+    said = penstock(command, model, "-t", "host", "-o", "out", *option)
+    assert said.err.startswith("error[usage-")
+    assert said.code == 2
+
+
 def test_force_replaces_files_of_the_same_names_and_keeps_others(
     penstock: CommandLine, model: Path
 ) -> None:
@@ -128,6 +149,29 @@ def test_force_that_fails_changes_nothing(tmp_path: Path) -> None:
         "out", "out/a", "out/b",
     ]  # fmt: skip
     assert (folder / "a").read_text() == "old"
+
+
+def test_force_removes_files_of_an_earlier_bundle_that_nobody_has_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    first = Bundle((("a.c", b"1"), ("src/b.c", b"2"), ("edited.c", b"3"), ("kept/k.c", b"4")))
+    write_bundle(first.with_manifest(), folder)
+    (folder / "edited.c").write_text("by the user")
+    (folder / "mine.c").write_text("by the user")
+    outside = tmp_path / "outside.c"
+    outside.write_text("")
+    listed = (folder / MANIFEST).read_text()
+    (folder / MANIFEST).write_text(f"{listed}{hashlib.sha256().hexdigest()}  ../outside.c\n")
+    files = Bundle((("a.c", b"5"), ("kept/n.c", b"6"), ("in_the_way", b"")))
+    (folder / "in_the_way").mkdir()
+    with pytest.raises(OutputError, match="Is a directory"):
+        write_bundle(files.with_manifest(), folder, force=True)
+    assert (folder / "src/b.c").read_bytes() == b"2"
+    (folder / "in_the_way").rmdir()
+    write_bundle(files.with_manifest(), folder, force=True)
+    found = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+    assert found == [MANIFEST, "a.c", "edited.c", "in_the_way", "kept/n.c", "mine.c"]
+    assert not (folder / "src").exists()
+    assert outside.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

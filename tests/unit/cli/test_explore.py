@@ -11,7 +11,7 @@ import penstock as package
 from command_line import CommandLine
 from penstock import api
 
-FILES = ["frontier.csv", "frontier.html", "frontier.json"]
+FILES = [".penstock-files", "frontier.csv", "frontier.html", "frontier.json"]
 
 
 def test_explore_writes_its_three_files_into_a_new_folder(

@@ -32,6 +32,20 @@ class Finalized:
         arrive()
         sum(range(1000))  # the signal is handled here, where Python drops exceptions
 
+def swallow():
+    try:
+        arrive()
+    except BaseException:
+        arrive()  # this one comes while the first is handled
+
+def twice():
+    try:
+        arrive()
+    finally:
+        arrive()
+
+KINDS = {"finalizer": Finalized, "swallowed": swallow, "twice": twice}
+
 def interrupt(module, owner, name, come):
     holder = import_module(module)
     holder = getattr(holder, owner) if owner else holder
@@ -49,7 +63,7 @@ if __name__ == "__main__":
     else:
         module, _, name = what.partition(":")
         owner, _, name = name.rpartition(".")
-        interrupt(module, owner, name, Finalized if kind == "finalizer" else arrive)
+        interrupt(module, owner, name, KINDS.get(kind, arrive))
     sys.argv[0] = "penstock"
     main()
 """
@@ -62,6 +76,8 @@ MOMENTS = {
     "import jinja2": COMPILE,
     "finalizer penstock.pipeline.compilation:run_stages": COMPILE,
     "call penstock.pipeline.placing:place_buffers": COMPILE,
+    "swallowed penstock.pipeline.placing:place_buffers": COMPILE,
+    "twice penstock.pipeline.placing:place_buffers": COMPILE,
     "call penstock.codegen.bundle:_write_files": COMPILE,
     "import multiprocessing.popen_spawn_posix": (*COMPILE, "--workers", "2"),
     "call penstock.workers:_outcome": (*COMPILE, "--workers", "2"),
@@ -95,7 +111,7 @@ def test_a_signal_leaves_nothing_behind(place: str, tmp_path: Path) -> None:
         start_new_session=True,
     )  # fmt: skip
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (128 + number, "", "")
+    assert (process.returncode, out, err) == (128 + number, "", "interrupted\n")
     assert list(folder.iterdir()) == list(temporary.iterdir()) == []
     waited_until = monotonic() + SECONDS_TO_END
     while running(process.pid) and monotonic() < waited_until:

@@ -117,6 +117,9 @@ MEANING: Mapping[str, Callable[[Any, Data], bool]] = {
     "copier": lambda value, _: value is MISSING,
     "copier.name": is_name,
     "copier.setup_cycles": is_whole_cycles,
+    "accelerators": lambda value, _: value is MISSING or value == [],
+    "accelerators.name": is_name,
+    "accelerators.instances": lambda value, _: type(value) is int and 1 <= value <= 16,
 }
 """By field: whether a value of the first table that has the field is meaningful in that target."""
 

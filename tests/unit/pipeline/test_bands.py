@@ -7,11 +7,15 @@ from functools import cache
 import pytest
 
 from penstock import api
+from penstock.backends.portable import assign
 from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
 from penstock.ladder import climb, run_point
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.search import schedule
 from penstock.program.program import Loop
+from penstock.scheduling.bands import below_rows
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 
@@ -69,6 +73,23 @@ def test_every_point_is_exact_and_costs_what_was_estimated() -> None:
         assert (found.mismatches, found.tensors > 6) == (0, True)
 
 
+def test_gaps_of_an_arena_count_in_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = GraphBuilder("gaps")
+    x = net.conv2d(net.conv2d(net.input((1, 8, 12, 1)), 6, 1), 1, 3)
+    x = net.conv2d(net.depthwise_conv2d(net.depthwise_conv2d(x, 3, 2), 3), 11, 1)
+    parts = assign(net.build(x), load_target("host"))
+
+    def least() -> tuple[int, int]:
+        first = schedule(parts, load_target("host"), Options()).schedules[0]
+        return first.peak_bytes, first.cost.nominal_macs
+
+    measured = least()
+    monkeypatch.setattr(below_rows, "MOST_ROUNDS", 1)
+    estimated = least()
+    assert measured[0] < estimated[0]
+    assert measured[1] < estimated[1]
+
+
 def test_generated_c_computes_bands_exactly() -> None:
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     pytest.importorskip("ziglang", reason="the extra 'simulate' is not installed")
@@ -76,6 +97,7 @@ def test_generated_c_computes_bands_exactly() -> None:
     rungs = {rung.step: rung.comparison for rung in climb(done, None, api.drawn_sets(done, 2))}
     assert set(rungs) == {"machine", "host", "core"}
     assert all(found.elements and not found.mismatches for found in rungs.values())
+    assert len({found.elements for found in rungs.values()}) == 1  # those in bands, too
 
 
 def test_equal_bands_are_one_loop_and_share_tables() -> None:

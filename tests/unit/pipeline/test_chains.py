@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import pytest
 
 from penstock import api
+from penstock.alternatives import Planned, planned
 from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ladder import climb, run_point
+from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.search import band_source
 from penstock.program.expr import binary
 from penstock.program.program import Call, Command, Discard, Loop
 from penstock.program.steps import walk
+from penstock.scheduling.bands.variant import assigned_plans
+from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.simulators.graph import run_graph
@@ -61,6 +66,19 @@ def test_chains_need_less_memory_than_rows_within_the_limit() -> None:
     assert max(map(factor, with_chains())) > 1.0
 
 
+def test_figures_of_other_options_are_those_of_the_whole_frontier() -> None:
+    done = compiled()
+    sizes = [point.ram_bytes(done.request) for point in done.points]
+    assert sum(bool(point.schedule.bands) for point in done.points) > 2
+    for budget, goal in product((None, sizes[1]), Optimize):
+        request = replace(done.request, sram_bytes=budget, optimize=goal)
+        chosen = chosen_index(done.points, request)
+        figures = None
+        if chosen is not None:
+            figures = sizes[chosen], done.points[chosen].schedule.cost.cycles
+        assert planned(done.model, request) == Planned(sizes[0], figures)
+
+
 def test_every_point_is_exact_and_costs_what_was_estimated() -> None:
     done = compiled()
     (inputs,) = api.drawn_sets(done, 1)
@@ -82,6 +100,7 @@ def test_generated_c_computes_chains_exactly() -> None:
     rungs = {rung.step: rung.comparison for rung in climb(done, None, api.drawn_sets(done, 2))}
     assert set(rungs) == {"machine", "host", "core"}
     assert all(found.elements and not found.mismatches for found in rungs.values())
+    assert len({found.elements for found in rungs.values()}) == 1  # those in bands, too
 
 
 def test_rows_of_an_earlier_call_must_not_be_read() -> None:
@@ -111,8 +130,55 @@ def _recomputing_less(commands: tuple[Command, ...], buffers: set[str]) -> tuple
     return tuple(found)
 
 
+def test_columns_that_a_band_kept_must_be_those_that_the_next_one_reads() -> None:
+    """Machine: if kept columns are not moved, a call reads those of the band before the last."""
+    done = with_point(compiled(), with_chains()[0])
+    kept = {one.tensor for bands in done.schedule.bands for one in bands.kept}
+    assert {"stem", "expand0"} <= kept
+    unmoved = replace(done.program, run=_without_moves(done.program.run, kept))
+    (inputs,) = api.drawn_sets(done, 1)
+    with pytest.raises(InternalError, match="is read where it is not"):
+        Machine(unmoved).run(inputs)
+
+
+def _without_moves(commands: tuple[Command, ...], buffers: set[str]) -> tuple[Command, ...]:
+    """Leave out the calls that move columns inside one of the buffers."""
+    found: list[Command] = []
+    for command in commands:
+        if isinstance(command, Loop):
+            command = replace(command, body=_without_moves(command.body, buffers))
+        elif isinstance(command, Call):
+            target = command.output.buffer
+            if target in buffers and target in (view.buffer for view in command.inputs):
+                continue
+        found.append(command)
+    return tuple(found)
+
+
+def test_kept_columns_save_recomputation() -> None:
+    """Fewer multiply-accumulates than with bands of the same width that compute their halos."""
+    schedule = with_chains()[0].schedule
+    source = band_source(compiled().request.target)
+    for plan in assigned_plans(schedule):
+        for chain in (chain for chain in plan.chains if chain.keeps_halos):
+            candidate = plan.candidate(schedule.memory)
+            both = [
+                source.bands(
+                    compiled().parts,
+                    plan.plan.parts,
+                    replace(candidate, chains=(replace(chain, keeps_halos=keeps),)),
+                )
+                for keeps in (False, True)
+            ]
+            recomputed, kept = (
+                sum(band.parts.graph.macs() * band.count for band in cascade.bands.bands)
+                for (cascade,) in (some for some in both if some is not None)
+            )
+            assert kept < recomputed
+
+
 def test_texts_of_chains_read_back() -> None:
     done = compiled()
     text = print_frontier(done.frontier)
-    assert " chain expand0, " in text
+    assert " kept" in text
     assert read_frontier(text, done.parts, band_source(done.request.target)) == done.frontier

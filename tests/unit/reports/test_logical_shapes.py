@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from penstock import api
-from penstock.reports.summary import layer_table
+from penstock.reports.layer_table import layer_table
 
 
 @pytest.mark.parametrize(

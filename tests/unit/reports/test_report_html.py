@@ -38,7 +38,7 @@ def test_the_page_has_the_totals_with_kib_beside_bytes(example: Example) -> None
     assert (ram["value"], ram["unit"]) == ("13,312", "bytes")
     assert ram["notes"] == ["13.00 KiB", "arena 12,288", "stack reserve 1,024"]
     assert (flash["value"], flash["notes"][0]) == ("45,678", "44.61 KiB")
-    assert (macs["value"], macs["notes"]) == ("1,300,000", ["model 1,234,567"])
+    assert (macs["value"], macs["notes"]) == ("1,300,000", ["model 1,234,567", "F 1.05"])
     assert (cycles["value"], cycles["unit"]) == ("9,876,543", "estimated")
     assert cycles["notes"] == ["not simulated"]
     sizes = {part["name"]: part["size_bytes"] for part in found["ram"]}

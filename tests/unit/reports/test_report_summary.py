@@ -1,6 +1,7 @@
 """The terminal summary: complete figures at any width, names printed literally."""
 
 import dataclasses
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -8,8 +9,16 @@ from rich.console import Console, RenderableType
 from small_compilation import Example
 
 from penstock.reports.ladder_table import ladder_table
-from penstock.reports.report import CycleCounts, Flash, Instructions, RungReport
-from penstock.reports.summary import layer_table, summary
+from penstock.reports.layer_table import LayerOrder, LayerSelection, code_table, layer_table
+from penstock.reports.report import (
+    CycleCounts,
+    Flash,
+    Instructions,
+    Optimality,
+    Requantised,
+    RungReport,
+)
+from penstock.reports.summary import summary
 
 
 def shown(renderable: RenderableType, width: int = 120) -> str:
@@ -33,6 +42,22 @@ def test_the_summary_says_the_totals_and_what_is_proven(example: Example) -> Non
     ):
         assert words in text
     assert "instructions" not in text
+
+
+def test_details_and_certificates_without_a_proof_are_only_listed_if_asked_for(
+    example: Example,
+) -> None:
+    report = dataclasses.replace(
+        example.report,
+        requantisation=(Requantised("conv", "conv2d", {"A": 3, "B": 5}),),
+        optimality=Optimality("optimal", 4.0, "unknown"),
+    )
+    text, verbose = shown(summary(report)), shown(summary(report, verbose=True))
+    assert "execution order proved optimal" in text
+    assert "nothing is proved" not in text
+    assert "requantisation" not in text
+    assert "partition into cascades nothing is proved" in verbose
+    assert "channels 8 by class of requantisation: A 3, B 5" in verbose
 
 
 def test_the_summary_says_what_was_simulated_and_checked(example: Example) -> None:
@@ -59,33 +84,68 @@ def test_the_summary_says_what_was_simulated_and_checked(example: Example) -> No
 
 def test_the_layer_table_has_a_line_a_layer_and_a_line_of_sums(example: Example) -> None:
     text = shown(layer_table(example.layers))
-    assert "0 Conv2D Relu 1×32×32×8 1,000,000 9,000,000 9.00 9,092" in text
-    assert "1 MaxPool2D pool 1×16×16×8 0 700,000 – 10,240" in text
+    assert "0 Conv2D Relu 1×32×32×8 1,000,000 9,000,000 91.1 % 9.00 9,092" in text
+    assert "1 MaxPool2D pool 1×16×16×8 0 700,000 7.1 % – 10,240" in text
     assert "total 1,300,000 9,876,543 7.60 21,442" in text
     assert "simulated" not in text
 
 
 def test_the_layer_table_shows_simulated_cycles_where_there_are_any(example: Example) -> None:
     text = shown(layer_table(example.layers, example.counts))
-    assert "1,000,000 9,000,000 8,000,001 5,000,001 8.00 6.40 9,092" in text
+    assert "1,000,000 9,000,000 8,000,001 91.4 % 8.00 6.40 9,092" in text
+    assert "total 1,300,000 9,876,543 8,750,001 6.73 21,442" in text
+    assert "/floor: cycles relative to" in text
+    text = shown(
+        layer_table(example.layers, example.counts, selection=LayerSelection(verbose=True))
+    )
+    assert "8,000,001 91.4 % 5,000,001 8.00" in text
     assert "total 1,300,000 9,876,543 8,750,001 5,490,001 6.73 21,442" in text
     assert shown(layer_table(example.layers, ())) == shown(layer_table(example.layers))
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
-def test_numbers_stay_whole_in_a_narrow_terminal(example: Example, width: int) -> None:
-    long = tuple(
-        dataclasses.replace(x, name=f"layer_{x.step}_" + "n" * 300) for x in example.layers
-    )
+def test_numbers_and_ends_of_names_stay_whole_in_a_narrow_terminal(
+    example: Example, width: int
+) -> None:
+    long = tuple(dataclasses.replace(x, name=f"layer_{'n' * 300}_{x.step}") for x in example.layers)
     text = shown(layer_table(long, example.counts), width)
     for layer, count in zip(long, example.counts, strict=True):
-        for figure in (
-            layer.macs,
-            layer.cycles,
-            count.cycles,
-            layer.read_bytes + layer.written_bytes,
-        ):
+        assert re.search(rf"lay?.*\.\.n*_{layer.step} ", text)
+        figures = (layer.macs, count.cycles)
+        more = (layer.cycles, layer.read_bytes + layer.written_bytes) if width > 80 else ()
+        for figure in (*figures, *more):
             assert f"{figure:,}" in text
+    assert ("a terminal of 100 columns shows more" in text) == (width < 100)
+
+
+@pytest.mark.parametrize(
+    ("selection", "steps"),
+    [
+        (LayerSelection(), "012"),
+        (LayerSelection(top=2), "01"),
+        (LayerSelection(LayerOrder.MACS), "021"),
+        (LayerSelection(LayerOrder.MOVED), "102"),
+        (LayerSelection(LayerOrder.MOVED, top=1), "1"),
+        (LayerSelection(LayerOrder.STEP, top=1), "0"),
+    ],
+)
+def test_layers_are_sorted_and_selected(
+    example: Example, selection: LayerSelection, steps: str
+) -> None:
+    text = shown(layer_table(example.layers, example.counts, selection=selection))
+    assert "".join(re.findall(r"^(\d) [A-Z]", text, re.MULTILINE)) == steps
+    assert "total 1,300,000 9,876,543 8,750,001" in text
+    assert (f"{len(steps)} of 3 layers" in text) == (len(steps) < 3)
+
+
+def test_functions_of_steps_are_one_line_and_the_total_is_the_code_of_the_flash() -> None:
+    functions = (("conv2d_s8", 500), ("net_step_0_a", 60), ("net_step_1_b", 50))
+    text = shown(code_table(functions, 700))
+    assert "2 functions of single steps (--verbose lists them) 110" in text
+    assert "read-only data and alignment 90" in text
+    assert "total 700" in text
+    assert "net_step_1_b" not in text
+    assert "net_step_1_b 50" in shown(code_table(functions, 700, verbose=True))
 
 
 @pytest.mark.parametrize("name", ["[red]x", "[bold]x[blink]", "a\x1b[31mb", "<b>&"])

@@ -14,15 +14,20 @@ import pytest
 from command_line import CommandLine
 from penstock import uma
 from penstock.codegen.bundle import write_bundle
-from penstock.scaffold import FILES, backend_package
+from penstock.scaffold import FILES, LAYOUTS, backend_package
 
 SOURCES = Path(uma.__file__).parents[1]
 
 
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
 @pytest.fixture
-def package(tmp_path: Path) -> Path:
+def package(tmp_path: Path, layout: str) -> Path:
     """The folder of a new package."""
-    write_bundle(backend_package("my_npu"), tmp_path / "made")
+    write_bundle(backend_package("my_npu", layout), tmp_path / "made")
     return tmp_path / "made"
 
 
@@ -46,18 +51,27 @@ def test_its_tests_pass_at_once(package: Path, host_compilers: Sequence[str]) ->
     assert "5 passed" in done.stdout
 
 
-def test_its_files_are_whole_and_its_holes_filled(package: Path) -> None:
+def test_its_files_are_whole_and_its_holes_filled(package: Path, layout: str) -> None:
     files = sorted(str(p.relative_to(package)) for p in package.rglob("*") if p.is_file())
-    assert files == sorted(path.format(name="my_npu") for path in FILES.values())
+    assert files == sorted(path.format(name="my_npu") for path in FILES[layout].values())
     assert [f for f in files if "{{" in (package / f).read_text("utf-8")] == []
     assert "my_npu.backend:MyNpuBackend" in (package / "pyproject.toml").read_text("utf-8")
 
 
 def test_its_backend_imports_the_public_module_and_numpy_alone(package: Path) -> None:
-    tree = ast.parse((package / "src/my_npu/backend.py").read_text("utf-8"))
-    found = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-    found |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-    assert found == {"numpy", "penstock.uma"}
+    found = set[str]()
+    for file in (package / "src/my_npu").glob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        found |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        found |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    own = {name for name in found if name.partition(".")[0] in ("my_npu", "dataclasses")}
+    assert found - own == {"numpy", "penstock.uma"}
+
+
+def test_an_unknown_layout_is_refused(penstock: CommandLine) -> None:
+    said = penstock("backend", "new", "my_npu", "--layout", "fiels")
+    assert said.code == 2
+    assert "did you mean files?" in said.err
 
 
 def test_its_lines_are_as_long_as_ours(package: Path) -> None:

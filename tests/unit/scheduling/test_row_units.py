@@ -9,9 +9,9 @@ from penstock.frontends.text import graph_from_text
 from penstock.hardware.load import load_target
 
 
-def rows_of(text: str) -> Mapping[str, tuple[int, int]]:
+def rows_of(text: str, *, stream_input: bool = False) -> Mapping[str, tuple[int, int]]:
     """By the name of a storage: number of rows, and bytes of each."""
-    parts = assign(graph_from_text(text), load_target("host"))
+    parts = assign(graph_from_text(text), load_target("host"), stream_input=stream_input)
     return {one.name: (one.rows, one.row_bytes) for one in parts.rows.storages}
 
 
@@ -32,6 +32,10 @@ output y
 
 def test_an_input_has_the_rows_of_the_view_that_is_read() -> None:
     assert rows_of(VIEWED) == {"x": (8, 4), "y": (8, 4)}
+
+
+def test_a_streamed_input_has_the_rows_that_the_caller_supplies() -> None:
+    assert rows_of(VIEWED, stream_input=True)["x"] == (1, 32)
 
 
 def test_rows_that_a_kernel_accesses_itself_are_kept() -> None:

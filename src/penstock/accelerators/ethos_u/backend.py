@@ -86,7 +86,7 @@ class EthosU(UMABackend):
     macs: int | None = 256
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(merge_compiler_regions=False)  # the cost model counts one stream per call
         if self.macs is not None:
             self._register_target_attr("macs", default=self.macs)
         modes = memory_modes(self.name.replace("_", "-"))

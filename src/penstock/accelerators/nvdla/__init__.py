@@ -55,7 +55,7 @@ class Nvdla(UMABackend):
     differences, products and concatenations."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(merge_compiler_regions=False)  # its driver expects one task per stream
         self._register_target_attr("config", default="small")
         self._register_target_attr("extension", default=True)
         self._register_target_attr(FEATURE_BUFFER, default="own")

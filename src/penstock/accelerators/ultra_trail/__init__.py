@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from penstock import uma
 from penstock.accelerators.ultra_trail import engine
+from penstock.accelerators.ultra_trail.passes import (
+    CodegenGenerateExternCalls,
+    Convolution1D,
+    ReuseFeatures,
+)
 from penstock.uma import AcceleratorTarget, Graph, Offloaded, PassPhase, is_constant, is_op
 
 
@@ -31,6 +36,7 @@ class UltraTrailBackend(uma.UMABackend):
         self._register_relay_pass(PassPhase.POST_PARTITIONING, BufferScopeAnnotator())
         self._register_operator_strategy("nn.conv1d", custom_conv1d_strategy)
         self._register_tir_pass(PassPhase.TIR_PHASE_0, CodegenGenerateExternCalls())
+        self._register_tir_pass(PassPhase.TIR_PHASE_2, ReuseFeatures())
         sources = "ultra_trail.h", "ultra_trail.c"
         self._register_codegen(includes='#include "ultra_trail.h"', sources=sources)
         for name, size in {"fmem0": 4096, "fmem1": 4096, "fmem2": 4096, "wmem": 32768}.items():
@@ -102,18 +108,13 @@ class BufferScopeAnnotator:
 
 
 def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> uma.OpStrategy:
-    """Return the strategy of a convolution: one kernel, which loads, computes and stores."""
+    """Return the strategy of a convolution: one kernel, which issues one operation."""
 
     def conv1d(call: uma.KernelCall) -> Sequence[uma.Command]:
-        x, weights, bias = (call.operand(k).address for k in range(3))
-        words, multiplier, shift = map(call.table, ("words", "multiplier", "shift"))
-        source, goal = attrs["scopes"]
-        return (
-            call.invoke(engine.LOAD_FEATURES, words, source, x),
-            call.invoke(engine.LOAD_WEIGHTS, words, weights, bias, multiplier, shift),
-            call.invoke(engine.CONVOLVE, words, source, goal),
-            call.invoke(engine.STORE_FEATURES, words, goal, call.result.address),
-        )
+        x = call.operand(0).rows(0, call.operand(0).view.upper)
+        constants = [call.operand(1).address, call.operand(2).address]
+        tables = [*map(call.table, ("words", "multiplier", "shift")), *constants]
+        return [call.issue(Convolution1D(*attrs["scopes"]), [x], tables=tables)]
 
     def tables(layer: Offloaded) -> dict[str, uma.Array]:
         return {"words": np.frombuffer(attrs["words"], np.int32), **layer.tables}
@@ -129,22 +130,3 @@ def cycles(layer: Offloaded, rows: int) -> float:
     n, dimension = engine.fields(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4
-
-
-class CodegenGenerateExternCalls:
-    """Program pass of RFC 0060.  Here it removes loads of tensors already in feature memory."""
-
-    def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
-        held: dict[int, str] = {}
-
-        def shorter(command: uma.Command) -> uma.Command:
-            if isinstance(command, uma.Loop):
-                held.clear()  # what runs in there may use the memories, too
-            if not isinstance(command, uma.Call) or command.engine != target.name:
-                return command
-            source, goal = cast(Any, command.op).attribute("scopes")
-            is_there = held.get(source) == command.inputs[0].tensor
-            held.update({source: command.inputs[0].tensor, goal: command.output.tensor})
-            return replace(command, body=command.body[is_there:])
-
-        return replace(program, run=tuple(map(shorter, program.run)))

@@ -37,6 +37,7 @@ from penstock.backends.description import backend_code, name_of
 from penstock.backends.implementations import strategy_record
 from penstock.backends.offload import claimed
 from penstock.backends.offloaded import Offloaded
+from penstock.backends.partitioned import with_settings
 from penstock.backends.target_attributes import values
 from penstock.backends.uma import checks
 from penstock.backends.uma.files import read_sources
@@ -56,8 +57,9 @@ class UMABackend(Registration):
     """Description of an accelerator; derived classes register its features in `__init__`.
 
     merge_compiler_regions: whether adjacent composites (matched nodes as single nodes) join into
-        regions that can run as one unit; if False, every composite is a region of its own (RFC
-        0060, "Configuration").
+        regions.  Consecutive calls of a region run as one call: with command streams, they share
+        one stream; in C, `_register_region` states how.  If False, every
+        composite is a region of its own (RFC 0060, "Configuration").
 
     >>> class Npu(UMABackend):
     ...     target_name = "npu"
@@ -100,7 +102,8 @@ class UMABackend(Registration):
         """Return the graph after the accelerator's graph passes, with matched nodes as composites.
 
         A composite is a single node that contains the nodes matched by a pattern.  The accelerator
-        may have no implementation for some of the composites.
+        may have no implementation for some of the composites.  `penstock.compile` takes the result
+        as a model, with the accelerator in its argument `accelerators`.
 
         attributes: values that override the defaults of the accelerator's attributes.
         chip: the target to which the accelerator is attached; by default the host.
@@ -116,8 +119,9 @@ class UMABackend(Registration):
         >>> [node.name for node in npu.partition(open_zoo("zoo:lenet5")).nodes[:4]]
         ['conv1', 'pool1', 'conv2', 'pool2']
         """
-        graph, _ = claimed(graph, self.accelerator(attributes, chip))
-        return graph
+        accelerator = self.accelerator(attributes, chip)
+        graph, _ = claimed(graph, accelerator)
+        return with_settings(graph, accelerator)
 
     def accelerator(
         self, attributes: Mapping[str, object] | None = None, chip: Target | None = None
@@ -204,7 +208,9 @@ class UMABackend(Registration):
             with backend_code("function sources", where):
                 files = sources(target)
             sources = read_sources(files, self._bases, where)
-        return Codegen(own.fmt, text, own.replace_call_extern, own.encoder, own.submit, sources)
+        hooks = own.replace_call_extern, own.encoder, own.submit
+        more = self._registered.region, self._registered.select
+        return Codegen(own.fmt, text, *hooks, sources, *more)
 
 
 def registered() -> Mapping[str, UMABackend]:

@@ -17,16 +17,15 @@ from penstock.backends.operator_names import meaning
 from penstock.backends.pattern import Pattern
 from penstock.errors import BackendError
 from penstock.hardware.target import Target
-from penstock.tiling.tiler import Tiler
+from penstock.program.program import Driver
+from penstock.tiling.tiler import TILER_METHODS, Tiler
 
 GRAPH_PHASES = (
     PassPhase.PRE_PARTITIONING,
     PassPhase.POST_PARTITIONING_0,
     PassPhase.POST_PARTITIONING_1,
 )
-PROGRAM_PHASES = tuple(phase for phase in PassPhase if phase not in GRAPH_PHASES)
 FORMATS = ("c", "stream")
-TILER_METHODS = ("dims", "shapes", "cut", "nest", "prefer")
 
 
 def check_target_name(name: object, class_name: str) -> None:
@@ -166,6 +165,20 @@ def check_codegen(
     for role, function in (("replace_call_extern", replace_call_extern), ("encoder", encoder)):
         if function is not None:
             require_callable(function, role, "the arguments of a call", where)
+
+
+def check_select(select: object, where: str) -> None:
+    """Raise BackendError unless `select` is a driver function.
+
+    where: the location that the error reports."""
+    if not isinstance(select, Driver):
+        raise BackendError(
+            "backend-067",
+            f"the function that selects an instance is {select!r:.60}, must be a Driver",
+            where=where,
+            help='pass Driver("npu_select", "npu", model, device), whose model takes the state of '
+            "the device and the number of an instance",
+        )
 
 
 def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> None:

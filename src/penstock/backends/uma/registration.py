@@ -11,8 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.backends.accelerator import GraphPass, PassPhase, ProgramPass, Value
-from penstock.backends.description import name_of
+from penstock.backends.accelerator import (
+    PROGRAM_PHASES,
+    GraphPass,
+    PassPhase,
+    ProgramPass,
+    RegionFunction,
+    Value,
+)
+from penstock.backends.description import name_of, require_callable
 from penstock.backends.op_strategy import StrategyFunction
 from penstock.backends.pattern import Pattern
 from penstock.backends.roofline import Roofline
@@ -112,7 +119,8 @@ class Registration(ABC):
     def _register_program_pass(self, phase: PassPhase, program_pass: ProgramPass) -> None:
         """Register a program pass: a function (program, AcceleratorTarget) -> program.
 
-        phase: when the pass runs; passes of one phase run in order of registration.
+        phase: when the pass runs, which determines what it sees and may change (`PassPhase`);
+            passes of one phase run in order of registration.
 
         Source: RFC 0060, _register_tir_pass.
 
@@ -126,7 +134,7 @@ class Registration(ABC):
 
         Raises BackendError if the pass is not callable, or if `phase` is a phase of graph
         passes."""
-        checks.check_pass(phase, program_pass, checks.PROGRAM_PHASES, "a program", self._place)
+        checks.check_pass(phase, program_pass, PROGRAM_PHASES, "a program", self._place)
         self._registered.program_passes.append((phase, program_pass))
 
     def _register_relay_pass(self, phase: PassPhase, relay_pass: GraphPass) -> None:
@@ -259,6 +267,34 @@ class Registration(ABC):
             files if callable(files) else read_sources(files, self._bases, where),
         )
 
+    def _register_region(self, function: RegionFunction) -> None:
+        """Register how the commands of a compiler region's calls become those of one call.
+
+        function: its argument is a sequence with the commands of each call, in order; it returns
+            the commands of the region.  Without this registration, the commands of a region are
+            concatenated in a command stream, and calls in C remain separate.
+
+        >>> from penstock.uma import UMABackend
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> npu = Npu()
+        >>> npu._register_region(lambda calls: [command for call in calls for command in call])
+
+        Raises BackendError if the function is not callable."""
+        where = f"{self._place}, region function {name_of(function)}"
+        require_callable(function, "region function", "the commands of each call", where)
+        self._registered.region = function
+
+    def _register_instances(self, select: Driver) -> None:
+        """Register the driver function `select`, which takes the number of an instance.
+
+        If the target file lists several instances of the accelerator, each call begins with this
+        function; successive calls use the instances in turn.  UMA has no instances.
+
+        Raises BackendError if `select` is not a Driver."""
+        checks.check_select(select, self._place)
+        self._registered.select = select
+
     def _register_memory(
         self,
         name: str,
@@ -347,9 +383,7 @@ class Registration(ABC):
 
     @property
     def _bases(self) -> tuple[type, ...]:
-        """The backend's class, followed by its base classes.
-
-        The classes of penstock's UMA interface are omitted."""
+        """The backend's class and its base classes, without those of penstock's interface."""
         bases = type(self).__mro__
         return tuple(b for b in bases if issubclass(b, Registration) and not _is_own(b))
 

@@ -11,6 +11,7 @@ from penstock.backends.accelerator import (
     GraphPass,
     PassPhase,
     ProgramPass,
+    RegionFunction,
     Value,
 )
 from penstock.backends.offloaded import Offloaded
@@ -104,6 +105,9 @@ class Registrations:
     codegen: how commands are generated.
     memories: the accelerator's own memories.
     roofline: cost model of implementations without a cost function; None for the chip's default.
+    region: returns the commands of a region's call, given those of each of its calls; None for
+        their concatenation in a stream.
+    select: the driver function that selects an instance of the accelerator; None for no such one.
     tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles."""
 
     merge_compiler_regions: bool = True
@@ -124,6 +128,8 @@ class Registrations:
     codegen: RegisteredCodegen = field(default_factory=RegisteredCodegen)
     memories: list[RegisteredMemory] = field(default_factory=list[RegisteredMemory])
     roofline: Roofline | None = None
+    region: RegionFunction | None = None
+    select: Driver | None = None
     tilers: list[tuple[str, Tiler]] = field(default_factory=list[tuple[str, Tiler]])
 
     @property

@@ -10,6 +10,7 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Kernel
 from penstock.ir.text.labels import Labels
 from penstock.program.band_loops import first_column
+from penstock.program.expr import Expr
 from penstock.program.program import Call, Invoke, View
 from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.part import Part
@@ -59,26 +60,25 @@ class ProgramContext:
         return self._parts.get(name)
 
     @cached_property
-    def _band_parts(self) -> Mapping[tuple[str, int], Mapping[str, Part]]:
+    def _band_parts(self) -> Mapping[tuple[str, int], Mapping[tuple[str, Expr | None], Part]]:
         return {
-            (bands.name, k): _parts_by_tensor(band)
+            (bands.name, k): _parts_by_columns(band)
             for bands in self.bands
             for k, band in enumerate(bands.bands)
         }
 
-    def part_in_bands(self, name: str, k: int, tensor: str) -> Part | None:
-        """The part that computes columns of a tensor in `Bands.bands[k]` of the bands of a name, or
-        None."""
-        return self._band_parts.get((name, k), {}).get(tensor)
+    def part_in_bands(self, name: str, k: int, view: View) -> Part | None:
+        """The part that computes the columns of a tensor that a view shows in `Bands.bands[k]` of
+        the bands of a name, or None."""
+        return self._band_parts.get((name, k), {}).get((view.tensor, view.first_column))
 
     def parts_in_bands(self, view: View) -> Iterator[tuple[str, int, Part]]:
         """The parts that compute the columns of a tensor that a view shows, each with the name and
         index of its band, by which `part_in_bands` returns it."""
         for bands in self.bands:
-            for k, band in enumerate(bands.bands):
-                part = self.part_in_bands(bands.name, k, view.tensor)
-                section = next((s for s in band.sections if part and s.value == part.name), None)
-                if part and section and first_column(band, section) == view.first_column:
+            for k in range(len(bands.bands)):
+                part = self.part_in_bands(bands.name, k, view)
+                if part is not None:
                     yield bands.name, k, part
 
     def whole_view(self, name: str) -> View | None:
@@ -95,10 +95,15 @@ class ProgramContext:
         return self._invocations.get((engine, name))
 
 
-def _parts_by_tensor(band: Band) -> Mapping[str, Part]:
-    """The parts of a band by the tensor of the network of which they compute columns."""
-    tensors = {section.value: section.tensor for section in band.sections}
-    return {tensors[part.name]: part for part in band.parts.parts}
+def _parts_by_columns(band: Band) -> Mapping[tuple[str, Expr | None], Part]:
+    """The parts of a band by the tensor of the network of which they compute columns, and the first
+    of these."""
+    sections = {section.value: section for section in band.sections}
+    return {
+        (section.tensor, first_column(band, section)): part
+        for part in band.parts.parts
+        for section in [sections[part.name]]
+    }
 
 
 def kernels(part: Part) -> Iterable[tuple[str, Kernel]]:

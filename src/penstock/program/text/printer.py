@@ -188,6 +188,8 @@ class _Printer:
             case Loop(variable, lower, upper, step, body):
                 head = f"for {name_or_string(variable)} in {self._range(lower, upper)}"
                 yield from self._block(f"{head} step {step}" if step != 1 else head, body, indent)
+            case Call() if command.members:
+                yield from self._block("region", (*command.members, *command.body), indent)
             case Call():
                 head = self._call(command)
                 if command.body:

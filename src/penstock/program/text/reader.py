@@ -34,6 +34,7 @@ from penstock.program.program import (
     View,
     Wait,
 )
+from penstock.program.region_call import region_from
 from penstock.program.rotation import Rotation
 from penstock.program.text.context import PREFERRED, ProgramContext, kernels
 from penstock.program.text.expressions import ExprReader
@@ -43,12 +44,12 @@ from penstock.scheduling.model.part import Part
 
 _KINDS = {kind.value: kind for kind in Kind}
 _ENTRIES = ("init", "reset", "run")
-_COMMANDS = ("for", "call", "copy", "wait", "pull", "invoke", "discard", "fill", "load", "advance")
+_BLOCKS = ("for", "call", "region")
+_COMMANDS = (*_BLOCKS, "copy", "wait", "pull", "invoke", "discard", "fill", "load", "advance")
 
 
 def read_program(text: str, context: ProgramContext, constants: Constants | None = None) -> Program:
-    """Parses the text of a program.  `constants`: contents by digest, in addition to those in the
-    text and to the constants of the graph.
+    """Parses the text of a program.  `constants`: contents by digest that the text lacks.
 
     Raises ModelError if the text is malformed or refers to an unknown name."""
     body, found = split_data_lines(text)
@@ -203,8 +204,8 @@ class _Reader:
     def _command(self) -> Command:
         scanner = self._scanner
         keyword = scanner.expect_word(*_COMMANDS)
-        if keyword == "for":
-            return self._loop()
+        if keyword in ("for", "region"):
+            return self._loop() if keyword == "for" else region_from(self._block())
         if keyword == "call":
             return self._call()
         simple = {
@@ -253,7 +254,7 @@ class _Reader:
         scanner.expect("(")
         inputs = () if scanner.is_symbol(")") else tuple(self._views_with_commas())
         scanner.expect(")")
-        part = self._part(output.tensor, at)
+        part = self._part(output, at)
         node = part.nodes[-1]
         out = self._box(node.site.output.shape)
         at = scanner.peek()
@@ -284,21 +285,21 @@ class _Reader:
             prefetches,
         )
 
-    def _part(self, tensor: str, at: Token) -> Part:
+    def _part(self, output: View, at: Token) -> Part:
         """Parses the clause that selects a part of a band, if there is one; returns the part that
-        computes a tensor.  Raises ModelError if there is none.
+        computes an output.  Raises ModelError if there is none.
 
-        `at`: the reference to the tensor."""
+        `at`: the reference to the output."""
         scanner = self._scanner
         if not scanner.accept_word("of"):
-            part = self._context.part(tensor)
+            part = self._context.part(output.tensor)
             if part is None:
                 raise scanner.contradiction(f"no part computes {at}", at=at)
             return part
         bands = self._label.name()
         scanner.expect_word("band")
         k = scanner.integer()
-        part = self._context.part_in_bands(bands, k, tensor)
+        part = self._context.part_in_bands(bands, k, output)
         if part is None:
             text = f"no part computes {at} in band {k} of {quoted(bands)}"
             raise scanner.contradiction(text, at=at)

@@ -35,7 +35,8 @@ class LayerData:
 
     `cycles` are estimated, `simulated_cycles` those of a simulated core. `live_bytes` is the
     maximum of its output that is live at a time. `above_floor` is the ratio of the cycles to the
-    floor of the layer's kind.
+    floor of the layer's kind. `bands` says in which chain and bands it runs, `factor` is its F;
+    both are absent if no layer of the network runs in bands.
     """
 
     step: int | None
@@ -64,6 +65,8 @@ class LayerData:
     utilisation: float | None
     resources: Mapping[str, int]
     constant: str
+    bands: str
+    factor: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from penstock.reports.page.records import (
     StatementData,
 )
 from penstock.reports.report import RamUsage, Report
-from penstock.reports.row import LayerRow, Measured, rows
+from penstock.reports.row import LayerRow, Measured, has_bands, rows
 from penstock.reports.timeline import Timeline
 from penstock.reports.times import duration
 from penstock.reports.verdict import verdicts
@@ -123,8 +123,9 @@ def _figures(report: Report) -> tuple[KeyFigure, ...]:
 
 def _mac_notes(report: Report) -> tuple[str, ...]:
     macs = report.macs
-    model = f"model {number(macs.model)}"
-    return (model, f"constant {number(macs.constant)}") if macs.constant else (model,)
+    constant = (f"constant {number(macs.constant)}",) if macs.constant else ()
+    recomputed = (f"F {macs.factor:.2f}",) if macs.factor > 1 else ()
+    return (f"model {number(macs.model)}", *constant, *recomputed)
 
 
 def _cycle_notes(report: Report) -> tuple[str, ...]:
@@ -197,10 +198,14 @@ def _layers(
         for span in timeline.spans
         for name in span.layers
     }
-    return tuple(_layer(row, names, live) for row in rows(layers, measured))
+    found = rows(layers, measured)
+    return tuple(_layer(row, names, live, has_bands(found)) for row in found)
 
 
-def _layer(row: LayerRow, names: Mapping[str, str], live: Mapping[str, int]) -> LayerData:
+def _layer(
+    row: LayerRow, names: Mapping[str, str], live: Mapping[str, int], in_bands: bool
+) -> LayerData:
+    """Return the data of a layer; `in_bands` tells whether any layer runs in bands."""
     layer = row.layer
     above, used = row.above_floor, layer.utilisation
     resources = layer.breakdown.by_resource if layer.breakdown else {}
@@ -221,7 +226,7 @@ def _layer(row: LayerRow, names: Mapping[str, str], live: Mapping[str, int]) -> 
         read_bytes=layer.read_bytes,
         written_bytes=layer.written_bytes,
         moved_bytes=layer.moved_bytes,
-        live_bytes=live.get(layer.name, layer.written_bytes),
+        live_bytes=live.get(layer.name, layer.buffer_bytes or layer.written_bytes),
         cycles=layer.cycles,
         simulated_cycles=row.simulated_cycles,
         instructions=row.instructions,
@@ -235,6 +240,8 @@ def _layer(row: LayerRow, names: Mapping[str, str], live: Mapping[str, int]) -> 
         if constant is None
         else f"{constant.words} (weights {printable(constant.weights)}, "
         f"channels {constant.ranges})",
+        bands="" if row.bands == ABSENT else row.bands,
+        factor=round(layer.factor, 3) if in_bands else None,
     )
 
 
@@ -315,4 +322,10 @@ def _notes(
         )
     if any(layer.cascade is not None for layer in layers):
         found.append("The rows of a cascade are the maximum that one call of that layer computes.")
+    if any(layer.bands for layer in layers):
+        found.append(
+            "Layers of a chain compute, in each of its calls, what that call needs, in bands of "
+            "columns. F is the number of computed elements as a multiple of those of the output, "
+            "over all bands of the layer."
+        )
     return tuple(found)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from penstock.ir.op import row_count
 from penstock.memory.place import place
 from penstock.memory.problem import LiveBuffer, PlacementProblem
-from penstock.scheduling.model.bands import Band
+from penstock.scheduling.model.bands import Band, KeptTensor
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
@@ -103,10 +104,9 @@ def planned_chain(
     buffers: list[LiveBuffer] = []
     for k, part in enumerate(parts.parts[:-1]):
         storage = int(tables.written[k])
-        lower, upper = windows[k]
-        firsts = np.arange(len(lower) - 1)
-        ends = np.minimum(firsts + call_rows, len(firsts))
-        slots[part.name] = int((upper[ends] - lower[firsts]).max())
+        if parts.owners[part.name] in parts.outside:
+            continue
+        slots[part.name] = _most_rows(windows[k], call_rows)
         size = slots[part.name] * int(tables.row_bytes[storage])
         dead = int(tables.last[storage]) + 1
         alignment = alignments.get(part.name, ALIGNMENT_BYTES)
@@ -120,24 +120,72 @@ def planned_chain(
     return plan, dict(placement.offsets), slots, placement.height_bytes
 
 
+def kept_tensors(
+    bands: Sequence[tuple[Parts, Mapping[str, tuple[str, int]]]],
+    call_rows: int,
+    memories: MemorySystem,
+    offset: int,
+) -> tuple[KeptTensor, ...] | None:
+    """Return the memory of the tensors of which the bands of a chain keep columns.
+
+    bands: the parts of each band, and its values that are stored in this memory: for each, the name
+        of the tensor and the offset of its rows there in bytes.
+    call_rows: largest number of rows of a call.
+    offset: where the memory begins in the arena, in bytes.
+
+    None if some bands do not compute the same rows of such a tensor.
+    """
+    windows: dict[str, tuple[Numbers, Numbers]] = {}
+    row_bytes: dict[str, int] = {}
+    for parts, values in bands:
+        types = {value.name: value.type for value in parts.graph.variables()}
+        for value, (tensor, first_byte) in values.items():
+            shape, size_bytes = types[value].shape, types[value].size_bytes
+            end = first_byte + size_bytes // row_count(shape)
+            row_bytes[tensor] = max(row_bytes.get(tensor, 0), end)
+        tables = _expanded(parts, _bare_plan(parts, None, 0), memories.default_assignment).tables
+        for part, window in zip(parts.parts, row_windows(tables), strict=True):
+            owner = parts.owners[part.name]
+            if owner in values:
+                known = windows.setdefault(values[owner][0], window)
+                if not all(map(np.array_equal, known, window)):
+                    return None
+    found: list[KeptTensor] = []
+    for tensor, window in windows.items():
+        offset = -(-offset // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        found.append(KeptTensor(tensor, offset, row_bytes[tensor], _most_rows(window, call_rows)))
+        offset += found[-1].size_bytes
+    return tuple(found)
+
+
+def _most_rows(window: tuple[Numbers, Numbers], call_rows: int) -> int:
+    """Return the largest number of rows of a tensor that a call of a chain computes.
+
+    window: which rows these are (`row_windows`).
+    call_rows: largest number of rows of a call.
+    """
+    lower, upper = window
+    firsts = np.arange(len(lower) - 1)
+    ends = np.minimum(firsts + call_rows, len(firsts))
+    return int((upper[ends] - lower[firsts]).max())
+
+
 def row_windows(tables: RowTables) -> tuple[tuple[Numbers, Numbers], ...]:
     """Return which rows each part of a chain computes in a call, as arrays (lower, upper) per part.
 
-    tables: the parts of the chain; each one but the last is read by a later one.
+    tables: the parts of the chain; each one but the last writes a storage that a later one reads.
 
     If a call of the chain computes rows [first, end) of its output, the part with the arrays
     (lower, upper) computes rows [lower[first], upper[end]) in this call.
     """
-    last = len(tables.written) - 1
-    counts = np.arange(int(tables.rows[tables.written[last]]) + 1)
+    last = int(tables.written[-1])
+    counts = np.arange(int(tables.rows[last]) + 1)
     found: dict[int, tuple[Numbers, Numbers]] = {last: (counts, counts)}
-    for k in range(last, -1, -1):
-        lower, upper = found[k]
+    for k in range(len(tables.written) - 1, -1, -1):
+        lower, upper = found[int(tables.written[k])]
         for e in range(tables.reads[k], tables.reads[k + 1]):
-            maker = int(tables.maker[tables.storage[e]])
-            if maker < 0:
-                continue
+            storage = int(tables.storage[e])
             one = tables.done[tables.table[e] + lower], tables.needed[tables.table[e] + upper]
-            other = found.get(maker, one)
-            found[maker] = np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
-    return tuple(found[k] for k in range(last + 1))
+            other = found.get(storage, one)
+            found[storage] = np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
+    return tuple(found[int(storage)] for storage in tables.written)

@@ -89,6 +89,7 @@ class BandSearch:
         self._macs = np.array([necessary_macs(part) for part in self._parts], np.int64)
         self._calls = np.array([model.call_cycles(part) for part in self._parts], np.int64)
         self._columns = np.array([column_count(part.output) for part in self._parts], np.int64)
+        self._by_columns = [bool(p.nodes) and computes_columns(p) for p in self._parts]
         self._makers = {part.output.name: p for p, part in enumerate(self._parts)}
         self._sizes = tables.rows * tables.row_bytes
 
@@ -194,7 +195,7 @@ class BandSearch:
         wanted: for each analysed band, the columns of each tensor that it needs, by tensor name.
         """
         part = self._parts[p]
-        if not part.nodes or not computes_columns(part):
+        if not self._by_columns[p]:
             return False
         if p < upper - 1 and not p < self._tables.last[self._tables.written[p]] < upper:
             return False

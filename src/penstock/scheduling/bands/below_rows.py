@@ -13,16 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
+from itertools import chain
 
 from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
+from penstock.scheduling.bands.chain_plan import PartCycles
 from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
+from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
-from penstock.scheduling.cascades.proposals import proposals
+from penstock.scheduling.cascades.proposals import CandidateSource, proposals
 from penstock.scheduling.cascades.uniform_search import UniformSearch
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
@@ -33,6 +38,11 @@ from penstock.scheduling.simulate.placement_problems import live_bytes
 
 WORTH_MEMORY = Fraction(1, 100)
 """Of two proposals, the one with more memory is built only if it saves this fraction of cycles."""
+MOST_ROUNDS = 3
+"""Number of times that the search runs, each time with the measured peaks of the previous one."""
+
+Sources = Mapping[tuple[int, ...], CandidateSource]
+"""The candidate cascades, by execution order (indices of parts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,8 @@ class BelowRows:
     rivals: (live bytes, cycles) of other schedules; those that one of them dominates are dropped.
     _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
         in its bands.
+    _measured: live bytes at the peaks of the cascades built so far, by (order, candidate).  They
+        exceed the estimates of the search where the arena of the bands has gaps.
     """
 
     accounting: CostAccounting
@@ -57,17 +69,53 @@ class BelowRows:
     _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None] = field(
         default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]
     )
+    _measured: dict[tuple[tuple[int, ...], Candidate], int] = field(
+        default_factory=dict[tuple[tuple[int, ...], Candidate], int]
+    )
+
+    def sources(
+        self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
+    ) -> Sources:
+        """Return the candidate cascades, with and without bands and chains, by execution order.
+
+        searches: the search for cascades without bands, by execution order (indices of parts).
+        limit_bytes: the live bytes at the peak must be below this number.
+        """
+        return {
+            order: self._candidates(order, search, limit_bytes)
+            for order, search in searches.items()
+        }
 
     def schedules(
-        self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
+        self, sources: Sources, first: Sequence[Proposal], limit_bytes: int
     ) -> list[Schedule]:
         """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
-        searches: the search for cascades without bands, by execution order (indices of parts).
+        The search for proposals is repeated with the measured peaks while these are too high.
+        first: the proposals that `proposals` returns before any schedule is built.
+        """
+        found: dict[Proposal, Schedule | None] = {}
+        chosen = first
+        for _ in range(MOST_ROUNDS):
+            new = {p: self.schedule(p, limit_bytes) for p in chosen if p not in found}
+            found |= new
+            if all(s is not None and s.peak_bytes <= p.peak_bytes for p, s in new.items()):
+                break
+            chosen = self.proposals(sources, limit_bytes)
+        schedules = (schedule for schedule in found.values() if schedule is not None)
+        return near_frontier(schedules, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
+
+    def proposals(self, sources: Sources, limit_bytes: int) -> list[Proposal]:
+        """Return the proposals to build: Pareto-optimal divisions of the orders into cascades.
+
+        They are in ascending order of memory.
+        limit_bytes: the live bytes at the peak must be below this number.
         """
         every: list[Proposal] = []
-        for order, search in searches.items():
-            every += self._proposals(order, search, limit_bytes)
+        start = self.accounting.memories.default_assignment
+        for order, source in sources.items():
+            measured = partial(self._with_measured_peaks, order, source)
+            every += proposals(order, measured, start, self.inputs_bytes, limit_bytes - 1)
         chosen = near_frontier(every, lambda p: (p.peak_bytes, p.time), 0.0)
         work = sum(map(self.accounting.model.work_cycles, self.accounting.parts.parts))
         undominated = (
@@ -75,17 +123,25 @@ class BelowRows:
             for p in chosen
             if all(p.peak_bytes < peak or work + p.time < cycles for peak, cycles in self.rivals)
         )
-        relevant = thinned(undominated, lambda p: work + p.time, _worth_memory)
-        built = (self.schedule(proposal, limit_bytes) for proposal in relevant)
-        found = (schedule for schedule in built if schedule is not None)
-        return near_frontier(found, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
+        return list(thinned(undominated, lambda p: work + p.time, _worth_memory))
 
-    def _proposals(
+    def _with_measured_peaks(
+        self,
+        order: tuple[int, ...],
+        source: CandidateSource,
+        upper: int,
+        states: Sequence[Iterable[MemoryAssignment]],
+    ) -> Iterator[ValuedCandidate]:
+        """Yield the candidates of a source, with the measured peaks of those built so far."""
+        for valued in source(upper, states):
+            peak = self._measured.get((order, valued.candidate))
+            yield valued if peak is None else replace(valued, peak_bytes=peak)
+
+    def _candidates(
         self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int
-    ) -> Iterator[Proposal]:
-        """Yield the Pareto-optimal divisions of an execution order into cascades.
+    ) -> CandidateSource:
+        """Return the candidate cascades of an execution order, with and without bands and chains.
 
-        Cascades with and without bands and chains compete.
         order: the execution order, as indices of the parts.
         search: yields the candidate cascades without bands and chains.
         limit_bytes: the live bytes at the peak must be below this number.
@@ -98,23 +154,27 @@ class BelowRows:
         )
         parts, model = self.accounting.parts, self.accounting.model
         in_bands = BandSearch(parts, order, search.tables, model, start, limits)
-        plain = [v for upper in range(1, len(order) + 1) for v in search.candidates(upper, ())]
+        positions = range(1, len(order) + 1)
+        plain = {upper: search.candidates(upper, ()) for upper in positions}
+        cycles = PartCycles(model, [self._row_cycles(parts.parts[k]) for k in order])
         with_chains = [
-            ChainSearch(parts, order, tables, model, start, limits, nearest_first=nearest)
+            ChainSearch(parts, order, tables, cycles, start, limits, nearest_first=nearest)
             for nearest, tables in search.tables_by_order
         ]
         for one in with_chains:
-            one.search(plain, MOST_PLANS // len(with_chains))
+            one.search(chain.from_iterable(plain.values()), MOST_PLANS // len(with_chains))
+        every = {
+            upper: (
+                *plain[upper],
+                *in_bands.candidates(upper),
+                *(valued for one in with_chains for valued in one.candidates(upper)),
+            )
+            for upper in positions
+        }
+        return lambda upper, _: every[upper]
 
-        def candidates(
-            upper: int, states: Sequence[Iterable[MemoryAssignment]]
-        ) -> Iterator[ValuedCandidate]:
-            yield from search.candidates(upper, states)
-            yield from in_bands.candidates(upper)
-            for one in with_chains:
-                yield from one.candidates(upper)
-
-        return proposals(order, candidates, start, self.inputs_bytes, limit_bytes - 1)
+    def _row_cycles(self, part: Part) -> float:
+        return self.bands.row_cycles(part) if part.nodes and computes_columns(part) else 0.0
 
     def _partition_gap(self, peak_bytes: int) -> float:
         """Return the optimality gap of a peak: (peak - lower bound) / lower bound, at least 0.
@@ -164,7 +224,12 @@ class BelowRows:
         bare = self.bands.costed(bare)
         expanded = ExpandedSchedule(bare)
         costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)
-        peak = int(live_bytes(expanded).max())
+        live = live_bytes(expanded)
+        for candidate, cascade in zip(proposal.cascades, expanded.cascades, strict=True):
+            if candidate.in_bands:
+                peak = int(live[cascade.tick : cascade.end].max())
+                self._measured[proposal.order, candidate] = peak
+        peak = int(live.max())
         schedule = replace(bare, plans=costed, peak_bytes=peak)
         most = self.options.max_recompute * self._necessary_macs
         fits = peak < limit_bytes and schedule.cost.nominal_macs <= most

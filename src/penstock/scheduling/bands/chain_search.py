@@ -10,18 +10,18 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice, product
+from dataclasses import replace
+from itertools import combinations, islice, product
 
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
 from penstock.pareto import frontier
 from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
+from penstock.scheduling.bands.chain_plan import ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
 from penstock.scheduling.bands.chain_tables import chain_tables
 from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
-from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.simulate.row_kernels import run_cascade
@@ -37,32 +37,15 @@ MOST_INTERVALS = 6
 """Number of intervals of the order to search, those that need the least memory without chains."""
 MOST_PLANS = 3_000
 """Number of plans to evaluate for an order; the most promising intervals come first."""
+MOST_TENSORS = 5
+"""Number of tensors that can be recomputed up to which the search tries all sets of them."""
 PATIENCE = 4
 """Number of tensors to add without a gain before the search abandons a set."""
 
-
-@dataclass(frozen=True, slots=True)
-class ChainPlan:
-    """A set of recomputed tensors, with what a cascade that recomputes them needs.
-
-    chains: shape of each chain, by the position of its last part.
-    peak_bytes: live bytes at the peak of the cascade.
-    time: estimated cycles of the cascade, minus the computing time that its preferred kernels would
-        take without recomputation.
-    macs: number of recomputed multiply-accumulates.
-    stripe: maximum number of rows per call.
-    """
-
-    chains: dict[int, ChainShape]
-    peak_bytes: int
-    time: int
-    macs: float
-    stripe: int
-
-    @property
-    def members(self) -> frozenset[int]:
-        """Positions of the parts whose outputs are recomputed."""
-        return frozenset(p for chain in self.chains.values() for p in chain.members)
+MOVE_CYCLES = 3
+"""Estimated cycles of moving a byte of a kept column."""
+_Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int, bool], ...]]
+"""Cascade [lower, upper), stripe height, and (last, members, width, keeps halos) of each chain."""
 
 
 class ChainSearch:
@@ -78,7 +61,7 @@ class ChainSearch:
         parts: Parts,
         order: tuple[int, ...],
         tables: RowTables,
-        model: CostModel,
+        cycles: PartCycles,
         memory: MemoryAssignment,
         limits: BandLimits,
         *,
@@ -88,14 +71,17 @@ class ChainSearch:
         self._parts = [parts.parts[k] for k in order]
         self._nearest_first = nearest_first
         self._advance = np.array(advances(parts.rows, order)) * (-1 if nearest_first else 1)
+        model = cycles.model
         self._shapes = ChainShapes(self._parts, tables)
         self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)
         self._slower = self._work - [model.work_cycles(p) for p in self._parts]
+        self._row_cycles = np.array(cycles.of_rows)
         self._preferred = np.array([p.kernel.scratch_bytes for p in self._parts], np.int64)
         self._macs = np.array([necessary_macs(part) for part in self._parts], np.float64)
         count = len(self._parts)
         self._readers = [self._shapes.readers(p) for p in range(count)]
         self._calls = np.empty((int(tables.rows.sum()) + count, 4), np.int64)
+        self._evaluated: dict[_Key, ChainPlan | None] = {}
         self._found: dict[int, list[ValuedCandidate]] = {}
 
     def candidates(self, upper: int) -> list[ValuedCandidate]:
@@ -108,16 +94,23 @@ class ChainSearch:
         plain: the cascades without chains.
         most_plans: number of plans to evaluate.
         """
-        left = most_plans
+        left, limit = most_plans, self._limits.peak_bytes
         for lower, upper in self._intervals(plain):
             found: list[ChainPlan] = []
-            for stripe, share in product(STRIPES, GROWTH_SHARES):
-                arena = self._limits.peak_bytes // share
-                grown = list(islice(self.grown(lower, upper, stripe, arena), left))
-                left -= len(grown)
-                found += grown
+            for stripe in STRIPES:
+                before = len(found)
+                for share in GROWTH_SHARES:
+                    arena = limit // share
+                    grown = list(islice(self.grown(lower, upper, stripe, arena), left))
+                    left -= len(grown)
+                    found += grown
+                if all(plan.peak_bytes >= limit for plan in found[before:]):
+                    break  # higher stripes need more memory
+            every = list(islice(self._every_set(lower, upper), left))
+            left -= len(every)
+            found += every
             for state in frontier(found, lambda s: (s.peak_bytes, s.time)):
-                if state.chains and state.peak_bytes < self._limits.peak_bytes:
+                if state.chains and state.peak_bytes < limit:
                     valued = self.valued(lower, upper, state)
                     self._found.setdefault(upper, []).append(valued)
 
@@ -196,6 +189,21 @@ class ChainSearch:
                 if other is not None:
                     yield other
 
+    def _every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
+        """Yield plans for all sets of recomputed tensors, if the order has few of them."""
+        if sum(map(bool, self._readers)) > MOST_TENSORS:
+            return
+        possible = [p for p in reversed(range(lower, upper)) if self.can_recompute(p, upper)]
+        sizes = range(1, len(possible) + 1)
+        sets = [chosen for size in sizes for chosen in combinations(possible, size)]
+        shares = (*ARENA_SHARES, 2)  # small networks have large arenas
+        for stripe, share, chosen in product(STRIPES, shares, sets):
+            state = self.evaluated(lower, upper, stripe, {})
+            arena = self._limits.peak_bytes // share
+            found = None if state is None else self._with_step(lower, upper, state, chosen, arena)
+            if found is not None:
+                yield found
+
     def _with_step(
         self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], arena: int
     ) -> ChainPlan | None:
@@ -229,8 +237,46 @@ class ChainSearch:
         mine = chains.pop(p, None)
         other = chains.get(last)
         members = {p}.union(mine.members if mine else (), other.members if other else ())
-        shape = self._shapes.shapes(last, tuple(sorted(members)), stripe, arena)
+        shape = self._shape(last, tuple(sorted(members)), stripe, arena)
         return None if shape is None else {**chains, last: shape}
+
+    def _shape(
+        self, last: int, members: tuple[int, ...], stripe: int, arena: int
+    ) -> ChainShape | None:
+        """Return the fastest chain in an arena; None if no bands fit.
+
+        last, members: positions of the last part, and of the others in ascending order.
+        """
+        shapes = self._shapes.shapes(last, members, stripe, arena)
+        return min(shapes, key=lambda shape: self._cycles(last, shape, stripe), default=None)
+
+    def _cycles(self, last: int, chain: ChainShape, stripe: int) -> float:
+        """Return the estimated cycles of a chain whose calls compute `stripe` rows each."""
+        rows = int(self._tables.rows[self._tables.written[last]])
+        firsts = np.arange(0, rows, stripe)
+        ends = np.minimum(firsts + stripe, rows)
+        share = (chain.upper[:, ends] - chain.lower[:, firsts]).sum(axis=1)
+        work = self._work[[*chain.members, last]] @ share + self._extra_rows(last, chain, share)
+        return float(work) + len(firsts) * self._call_cycles(last, chain)
+
+    def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
+        """Return the cycles that a chain's rows take more than rows of whole tensors.
+
+        Each band of a row takes `row_cycles`.
+        share: for each part, the share of its output's elements that it computes.
+        """
+        every = [*chain.members, last]
+        rows = self._tables.rows[self._tables.written[every]]
+        return float((share * (chain.bands / chain.columns - 1) * rows) @ self._row_cycles[every])
+
+    def _call_cycles(self, last: int, chain: ChainShape) -> int:
+        """Return the overhead of a call of a chain in cycles: that of all calls inside.
+
+        The overhead of moving kept columns is assumed to be that of the part that computes them.
+        """
+        inside = [*chain.members, *chain.moves, last]
+        calls = chain.bands * int(self._tables.call_cycles[inside].sum())
+        return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, arena: int) -> ChainPlan | None:
         """Return a plan with the same chains, in the widest bands that an arena allows.
@@ -241,7 +287,7 @@ class ChainSearch:
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():
-            shape = self._shapes.shapes(last, chain.members, state.stripe, arena)
+            shape = self._shape(last, chain.members, state.stripe, arena)
             if shape is None:
                 return None
             chains[last] = shape
@@ -251,6 +297,18 @@ class ChainSearch:
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
         """Return a set of chains with its memory and time; None if it recomputes too much."""
+        shapes = (
+            (last, chain.members, chain.width, chain.keeps_halos)
+            for last, chain in sorted(chains.items())
+        )
+        key = lower, upper, stripe, tuple(shapes)
+        if key not in self._evaluated:
+            self._evaluated[key] = self._evaluate(lower, upper, stripe, chains)
+        return self._evaluated[key]
+
+    def _evaluate(
+        self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
+    ) -> ChainPlan | None:
         t = self._tables
         end = np.arange(len(self._parts))
         scratch, call_cycles = t.scratch.copy(), t.call_cycles.copy()
@@ -258,7 +316,7 @@ class ChainSearch:
             members = list(chain.members)
             end[members] = last
             scratch[members], scratch[last] = 0, chain.arena_bytes
-            call_cycles[last] = chain.bands * (call_cycles[members].sum() + call_cycles[last])
+            call_cycles[last] = self._call_cycles(last, chain)
             call_cycles[members] = 0
         tables = chain_tables(t, end, scratch, call_cycles, self._advance)
         peak, count, cycles = run_cascade(tables, lower, upper, stripe, UNBOUNDED, self._calls)
@@ -272,6 +330,7 @@ class ChainSearch:
             share = chain.upper[:, mine[:, 2]].sum(axis=1) - chain.lower[:, mine[:, 1]].sum(axis=1)
             macs += float((share - 1.0) @ self._macs[every])
             slower[every] = self._slower[every] + self._work[every] * (share - 1.0)
+            time += self._extra_rows(last, chain, share)
         if macs > self._limits.extra_macs:
             return None
         time += float(slower[lower:upper].sum())
@@ -280,7 +339,7 @@ class ChainSearch:
     def valued(self, lower: int, upper: int, state: ChainPlan) -> ValuedCandidate:
         memory, order = self._memory, self._order
         chains = tuple(
-            Chain(tuple(order[p] for p in (*chain.members, last)), chain.width)
+            Chain(tuple(order[p] for p in (*chain.members, last)), chain.width, chain.keeps_halos)
             for last, chain in sorted(state.chains.items())
         )
         inside = self._tables.scratch[lower:upper]

@@ -10,13 +10,34 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from penstock.ir.region import Interval
 from penstock.scheduling.bands.band_search import column_count
 from penstock.scheduling.bands.column_reads import ColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
+from penstock.scheduling.bands.kept_columns import kept_spans, locations
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
-_Widths = dict[int, tuple[int, int]]
+MOST_ANALYSED = 8
+"""If there are more bands that keep their halos, only some of them are analysed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Width:
+    """Columns that a part computes: in its widest band, and in all bands together.
+
+    kept: number of columns of the part's output that a band keeps for the next one; `widest`
+        includes them.
+    moves: number of calls with which a band moves kept columns.
+    """
+
+    widest: int
+    total: int
+    kept: int = 0
+    moves: int = 0
+
+
+_Widths = dict[int, _Width]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +51,13 @@ class ChainShape:
         computes rows [first, end) of the chain's output, part k of (*members, last part) computes
         upper[k, end] - lower[k, first] times the elements of its output, in all bands together.
     bands: number of bands.
+    columns: how many columns each part computes in all bands together, as a multiple of its
+        output's.
+    keeps_halos: whether each band keeps the columns that the next one needs, which would otherwise
+        compute them again.
+    moves: position of the part that computes the tensor, for each call with which a band moves such
+        columns.
+    moved_bytes: bytes that all bands of a call move.
     """
 
     members: tuple[int, ...]
@@ -38,6 +66,22 @@ class ChainShape:
     lower: np.ndarray
     upper: np.ndarray
     bands: int
+    columns: np.ndarray
+    keeps_halos: bool = False
+    moves: tuple[int, ...] = ()
+    moved_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _CallColumn:
+    """What a call of a chain stores of one column of an intermediate tensor.
+
+    size_bytes: bytes of the column, in all rows of the call.
+    dead: index in (*members, last part) after the last reader.
+    """
+
+    size_bytes: int
+    dead: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +98,15 @@ class ChainShapes:
     _windows: dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]] = field(
         default_factory=dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]]
     )
-    _columns: dict[tuple[int, int, tuple[int, ...]], _Widths | None] = field(
-        default_factory=dict[tuple[int, int, tuple[int, ...]], _Widths | None]
+    _readers: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    _calls: dict[tuple[int, tuple[int, ...], int], tuple[_CallColumn, ...]] = field(
+        default_factory=dict[tuple[int, tuple[int, ...], int], tuple[_CallColumn, ...]]
     )
-    _known: dict[tuple[int, tuple[int, ...], int, int], ChainShape | None] = field(
-        default_factory=dict[tuple[int, tuple[int, ...], int, int], ChainShape | None]
+    _columns: dict[tuple[int, int, tuple[int, ...], bool], _Widths | None] = field(
+        default_factory=dict[tuple[int, int, tuple[int, ...], bool], _Widths | None]
+    )
+    _known: dict[tuple[int, tuple[int, ...], int, int, bool], ChainShape | None] = field(
+        default_factory=dict[tuple[int, tuple[int, ...], int, int, bool], ChainShape | None]
     )
 
     def readers(self, p: int) -> tuple[int, ...]:
@@ -66,6 +114,11 @@ class ChainShapes:
 
         Empty if this output cannot be recomputed.
         """
+        if p not in self._readers:
+            self._readers[p] = self._found_readers(p)
+        return self._readers[p]
+
+    def _found_readers(self, p: int) -> tuple[int, ...]:
         t = self.tables
         s = t.written[p]
         found = tuple(int(t.reader[e]) for e in t.read[t.users[s] : t.users[s + 1]])
@@ -82,60 +135,92 @@ class ChainShapes:
 
     def shapes(
         self, last: int, members: tuple[int, ...], call_rows: int, arena_bytes: int
-    ) -> ChainShape | None:
-        """Return the chain with the widest bands whose memory does not exceed a limit, or None.
+    ) -> tuple[ChainShape, ...]:
+        """Return the chains with the widest bands whose memory does not exceed a limit.
+
+        There is at most one whose bands compute their halos again, and one whose bands keep them.
 
         last: position of the last part.
         members: positions of the other parts, in ascending order.
         call_rows: maximum number of rows of a call.
         arena_bytes: the limit.
         """
+        found = (
+            self._widest(last, members, call_rows, arena_bytes, keeps_halos=keeps)
+            for keeps in (False, True)
+        )
+        return tuple(shape for shape in found if shape is not None)
+
+    def _widest(
+        self,
+        last: int,
+        members: tuple[int, ...],
+        call_rows: int,
+        arena_bytes: int,
+        *,
+        keeps_halos: bool,
+    ) -> ChainShape | None:
         columns = column_count(self.parts[last].output)
         widths = dict.fromkeys(-(-columns // share) for share in range(1, columns + 1))
         for width in widths:
-            found = self._shape(last, members, call_rows, width)
+            if keeps_halos and width == columns:
+                continue
+            key = (last, members, call_rows, width, keeps_halos)
+            if key not in self._known:
+                self._known[key] = self._found(*key)
+            found = self._known[key]
             if found is None:
                 return None
             if found.arena_bytes <= arena_bytes:
                 return found
         return None
 
-    def _shape(
-        self, last: int, members: tuple[int, ...], call_rows: int, width: int
-    ) -> ChainShape | None:
-        key = (last, members, call_rows, width)
-        if key not in self._known:
-            self._known[key] = self._found(*key)
-        return self._known[key]
-
     def _found(
-        self, last: int, members: tuple[int, ...], call_rows: int, width: int
+        self, last: int, members: tuple[int, ...], call_rows: int, width: int, keeps_halos: bool
     ) -> ChainShape | None:
-        t, windows = self.tables, self._row_windows(last, members)
-        columns = self._band_columns(last, members, width)
+        columns = self._band_columns(last, members, width, keeps_halos)
         if columns is None:
             return None
         every = (*members, last)
-        sizes = np.zeros(len(every), np.int64)
-        for k, p in enumerate(members):
-            lower, upper = windows[p]
-            firsts = np.arange(len(lower) - 1)
-            slots = (upper[np.minimum(firsts + call_rows, len(firsts))] - lower[firsts]).max()
-            row_bytes = t.row_bytes[t.written[p]] // column_count(self.parts[p].output)
-            size = -(-int(slots * row_bytes * columns[p][0]) // 4) * 4
-            sizes[k : every.index(max(self.readers(p))) + 1] += size
-        arena = max(
-            int(size) + self.parts[p].least_scratch_bytes
-            for p, size in zip(every, sizes, strict=True)
-        )
-        shares = [
-            (windows[p][0] * share, windows[p][1] * share)
-            for p in every
-            for share in [columns[p][1] / self._elements(p)]
-        ]
-        lower, upper = (np.array(column) for column in zip(*shares, strict=True))
         bands = -(-column_count(self.parts[last].output) // width)
-        return ChainShape(members, width, arena, lower, upper, bands)
+        sizes, moved_bytes = [0] * len(every), 0
+        for k, (p, one) in enumerate(
+            zip(members, self._call_columns(last, members, call_rows), strict=True)
+        ):
+            size = -(-one.size_bytes * columns[p].widest // 4) * 4
+            live = range(len(every)) if columns[p].kept else range(k, one.dead)
+            for position in live:
+                sizes[position] += size
+            moved_bytes += bands * one.size_bytes * columns[p].kept
+        arena = max(
+            size + self.parts[p].least_scratch_bytes for p, size in zip(every, sizes, strict=True)
+        )
+        shares = np.array([[columns[p].total / self._elements(p)] for p in every])
+        windows = self._row_windows(last, members)
+        lower, upper = (np.array([windows[p][k] for p in every]) * shares for k in (0, 1))
+        moves = tuple(p for p in members for _ in range(columns[p].moves))
+        factors = np.array([columns[p].total / column_count(self.parts[p].output) for p in every])
+        return ChainShape(
+            members, width, arena, lower, upper, bands, factors, keeps_halos, moves, moved_bytes
+        )
+
+    def _call_columns(
+        self, last: int, members: tuple[int, ...], call_rows: int
+    ) -> tuple[_CallColumn, ...]:
+        """Return what a call of a chain stores of each column, for each member."""
+        key = (last, members, call_rows)
+        if key not in self._calls:
+            t, windows, every = self.tables, self._row_windows(last, members), (*members, last)
+            found: list[_CallColumn] = []
+            for p in members:
+                lower, upper = windows[p]
+                firsts = np.arange(len(lower) - 1)
+                slots = (upper[np.minimum(firsts + call_rows, len(firsts))] - lower[firsts]).max()
+                row_bytes = t.row_bytes[t.written[p]] // column_count(self.parts[p].output)
+                dead = every.index(max(self.readers(p))) + 1
+                found.append(_CallColumn(int(slots * row_bytes), dead))
+            self._calls[key] = tuple(found)
+        return self._calls[key]
 
     def _elements(self, p: int) -> int:
         """Return rows * columns of the output of the part at position p."""
@@ -165,19 +250,23 @@ class ChainShapes:
             self._windows[last, members] = found
         return self._windows[last, members]
 
-    def _band_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
-        """Return how many columns each part computes: (in its widest band, in all bands together).
+    def _band_columns(
+        self, last: int, members: tuple[int, ...], width: int, keeps_halos: bool
+    ) -> _Widths | None:
+        """Return how many columns each part computes; None if it cannot compute those of a band.
 
-        None if a part cannot compute the columns of some band.  Only the first, a middle and the
-        last band are analysed.  Every other band is assumed to compute as many columns as the
+        Only some bands are analysed.  Every other one is assumed to compute as many columns as the
         middle one.
         """
-        key = (last, width, members)
+        key = (last, width, members, keeps_halos)
         if key not in self._columns:
-            self._columns[key] = self._derived_columns(last, members, width)
+            derive = self._kept_columns if keeps_halos else self._recomputed_columns
+            self._columns[key] = derive(last, members, width)
         return self._columns[key]
 
-    def _derived_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
+    def _recomputed_columns(
+        self, last: int, members: tuple[int, ...], width: int
+    ) -> _Widths | None:
         output = self.parts[last].output
         columns = column_count(output)
         count = -(-columns // width)
@@ -191,5 +280,33 @@ class ChainShapes:
                 return None
             spans = [band[part.name][1] - band[part.name][0] for band in wanted]
             total = sum(a * b for a, b in zip(spans, repeats, strict=True))
-            found[p] = max(spans), total
+            found[p] = _Width(max(spans), total)
         return found
+
+    def _kept_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
+        """Return the columns of bands that keep their halos.
+
+        None also if no band would keep any columns.
+        """
+        columns = column_count(self.parts[last].output)
+        count = -(-columns // width)
+        some = {0, 1, 2, count // 2 - 1, count // 2, count - 2, count - 1}
+        numbers = range(count) if count <= MOST_ANALYSED else sorted(some)
+        parts = {self.parts[p].name: p for p in (*members, last)}
+
+        def needs(name: str, interval: Interval) -> Sequence[tuple[str, Interval]] | None:
+            reads = self._reads.columns(self.parts[parts[name]], interval)
+            return None if reads is None else [read for read in reads if read[0] in parts]
+
+        bands = kept_spans(tuple(parts), columns, width, numbers, needs)
+        if bands is None:
+            return None
+        found: _Widths = {}
+        for name, p in parts.items():
+            spans = [band[name] for band in bands if name in band]
+            total = spans[-1].upper - spans[0].begin
+            kept = max(span.kept for span in spans)
+            where = zip(locations(spans), spans, strict=True)
+            moves = max(len(location.moves(span)) for location, span in where)
+            found[p] = _Width(max(span.width for span in spans), total, kept, moves)
+        return found if any(width.kept for width in found.values()) else None

@@ -33,14 +33,21 @@ class ColumnReads:
         """
         if part.name not in wanted:
             return False
-        key = part.name, wanted[part.name]
-        if key not in self._known:
-            self._known[key] = _reads(part, wanted[part.name])
-        reads = self._known[key]
+        reads = self.columns(part, wanted[part.name])
         for name, (lower, upper) in reads or ():
             first, end = wanted.get(name, (lower, upper))
             wanted[name] = (min(first, lower), max(end, upper))
         return reads is not None
+
+    def columns(self, part: Part, interval: Interval) -> _Reads | None:
+        """Return the columns of each tensor that a part reads to compute some output columns.
+
+        None if the part cannot compute these columns by themselves.
+        """
+        key = part.name, interval
+        if key not in self._known:
+            self._known[key] = _reads(part, interval)
+        return self._known[key]
 
 
 def _reads(part: Part, columns: Interval) -> _Reads | None:

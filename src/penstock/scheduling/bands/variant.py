@@ -56,6 +56,13 @@ class BandSource(Protocol):
         """Return a schedule with the costs of its chains, which depend on their calls."""
         ...
 
+    def row_cycles(self, part: Part) -> float:
+        """Return the cycles for a row of a part's output that do not depend on its columns.
+
+        Each band of a row takes these cycles.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class AssignedPlan:
@@ -124,7 +131,7 @@ def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -
     plan = replace(plan, scratch_bytes=bands.scratch_bytes)
     if bands.call_rows is None:
         return AssignedPlan(replace(plan, parts=inside, stripe=bands.stripe), bands.width)
-    chains = tuple(Chain(inside, bands.width) for bands, inside in found)
+    chains = tuple(Chain(inside, bands.width, bands.keeps_halos) for bands, inside in found)
     ends = {chain.parts[-1]: chain.parts for chain in chains}
     every = tuple(k for last in plan.parts for k in ends.get(last, (last,)))
     return AssignedPlan(replace(plan, parts=every), None, chains)

@@ -22,10 +22,13 @@ class Chain:
 
     parts: indices in `Parts.parts`, in execution order.
     columns: number of columns of a band; each call computes its rows band by band.
+    keeps_halos: whether a band keeps the columns that the next one needs, too; if not, both compute
+        them.
     """
 
     parts: tuple[int, ...]
     columns: int
+    keeps_halos: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from heapq import merge
 
 from penstock.errors import UsageError
 from penstock.pareto import near_frontier
-from penstock.scheduling.bands.below_rows import BelowRows
+from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
 from penstock.scheduling.cascades.group_residency import (
@@ -37,7 +37,7 @@ from penstock.scheduling.grouping.orders import ORDERS
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import FILL, MemorySystem
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.schedule import Frontier, Schedule
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
 from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.order.part_steps import order_problem
@@ -45,27 +45,57 @@ from penstock.scheduling.row_copies.estimates import row_copy_estimates
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 
 
-def find_frontier(
-    parts: Parts,
-    model: CostModel,
-    memories: MemorySystem,
-    options: Options,
-    bands: BandSource | None = None,
-    others: Sequence[Schedule] = (),
-) -> Frontier:
-    """Return the schedules that may be Pareto-optimal in (memory, cycles) after placement.
+@dataclass(frozen=True, slots=True)
+class FrontierSearch:
+    """The proposals for the schedules of a frontier; a schedule is built on demand.
 
-    Placement assigns an address to each tensor.
-    bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
-    others: schedules of other parts that compute the same.  Some schedules that one of them
-        dominates are left out, and bands are considered only if row-by-row cascades need less
-        memory than those of `others`.
+    by_rows: proposals without recomputation.
+    below_rows: proposals with bands of columns or chains, which recompute, in ascending order of
+        memory.  They need less memory than those of `by_rows`.
+    recomputing: builds the schedules of `below_rows`; None if there are none.
+    sources: the cascades of which it divides the parts into `below_rows`.
+    limit_bytes: the live bytes of schedules with recomputation are below this number.
     """
-    found = find_schedules(parts, model, memories, options, bands=bands, others=others)
-    return Frontier(tuple(found))
+
+    builder: ScheduleBuilder
+    by_rows: Sequence[Proposal]
+    below_rows: Sequence[Proposal] = ()
+    recomputing: BelowRows | None = None
+    sources: Sources = field(default_factory=dict[tuple[int, ...], CandidateSource])
+    limit_bytes: int = 0
+
+    def schedules(self) -> Iterator[Schedule]:
+        """Yield the schedules of all proposals.
+
+        If `options.partition` is `CASCADES`, they come in ascending order of memory.
+        """
+        found: Sequence[Schedule] = ()
+        if self.recomputing is not None:
+            found = self.recomputing.schedules(self.sources, self.below_rows, self.limit_bytes)
+        return merge(found, self.schedules_by_rows(), key=lambda schedule: schedule.peak_bytes)
+
+    def schedules_by_rows(self) -> Iterator[Schedule]:
+        """Yield the schedules of the proposals without recomputation."""
+        builder = self.builder
+        if builder.options.partition == CASCADES and builder.accounting.parts.can_prefetch:
+            return builder.with_accelerator_prefetches(self.by_rows)
+        return builder.every_schedule(self.by_rows)
+
+    def schedule_below_rows(self, proposal: Proposal) -> Schedule | None:
+        """Return the schedule of one of `below_rows`; None if it exceeds a limit of the options."""
+        assert self.recomputing is not None
+        return self.recomputing.schedule(proposal, self.limit_bytes)
+
+    def estimated_cycles(self, proposal: Proposal) -> int:
+        """Return the estimate for the schedule of one of `below_rows`.
+
+        It leaves out some of the overhead of calls in bands, so the cost is rarely lower.
+        """
+        accounting = self.builder.accounting
+        return proposal.time + sum(map(accounting.model.work_cycles, accounting.parts.parts))
 
 
-def find_schedules(
+def frontier_search(
     parts: Parts,
     model: CostModel,
     memories: MemorySystem,
@@ -73,11 +103,10 @@ def find_schedules(
     limit_bytes: float = math.inf,
     bands: BandSource | None = None,
     others: Sequence[Schedule] = (),
-) -> Iterator[Schedule]:
-    """Yield the schedules that may be Pareto-optimal in (memory, cycles) after placement.
+) -> FrontierSearch:
+    """Return proposals for the schedules that may be Pareto-optimal in (memory, cycles).
 
-    Placement assigns an address to each tensor.  If `options.partition` is `CASCADES`, the
-    schedules come in ascending order of memory.  Their costs are computed on demand.
+    The memory is that after placement, which assigns an address to each tensor.
 
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
@@ -96,17 +125,15 @@ def find_schedules(
     chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
     useful = options.max_recompute > 1 and chosen[0].peak_bytes < bound
-    in_bands: list[Schedule] = []
-    if bands is not None and useful and searches:
-        start = _inputs_bytes(parts)
-        rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
-        below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
-        in_bands = below.schedules(searches, int(min(map(_default_peak, chosen))))
-    if options.partition == CASCADES and parts.can_prefetch:
-        by_rows = builder.with_accelerator_prefetches(chosen)
-    else:
-        by_rows = builder.every_schedule(chosen)
-    yield from merge(in_bands, by_rows, key=lambda schedule: schedule.peak_bytes)
+    if bands is None or not useful or not searches:
+        return FrontierSearch(builder, chosen)
+    start = _inputs_bytes(parts)
+    rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
+    below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
+    limit = int(min(map(_default_peak, chosen)))
+    sources = below.sources(searches, limit)
+    first = below.proposals(sources, limit)
+    return FrontierSearch(builder, chosen, first, below, sources, limit)
 
 
 def _chosen_proposals(

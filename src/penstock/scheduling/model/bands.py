@@ -1,15 +1,15 @@
 """Bands: parts that run as a single part, once for each band, an interval of columns of the output.
 
 A band contains all channels of its columns.  For each band, the parts compute only the columns that
-the band needs; columns that two neighbouring bands need are computed twice.  The intermediate
-tensors of all bands share one buffer, the arena of the bands.
+the band needs; columns that two neighbouring bands need are computed twice, unless they are kept.
+The intermediate tensors of all bands share one buffer, the arena of the bands.
 
 The single part runs in one of two ways:
 
 - as a cascade of its own: in one call, each band computes all its rows;
 - as a part of a cascade of several (a chain): each call computes a stripe of rows, band by band,
   and recomputes the rows of the intermediate tensors that it needs.  So the arena is free between
-  calls, and chains share it.
+  calls, and chains share it.  During a call, each band may keep columns for the next one.
 """
 
 from __future__ import annotations
@@ -99,6 +99,26 @@ def column_stripes(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class KeptTensor:
+    """Memory in which all bands of a chain hold columns of an intermediate tensor during a call.
+
+    tensor: name of the tensor of the network.
+    offset: offset of the memory in the arena, in bytes.
+    row_bytes: bytes of the columns of a row that fit.
+    slots: number of rows that fit.
+    """
+
+    tensor: str
+    offset: int
+    row_bytes: int
+    slots: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.slots * self.row_bytes
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Band(Brief):
     """Stands for one or more consecutive bands, which run the same parts on different columns.
@@ -108,8 +128,10 @@ class Band(Brief):
     sections: for each tensor of a band, the columns of the network's tensor that it contains.
     offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
         intermediate tensors and scratch memory, but no inputs and outputs of the band.
-    arena_bytes: size of the arena.
+    arena_bytes: size of the arena, without kept tensors.
     slots: in a chain, the number of rows of each intermediate tensor that the arena holds, by name.
+    kept: the values of the graph that are stored in `Bands.kept`; for each, the offset of its rows
+        in those of the kept tensor, in bytes.
     """
 
     parts: Parts
@@ -118,6 +140,7 @@ class Band(Brief):
     offsets: Mapping[str, int]
     arena_bytes: int
     slots: Mapping[str, int] = field(default_factory=dict[str, int])
+    kept: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def count(self) -> int:
@@ -135,6 +158,7 @@ class Bands(Brief):
         else its fallback kernel.
     bands: each entry stands for one or more bands that run the same parts.
     call_rows: in a chain, the largest number of rows of a call; None: a call computes all rows.
+    kept: in a chain, the tensors of which each band keeps columns for the next one.
     """
 
     name: str
@@ -142,6 +166,12 @@ class Bands(Brief):
     scratch_bytes: int
     bands: tuple[Band, ...]
     call_rows: int | None = None
+    kept: tuple[KeptTensor, ...] = ()
+
+    @property
+    def keeps_halos(self) -> bool:
+        """Whether bands keep columns that the next band would otherwise compute again."""
+        return bool(self.kept)
 
     @property
     def stripe(self) -> int | None:
@@ -150,8 +180,9 @@ class Bands(Brief):
 
     @property
     def arena_bytes(self) -> int:
-        """Size of the arena that the bands use one after the other."""
-        return max(band.arena_bytes for band in self.bands)
+        """Size of the arena that the bands use one after the other, with the kept tensors."""
+        ends = (kept.offset + kept.size_bytes for kept in self.kept)
+        return max((*(band.arena_bytes for band in self.bands), *ends))
 
     @property
     def cost(self) -> Cost:

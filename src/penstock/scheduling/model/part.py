@@ -1,4 +1,4 @@
-"""Part: the schedulable unit, a graph node with the engine and the kernels that can run it.
+"""Part: what runs as a unit on one engine, with the engine and the kernels that can run it.
 
 A part has a preferred kernel, and possibly others: a fallback kernel that needs less scratch
 memory, and kernels that read constants from a prefetched copy.  A plan (`Plan`) determines which of
@@ -19,11 +19,11 @@ from penstock.scheduling.model.stripe import StripeConfig
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Part(Brief):
-    """A unit of scheduling: one node, its engine and its kernels.
+    """A unit of scheduling: a node or a streamed input, its engine and its kernels.
 
     The `Part` of TVM RFC 0037, whose propagators are those of the node's operator.
 
-    nodes: a single node, possibly a composite of several; empty if the part is a streamed input.
+    nodes: the node, which may be a composite of several; empty if the part is a streamed input.
     engine: name of the engine that runs the part.
     kernel: preferred kernel.
     streamed_input: for a part without nodes, the network input whose rows the caller supplies.

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 from penstock.brief import Brief
 from penstock.errors import UnsupportedError
@@ -38,13 +39,15 @@ class CpuFallback(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ColumnSection(Brief):
-    """A tensor that consists of some columns of a larger tensor and is read there without a copy.
+    """A tensor that consists of some columns of a larger tensor and is stored there.
 
-    value: name of the smaller tensor.  The node that computes it needs no part.
-    first_byte: offset in bytes of its rows in the rows of the larger tensor.
+    value: name of the smaller tensor.
+    tensor: name of the larger tensor.
+    first_byte: offset in bytes of the rows of the smaller tensor in those of the larger one.
     """
 
     value: str
+    tensor: str
     first_byte: int
 
 
@@ -60,9 +63,9 @@ class Parts(Brief):
     cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
     updates: the parts that copy new elements to states (tensors that persist from run to run), in
         execution order.  They run after all other parts.
-    sections: tensors that are some columns of larger tensors and are read there without a copy.
-    outside: names of the graph's inputs and outputs, if a surrounding program provides their
-        memory; else empty.
+    sections: tensors that are some columns of larger tensors and are stored there.
+    outside: names of the storages whose memory a surrounding program provides; such as those of
+        the graph's inputs and outputs.
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
@@ -139,7 +142,7 @@ class Parts(Brief):
     def first_byte(self, value: Value) -> int:
         """Return the offset, in bytes, of the rows of a value in the rows of its storage.
 
-        It is 0 unless the value is some columns of a larger tensor, read there without a copy.
+        It is 0 unless the value is some columns of a larger tensor, and is stored there.
         """
         return self._first_bytes.get(value.name, 0)
 
@@ -154,7 +157,8 @@ class Parts(Brief):
         A storage has the name of the tensor that owns it.  Aliases share the storage: if `y` is a
         reshaped view of `x`, both have the entry "x".
         """
-        return storage_owners(self.graph, frozenset(section.value for section in self.sections))
+        sections = {section.value: section.tensor for section in self.sections}
+        return storage_owners(self.graph, sections)
 
 
 def update_name(parts: Parts, state: Value) -> str:
@@ -167,21 +171,25 @@ def update_name(parts: Parts, state: Value) -> str:
     return free_name(f"{state.name}/updated", parts.names)
 
 
-def storage_owners(graph: Graph, in_place: frozenset[str] = frozenset()) -> Mapping[str, str]:
+def storage_owners(
+    graph: Graph, columns: Mapping[str, str] = MappingProxyType({})
+) -> Mapping[str, str]:
     """Return the name of the storage (memory block) of each value of a graph, by value name.
 
     Aliases have the storage of the tensor that they view (`Parts.owners`).
-    in_place: names of the values that are some columns of a larger value, whose storage they share.
+    columns: name of the larger value, for each value that is some of its columns and shares its
+        storage.
 
     A queue keeps the last rows of a sequence from run to run.  Its window (kept rows and new rows)
     and the slices of the window that are read in place have the storage of the new rows
     (`QueueMemory.new`).
     """
-    found = {value.name: value.name for value in graph.variables()}
+    found = {value.name: columns.get(value.name, value.name) for value in graph.variables()}
     windows = {queue.window.name for queue in graph.queues}
     sections = {value.name for queue in graph.queues for value in queue.views} - windows
-    sections |= in_place
     for node in graph.nodes:
+        if node.output.name in columns:
+            continue
         if node.output.name in windows:
             found[node.output.name] = found[node.inputs[1].name]
         elif node.output.name in sections or (node.op.ALIAS and node.inputs[0].data is None):

@@ -229,14 +229,16 @@ class _RowAnalysis:
         rows = storage.rows
         queue = self.windows.get(value.name)
         kept = 0 if queue is None else queue.kept_rows - queue.place(value.name)[0]
+        shape = value.type.shape
+        by_rows = queue is not None or rows_coincide(value, storage)
         pairs: list[tuple[int, int]] = []
         for window in _windows(part, k, steps):
-            if queue is None and not rows_coincide(value, storage):
-                first, end = (rows, 0) if window.empty else (0, rows)
-            elif window.empty:
+            if window.empty:
                 first, end = rows, 0
+            elif by_rows:
+                first, end = (r - kept for r in row_interval(window, shape))
             else:
-                first, end = (r - kept for r in row_interval(window, value.type.shape))
+                first, end = 0, rows
             pairs.append((max(first, 0), end) if end > 0 else (rows, 0))
         return [first for first, _ in pairs], [end for _, end in pairs]
 
@@ -268,10 +270,12 @@ def _windows(part: Part, k: int, steps: int) -> list[Region]:
     """
     shape = part.output.type.shape
     whole = Region.whole(shape)
+    node = part.nodes[-1]
+    op, site = node.op, node.site
     if steps == 1:
-        return [part.needs(whole)[k]]
+        return [op.needs(site, whole)[k]]
     axis = row_axis(len(shape))
-    return [part.needs(whole.replace(axis, (r, r + 1)))[k] for r in range(steps)]
+    return [op.needs(site, whole.replace(axis, (r, r + 1)))[k] for r in range(steps)]
 
 
 def row_interval(region: Region, shape: tuple[int, ...]) -> tuple[int, int]:
@@ -282,7 +286,8 @@ def row_interval(region: Region, shape: tuple[int, ...]) -> tuple[int, int]:
     """
     if len(shape) < 2:
         return 0, 1
-    axes = row_axis(len(shape)) + 1
-    last = tuple(x - 1 for x in region.upper[:axes])
-    first = int(np.ravel_multi_index(region.lower[:axes], shape[:axes]))
-    return first, int(np.ravel_multi_index(last, shape[:axes])) + 1
+    first = last = 0
+    for axis in range(row_axis(len(shape)) + 1):
+        first = first * shape[axis] + region.lower[axis]
+        last = last * shape[axis] + region.upper[axis] - 1
+    return first, last + 1

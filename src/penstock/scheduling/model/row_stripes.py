@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Interval
@@ -88,6 +89,13 @@ def stripe_heights(stripes: Stripes) -> list[int]:
 def count_stripes(stripes: Stripes) -> int:
     """Return the number of stripes, empty ones left out."""
     return sum(sum(config.count_stripes().values()) for config in stripes)
+
+
+def count_elements(stripes: Stripes) -> int:
+    """Return the sum of the numbers of elements of all stripes."""
+    return sum(
+        count * prod(shape) for config in stripes for shape, count in config.count_stripes().items()
+    )
 
 
 def highest_stripe(stripes: Stripes) -> int:

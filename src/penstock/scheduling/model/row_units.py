@@ -2,8 +2,8 @@
 
 Row scheduling treats a storage, the memory of a tensor and its aliases, as an array of rows, each
 with a live range of its own.  By default, these are the rows of the tensor that owns the storage.
-If no part accesses this tensor row by row, the storage may be divided into another number of
-rows of equal size.  This is useful in two cases:
+If no part accesses this tensor row by row, and the caller does not supply it row by row, the
+storage may be divided into another number of rows of equal size.  This is useful in two cases:
 
 1. Parts access an alias that has more rows, row by row.  The storage is then divided into the rows
    of the alias.  Example: the input (1, 1, 512, 16) has a single row; a view of it,
@@ -44,6 +44,7 @@ def storage_rows(
         for value in _accessed_by_rows(part)
     ]
     fixed = {name for name, count in accesses if rows.get(name, 0) == count > 1}
+    fixed |= {owners[part.name] for part in parts if part.streamed_input is not None}
     for name, count in accesses:
         if name in rows and name not in fixed:
             rows[name] = max(rows[name], count)

@@ -117,7 +117,8 @@ def _bands(assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str
         yield f"columns {assigned.columns}"
     for chain in assigned.chains:
         inside = ", ".join(labels(parts.parts[k].name) for k in chain.parts)
-        yield f"chain {inside} columns {chain.columns}"
+        kept = " kept" if chain.keeps_halos else ""
+        yield f"chain {inside} columns {chain.columns}{kept}"
 
 
 def _row_copy(copy: RowCopy, labels: Labels) -> str:

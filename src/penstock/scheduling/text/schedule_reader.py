@@ -216,7 +216,8 @@ class ScheduleReader:
         while columns is None and scanner.accept_word("chain"):
             inside = tuple(self._part_list())
             scanner.expect_word("columns")
-            chains.append(Chain(inside, scanner.integer()))
+            columns_of_band = scanner.integer()
+            chains.append(Chain(inside, columns_of_band, scanner.accept_word("kept")))
         row_copies: list[tuple[RowCopy, Token]] = []
         while scanner.accept_word("rows"):
             row_copies.append(self._row_copy())

@@ -5,7 +5,8 @@ A kernel is a loop nest in C and assembly.  A count function returns how often e
 kernel runs while it computes a whole output (`portable_counts.py`, and `counts.py` of a family).
 The weights, cycles per run of a section, are in the family's `figures.toml`;
 `python -m benchmarks.kernel_figures` fits them to random layers on the simulated core.  Loops in
-assembly have no weights: the count function returns their cycles under the key "cycles".  The
+assembly have no weights: the count function returns their cycles under the key "cycles".  They have
+one where the simulated core has another timing than that of the count function.  The
 generated C prevents compilers from specialising a kernel for its callers (`PENSTOCK_KERNEL` in
 `view.h`), so that the weights hold in every network.
 """
@@ -59,12 +60,10 @@ class CycleModel:
         counts = self.counts(op, site, kernel)
         if figures is None or counts is None:
             return kernel
-        work = sum(
-            count if part == ASSEMBLY_CYCLES else count * figures.get(part, 0.0)
-            for part, count in counts.items()
-        )
+        figures = {ASSEMBLY_CYCLES: 1.0, **figures}
+        work = sum(count * figures.get(part, 0.0) for part, count in counts.items())
         odd = self.odd_cycles(kernel)
-        odd = odd and odd * (site.output.shape[2] % 2)
+        odd = odd and round(odd * (site.output.shape[2] % 2) * figures[ASSEMBLY_CYCLES])
         return replace(kernel, work_cycles=round(work), odd_cycles=odd)
 
     def cycles(self, op: Op, site: Site, kernel: Kernel) -> float:

@@ -30,7 +30,7 @@ def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
 def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
     windows, x = (op.rows, op.columns), site.inputs[0].shape
     taps = op.rows.size * op.columns.size
-    if x[3] < LEAST_CHANNELS or taps > MOST_TAPS or not all(map(_covers_inputs, windows)):
+    if x[3] < LEAST_CHANNELS or taps > MOST_TAPS or not all(map(_is_supported, windows)):
         return None
     return Kernel(
         "pool2d_s8_dsp",
@@ -39,9 +39,9 @@ def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
     )
 
 
-def _covers_inputs(window: Window) -> bool:
-    """Return whether the DSP kernel supports windows: they are not dilated, and none is entirely in
-    the padding.
+def _is_supported(window: Window) -> bool:
+    """Return whether the DSP kernel supports the windows along an axis: they are not dilated, and
+    none is entirely in the padding.
 
     window: the size, stride, dilation and padding of the windows along one axis."""
     return window.dilation == 1 and max(window.before, window.after) < window.size

@@ -30,16 +30,17 @@ POOL_EIGHT, POOL_ROW, POOL_TAP = 110, 20, 4
 outputs and tap."""
 
 
-def convolution(pixels: int, outputs: int, steps: int, gather: int, *, signed: bool) -> int:
-    """Return the number of instructions of a convolution with `outputs` output channels.
+def convolution_pair(outputs: int, steps: int, *, signed: bool) -> int:
+    """Return the number of instructions of a convolution for two output pixels.
 
-    pixels: number of output pixels.
+    They do not include those that copy windows to scratch.
+
+    outputs: number of output channels.
     steps: number of vectors of 16 bytes that hold a window.
-    gather: number of instructions that copy all windows to scratch; 0 if windows are read in place.
     signed: whether the requantisation form corrects negative accumulators, by subtracting a
         constant from each; this takes extra instructions for every output."""
     tile = TILE + TILE_STEP * (steps - 1) + TILE_CORRECTIONS * signed
-    return -(-pixels // 2) * (PAIR + -(-outputs // 4) * tile) + gather
+    return PAIR + -(-outputs // 4) * tile
 
 
 def gathered_windows(pixels: int, rows: int, steps: int) -> int:

@@ -119,6 +119,9 @@ def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of four output channels at a time.
 
+    The pixels of a pair may be in two rows of a call, unless the rows are read from strips.  A
+    pixel without a partner takes as long as a pair.
+
     Requires that each output channel reads all input channels: an ordinary convolution, or a
     depthwise one of a single input channel.  Returns None if the kernel's requantisation is not
     proved bit-exact."""
@@ -136,6 +139,10 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     lower, upper = _inner_range(op.columns, x.shape[2])
     lower, upper = (lower, upper) if op.columns.dilation == 1 else (0, 0)
     in_place = min(upper, _in_place_columns(op, x.shape, steps))
+    gather = 0 if in_place > lower else _gather(op, site, strips, steps)
+    pair = instructions.convolution_pair(outputs, steps, signed=layer.form.corrects)
+    images, height, width, _ = site.output.shape
+    pairs = images * height * (-(-width // 2) if strips else width / 2)
     return Kernel(
         "conv2d_s8_mve",
         params=(
@@ -160,13 +167,8 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         scratch_bytes=strips * op.rows.size * x.shape[3] + VECTOR if strips else 2 * steps * VECTOR,
         by_rows=True,
         classes=layer.classes,
-        work_cycles=instructions.convolution(
-            math.prod(site.output.shape[:3]),
-            outputs,
-            steps,
-            0 if in_place > lower else _gather(op, site, strips, steps),
-            signed=layer.form.corrects,
-        ),
+        work_cycles=round(pairs * pair) + gather,
+        odd_cycles=0 if strips else width % 2 * (pair // 2),
     )
 
 

@@ -104,7 +104,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     row_elements = op.columns.size * x.shape[3]
     words = -(-op.rows.size * row_elements // 2) * 2
     pair = cycles.dot_products(
-        found.words, found.blocks, found.groups, signed=layer.is_signed
+        found.words, found.blocks, found.groups, signed=layer.corrects
     ) + cycles.gathered_windows(
         op.rows.size, row_elements, site.output.shape[3] * any(layer.is_constant)
     )
@@ -117,7 +117,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             *_contiguous_columns(op.columns, x.shape[2]),
             ("words", words),
             ("groups", found.groups),
-            ("is_signed", int(layer.is_signed)),
+            ("is_signed", int(layer.corrects)),
             ("has_idle", int(any(layer.is_constant))),
         ),
         tables=(
@@ -182,7 +182,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     layer = _layer(op, site)
     if layer is None:
         return None
-    pair = cycles.depthwise(x.shape[3], count, signed=layer.is_signed)
+    pair = cycles.depthwise(x.shape[3], count, signed=layer.corrects)
     found = _pixels_found(op, site) * count * cycles.FOUND_TAP
     rows = row_count(site.output.shape) * cycles.TAPS_ROW
     return Kernel(
@@ -192,7 +192,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
             *sliding.window_params(op.rows, op.columns),
             ("in_zero", x.zero_point),
             *inner_columns(op.columns, x.shape[2]),
-            ("is_signed", int(layer.is_signed)),
+            ("is_signed", int(layer.corrects)),
         ),
         tables=(("weights", _table(by_taps(layer))),),
         folded=(1, 2),
@@ -234,13 +234,13 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
             ("in_c", depth),
             ("out_c", outputs),
             ("groups", groups),
-            ("is_signed", int(layer.is_signed)),
+            ("is_signed", int(layer.corrects)),
         ),
         tables=(("weights", _table(by_rows(layer))),),
         folded=(1, 2),
         classes=layer.classes,
         work_cycles=cycles.fully_connected(
-            x.elements // depth, outputs, depth, signed=layer.is_signed
+            x.elements // depth, outputs, depth, signed=layer.corrects
         ),
     )
 

@@ -44,7 +44,7 @@ class ThumbLayer:
     classes: str
 
     @property
-    def is_signed(self) -> bool:
+    def corrects(self) -> bool:
         """Whether requantisation adds a correction for accumulators below a threshold.
 
         If so, the packed constants of each channel contain its threshold and its correction."""
@@ -58,7 +58,7 @@ class ThumbLayer:
         channel: index of the channel."""
         form = self.form
         bias = self.bias[channel] - form.origin[channel]
-        correction = (form.turn[channel], form.correction[channel]) if self.is_signed else ()
+        correction = (form.turn[channel], form.correction[channel]) if self.corrects else ()
         words = (
             *(bias, form.highest[channel], form.low[channel], *correction, form.offset[channel]),
             *(form.bits[channel], form.high[channel], channel, form.base[channel]),

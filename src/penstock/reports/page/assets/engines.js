@@ -196,26 +196,13 @@ function engineFigure(spans) {
         ],
       );
     });
-    const behaviour = timeZoom((transform) => {
+    showWithZoom(svg, host, inner, state, (transform) => {
       const x = transform.rescaleX(whole);
       bars
         .attr("x", (span) => x(span.lower_cycles))
         .attr("width", (span) => Math.max(0.6, x(span.upper_cycles) - x(span.lower_cycles) - 0.4));
       drawTimeAxis(axis, x, [], inner.width, true);
-    })
-      .extent([
-        [0, 0],
-        [inner.width, inner.height],
-      ])
-      .translateExtent([
-        [0, 0],
-        [inner.width, inner.height],
-      ]);
-    svg.call(behaviour).on("dblclick.zoom", null);
-    state.zoom = (method, ...values) => behaviour[method](svg, ...values);
-    state.scale = () => d3.zoomTransform(svg.node()).k;
-    host.replaceChildren(svg.node());
-    state.zoom("transform", d3.zoomIdentity);
+    });
   });
   zoomKeys(host, state);
   const kinds = new Set(spans.map((span) => span.activity));

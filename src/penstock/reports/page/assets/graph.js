@@ -20,6 +20,13 @@ function edgeLanes(layers) {
   return { readers, lanes, count: busyUntil.length };
 }
 
+/** Return whether a layer begins a group of layers of the same cascade that run in the same bands. */
+function beginsBands(index) {
+  const { bands, cascade } = data.layers[index];
+  const before = data.layers[index - 1];
+  return before?.cascade === cascade ? before?.bands !== bands : bands !== undefined;
+}
+
 function graphSection() {
   const layers = data.layers ?? [];
   if (!layers.length) return "";
@@ -47,17 +54,23 @@ function graphSection() {
     if (stretch.cascade !== undefined) {
       const some = layers.slice(stretch.first, stretch.end);
       const height = Math.max(...some.map((layer) => layer.rows ?? 1));
+      const groups = some.filter((_, place) => beginsBands(stretch.first + place)).length;
       const words = `cascade ${stretch.cascade}: ${height === 1 ? "row by row" : `stripes of at most ${number(height)} rows`}, ${number(stretch.kernelCalls)} calls`;
       arrowKeys(host, ".row[tabindex]");
       const box = element("div", {
         class: "cascade",
-        style: `left:2px;top:${top + 1}px;height:${pitch * (some.length + 1) - 2}px`,
+        style: `left:2px;top:${top + 1}px;height:${pitch * (some.length + groups + 1) - 2}px`,
       });
       showsCascade(box, stretch.cascade);
       host.append(box, element("div", { class: "title", style: `padding-left:${left}px` }, words));
       top += pitch;
     }
     for (let index = stretch.first; index < stretch.end; index += 1) {
+      if (beginsBands(index)) {
+        const style = `padding-left:${left}px`;
+        host.append(element("div", { class: "title bands", style }, layers[index].bands ?? "all columns"));
+        top += pitch;
+      }
       host.append(layerRow(layers[index], index, left, most));
       middles[index] = top + pitch / 2;
       top += pitch;
@@ -93,7 +106,10 @@ function graphSection() {
       "Layers in the order of their steps; a line leads to each layer that reads the output. ",
       cascades ? "A box is a cascade. " : "",
       totals.accelerators.length ? "A square is a layer on an accelerator. " : "",
-      "The bar is the whole output; its dark part is the maximum that is live at a time.",
+      layers.some((layer) => layer.bands)
+        ? "The bar is the bytes written, with those of columns and rows that are computed again; "
+        : "The bar is the whole output; ",
+      "its dark part is the maximum that is live at a time.",
     ),
   );
 }

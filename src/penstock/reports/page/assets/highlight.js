@@ -149,6 +149,7 @@ function layerLines(index) {
     layer.cascade === undefined
       ? ""
       : `cascade ${layer.cascade}, at most ${number(layer.rows)} ${layer.rows === 1 ? "row" : "rows"} a call`,
+    layer.bands ? `${layer.bands}; F of the layer ${fixed(layer.factor, 2)}` : "",
     totals.engines > 1 ? `engine ${layer.engine}${layer.limit ? `, limited by ${layer.limit}` : ""}` : "",
   ];
 }

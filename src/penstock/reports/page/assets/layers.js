@@ -86,6 +86,19 @@ function layerSection() {
         ]
       : []),
     { key: "operator", label: "operator", kind: "nowrap", value: (layer) => layer.kind },
+    ...(any("bands")
+      ? [
+          numeric(
+            "f",
+            "F",
+            (layer) => layer.factor,
+            (value) => fixed(value, 2),
+            "computed elements as a multiple of those of the output, over all bands of the layer",
+            none,
+          ),
+          { key: "bands", label: "bands", kind: "nowrap", value: (layer) => layer.bands },
+        ]
+      : []),
     ...(totals.engines > 1
       ? [
           {

@@ -160,21 +160,8 @@ function memoryFigure(memory, host, state) {
           .attr("x", x(places[stretch.tick]))
           .attr("width", Math.max(1, x(places[stretch.tick + stretch.calls]) - x(places[stretch.tick])));
     }
-    const behaviour = timeZoom(redraw)
-      .extent([
-        [0, 0],
-        [inner.width, inner.height],
-      ])
-      .translateExtent([
-        [0, 0],
-        [inner.width, inner.height],
-      ]);
-    svg.call(behaviour).on("dblclick.zoom", null);
-    state.zoom = (method, ...values) => behaviour[method](svg, ...values);
-    state.scale = () => d3.zoomTransform(svg.node()).k;
     state.markRun = markRun;
-    host.replaceChildren(svg.node());
-    redraw(d3.zoomIdentity);
+    showWithZoom(svg, host, inner, state, redraw);
   }
   onHighlight((layer) => state.markRun?.(layer));
   host.tabIndex = 0;

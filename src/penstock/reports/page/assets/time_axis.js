@@ -46,11 +46,21 @@ function zoomButtons(state) {
   );
 }
 
-/** Return a zoom along the x axis: with buttons, keys, Ctrl and the wheel, a drag, or two fingers. */
-function timeZoom(redraw) {
-  return d3
+/**
+ * Show a figure in `host` and let it zoom along its time axis: with buttons, keys, Ctrl and the wheel, a
+ * drag, or two fingers. `inner` is the size of the plot; `redraw(transform)` draws it, first unzoomed.
+ * Sets `state.zoom` and `state.scale`, which buttons and keys call.
+ */
+function showWithZoom(svg, host, inner, state, redraw) {
+  const whole = [
+    [0, 0],
+    [inner.width, inner.height],
+  ];
+  const behaviour = d3
     .zoom()
     .scaleExtent([1, 400])
+    .extent(whole)
+    .translateExtent(whole)
     .filter((event) => {
       if (event.type === "wheel") return event.ctrlKey || event.metaKey;
       return event.type !== "touchstart"
@@ -58,6 +68,11 @@ function timeZoom(redraw) {
         : event.touches.length > 1 || d3.zoomTransform(event.currentTarget).k > 1;
     })
     .on("zoom", (event) => redraw(event.transform));
+  svg.call(behaviour).on("dblclick.zoom", null);
+  state.zoom = (method, ...values) => behaviour[method](svg, ...values);
+  state.scale = () => d3.zoomTransform(svg.node()).k;
+  host.replaceChildren(svg.node());
+  state.zoom("transform", d3.zoomIdentity);
 }
 
 /** Let arrow keys, + and - move and zoom a figure that has the focus. */

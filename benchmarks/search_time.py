@@ -1,0 +1,140 @@
+"""Search time: the stage `schedule` with and without the extended space of plans.
+
+    python -m benchmarks.search_time [FOLDER] [--network NAME ...] [--target NAME] [--runs 3]
+                                     [--input memory|streamed]
+
+The extended space contains cascades in bands, chains, exchanged images and channel groups. For the
+fifteen networks of FOLDER and MobileNetV2 1.0 224 of the zoo: processor seconds of the stage, the
+least of --runs runs, and counted work, which is the same on every computer: calls of Python
+functions, plans of chains evaluated, and schedules built below the least memory of rows. Exits with
+1 if the extended space takes more than MOST_RATIO times as long, or a search more than its limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+
+from rich.table import Table
+
+from benchmarks.entry import console, entry
+from benchmarks.estimate import FIFTEEN
+from benchmarks.figures import TARGET
+from benchmarks.shared import find_shared
+from penstock import api
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
+from penstock.pipeline.stages import ASSIGN, run_through
+from penstock.scheduling.bands.below_rows import BelowRows
+from penstock.scheduling.bands.chain_search import ChainSearch
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.options import DEFAULTS, Options
+
+ROWS = Options(max_recompute=1.0, alternatives=False)
+"""Cascades row by row, each row computed once."""
+LIMITS_SECONDS = {"zoo:mobilenet_v2": 10.0}
+MOST_RATIO = 2.0
+INPUTS = ("memory", "streamed")
+WARM_UP = "zoo:lenet5"
+"""Searched first, so that compiled functions are loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A search: processor seconds, points, calls of Python functions, plans of chains evaluated,
+    and schedules built below rows."""
+
+    seconds: float
+    points: int
+    calls: int
+    chain_plans: int
+    built: int
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the table; returns 1 if a limit is exceeded."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.search_time", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
+    parser.add_argument("--network", action="append", metavar="NAME", help="only this; repeatable")
+    parser.add_argument("--target", default=TARGET, metavar="NAME")
+    parser.add_argument("--input", choices=INPUTS, help="only in memory, or only streamed")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="timed runs of each")
+    wanted = parser.parse_args(arguments)
+    names = wanted.network or [*FIFTEEN, *LIMITS_SECONDS]
+    shared = find_shared(wanted.folder)
+    search(WARM_UP, wanted.target, DEFAULTS, "streamed", 1)
+    table = Table(title=f"stage `schedule` on {wanted.target}, without and with the extended space")
+    table.add_column("network")
+    table.add_column("input")
+    for heading in (
+        "parts",
+        "points",
+        "CPU s",
+        "ratio",
+        "calls, thousands",
+        "chain plans",
+        "built",
+    ):
+        table.add_column(heading, justify="right")
+    exceeded = 0
+    for name in names:
+        model = name if name.startswith("zoo:") else str(shared.named([name])[0])
+        for way in [wanted.input] if wanted.input else INPUTS:
+            parts, rows = search(model, wanted.target, ROWS, way, wanted.runs)
+            _, more = search(model, wanted.target, DEFAULTS, way, wanted.runs)
+            ratio = more.seconds / rows.seconds
+            limit = LIMITS_SECONDS.get(name)
+            exceeded += ratio > MOST_RATIO or (limit is not None and more.seconds > limit)
+            table.add_row(
+                name,
+                way,
+                f"{len(parts.parts)}",
+                f"{rows.points} / {more.points}",
+                f"{rows.seconds:.2f} / {more.seconds:.2f}",
+                f"{ratio:.2f}",
+                f"{rows.calls / 1000:,.0f} / {more.calls / 1000:,.0f}",
+                f"{more.chain_plans:,}",
+                f"{more.built:,}",
+            )
+    console().print(table)
+    print(f"{exceeded} searches exceed a limit")
+    return int(exceeded > 0)
+
+
+def search(
+    model: str, target: str, options: Options, way: str, runs: int
+) -> tuple[Parts, Searched]:
+    """Return the parts of a network, and the figures of the search for its schedules."""
+    request = api.request(model, target, stream_input=way == "streamed", options=options)
+    seconds = min(_seconds(request) for _ in range(runs))
+    parts = _parts(request)
+    profiler = cProfile.Profile()
+    found = profiler.runcall(schedule, parts, request.target, options)
+    counts = [(entry.code, entry.callcount) for entry in profiler.getstats()]
+
+    def calls(function: Callable[..., object]) -> int:
+        return sum(count for code, count in counts if code is function.__code__)
+
+    total = sum(count for _, count in counts)
+    plans, built = calls(ChainSearch.evaluated), calls(BelowRows.schedule)
+    return parts, Searched(seconds, len(found.schedules), total, plans, built)
+
+
+def _seconds(request: Request) -> float:
+    """Return the processor seconds of the stage, with parts that nothing has used before."""
+    parts = _parts(request)
+    begun = process_time()
+    schedule(parts, request.target, request.options)
+    return process_time() - begun
+
+
+def _parts(request: Request) -> Parts:
+    return run_through(request, "assign").result(ASSIGN)
+
+
+if __name__ == "__main__":
+    entry(main)

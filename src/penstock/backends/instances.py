@@ -1,0 +1,49 @@
+"""Instances: several units of one accelerator on a chip, which share its calls round-robin.
+
+The target file states how many there are (`[[accelerators]]`).  Each call begins with a command
+that selects its instance: call k of an accelerator runs on instance k modulo their number.  Calls
+return when they have completed, so the instances do not run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.backends.accelerator import Accelerator
+from penstock.errors import BackendError
+from penstock.program.program import Call, Command, Invoke, Loop, Program
+from penstock.program.steps import as_step, steps
+
+
+def with_instances(program: Program, accelerator: Accelerator) -> Program:
+    """Return the program in which the calls of an accelerator select their instances.
+
+    Calls that differ only in their rows, such as the stripes of a layer, run on one instance.
+
+    Raises BackendError if there are several instances, and no driver function that selects one."""
+    count = accelerator.target.instances
+    if count == 1:
+        return program
+    select = accelerator.codegen.select
+    if select is None:
+        raise BackendError(
+            "backend-066",
+            f"{accelerator.name} cannot select one of its {count} instances",
+            where=f"target {accelerator.target.chip.name}, [[accelerators]]",
+            why="the backend registers no driver function for it",
+            help="call _register_instances(Driver(..)) with a function that takes the number of "
+            "an instance, or state instances = 1",
+        )
+    own = [step for step in steps(program) if step.engine == accelerator.name and step.body]
+    chosen = {step: Invoke(select, (k % count,)) for k, step in enumerate(own)}
+    return replace(program, run=tuple(_selecting(command, chosen) for command in program.run))
+
+
+def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
+    """Return a command in which each call, also in loops, first selects its instance."""
+    if isinstance(command, Loop):
+        return replace(command, body=tuple(_selecting(inner, chosen) for inner in command.body))
+    if isinstance(command, Call) and as_step(command) in chosen:
+        return replace(command, body=(chosen[as_step(command)], *command.body))
+    return command

@@ -1,0 +1,71 @@
+"""Explanation of the engine of a node: which pattern claims it, or why each pattern does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.offload import OffloadedGraph, offload, prepared
+from penstock.backends.partition import partition
+from penstock.backends.pattern_mismatch import mismatch
+from penstock.errors import UsageError, did_you_mean
+from penstock.hardware.target import Target
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph
+
+
+def explain(
+    graph: Graph, accelerators: Sequence[Accelerator], target: Target, name: str
+) -> tuple[str, ...]:
+    """Return the explanation of a node's engine, as lines.
+
+    Patterns are explained for matches that end with the node.
+
+    graph: the simplified network.
+    name: the name of the node.
+
+    Raises UsageError if there is no such node or no accelerator."""
+    names = [node.name for node in graph.nodes]
+    if not accelerators or name not in names:
+        raise UsageError(
+            "usage-063",
+            f'there is no node "{name}"' if accelerators else "patterns belong to accelerators",
+            where="--explain-pattern",
+            why="" if accelerators else "the command names no accelerator",
+            help=f"{did_you_mean(name, names)}`penstock show MODEL --nodes` lists the nodes"
+            if accelerators
+            else "add --accelerator NAME",
+        )
+    lines: list[str] = []
+    for k, accelerator in enumerate(accelerators):
+        before = offload(graph, accelerators[:k], target).graph
+        lines += [f"{accelerator.name}:", *_patterns(before, accelerator, name)]
+    return (*lines, _outcome(offload(graph, accelerators, target), target, name))
+
+
+def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str]:
+    """Yield a line about each pattern of an accelerator, or one line if no pattern is tried."""
+    graph = prepared(graph, accelerator)
+    node = next((node for node in graph.nodes if node.name == name), None)
+    if node is None or isinstance(node.op, Composite):
+        yield "  no pattern is tried: the node is part of a composite, or a graph pass removed it"
+        return
+    producers = graph.producers()
+    for named in accelerator.patterns:
+        found = mismatch(named.pattern, node, producers)
+        if found is not None:
+            yield f'  pattern "{named.name}": {found}'
+            continue
+        alone = partition(graph, (named,), accelerator.constraints, accelerator.name)
+        refusal = alone[1].get(name)
+        yield f"  {refusal}" if refusal else f'  pattern "{named.name}" matches'
+
+
+def _outcome(offloaded: OffloadedGraph, target: Target, name: str) -> str:
+    """Return the engine that runs a node, and the reason if it is the processor."""
+    for node in offloaded.graph.nodes:
+        if isinstance(node.op, Composite) and name in {inner.name for inner in node.op.nodes}:
+            return f'engine: {node.op.engine}, in composite "{node.name}" of "{node.op.name}"'
+    reasons = {item.node.name: item.reason for item in offloaded.cpu_fallbacks}
+    reason = f": {reasons[name]}" if name in reasons else ""
+    return f"engine: {target.engines[0].name}{reason}"

@@ -1,0 +1,170 @@
+"""Why a pattern does not match: the part of the pattern that fails, and the reason.
+
+The explanation follows the pattern from its last operator to its operands.  Of several
+alternatives, it explains the one that matches furthest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from penstock.backends.description import name_of
+from penstock.backends.operator_names import get_attribute, has_attribute, kind_name, meanings
+from penstock.backends.pattern import (
+    AllPaths,
+    Constant,
+    Either,
+    Having,
+    Operator,
+    Pattern,
+    TuplePattern,
+    Typed,
+    Wildcard,
+)
+from penstock.backends.pattern_matching import Search, Term, stages, tuple_fields
+from penstock.backends.pattern_types import type_problem
+from penstock.ir.graph import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The part of a pattern that does not match.
+
+    depth: how many operators and operands of the pattern match before it.
+    part: the part of the pattern, as text.
+    reason: why it does not match."""
+
+    depth: int
+    part: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.part} does not match: {self.reason}"
+
+
+def mismatch(pattern: Pattern, node: Node, producers: Mapping[str, Node]) -> Mismatch | None:
+    """Return why no match of a pattern ends with `node`; None if there is one.
+
+    producers: the node that computes a value, by the value's name."""
+    search = Search.of(pattern, producers)
+    term = Term.of(node.output)
+    if search.match(pattern, term, frozenset()):
+        return None
+    found = _Explanation(search).of(pattern, term, 0)
+    repeated = "a pattern object that occurs twice must match the same value both times"
+    return found or Mismatch(0, str(pattern), repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Explanation:
+    search: Search
+
+    def of(self, pattern: Pattern, term: Term, depth: int) -> Mismatch | None:
+        """Return the deepest mismatch of a pattern with a term; None if the pattern matches."""
+        if self.search.match(pattern, term, frozenset()):
+            return None
+        match pattern:
+            case Either(first, second):
+                both = self.of(first, term, depth), self.of(second, term, depth)
+                return max(filter(None, both), key=lambda found: found.depth, default=None)
+            case Having(inner) | Typed(inner):
+                problem = self._restriction(pattern, term)
+                found = self.of(inner, term, depth)
+                return found or Mismatch(depth + 1, str(pattern), problem)
+            case Operator():
+                return self._operator(pattern, term, depth)
+            case AllPaths():
+                return self._all_paths(pattern, term, depth)
+            case _:
+                return Mismatch(depth, str(pattern), _leaf_problem(pattern, term, self._said(term)))
+
+    def _restriction(self, pattern: Having | Typed, term: Term) -> str:
+        if isinstance(pattern, Typed):
+            assert term.value is not None
+            return (
+                f'of "{term.name}", {type_problem(pattern.dtype, pattern.shape, term.value.type)}'
+            )
+        node = self.search.producers[term.name]
+        wrong = (n for n, v in pattern.attributes if not has_attribute(node.op, n, v))
+        name = next(wrong)
+        wanted = dict(pattern.attributes)[name]
+        try:
+            found = get_attribute(node.op, name)
+        except KeyError:
+            return f'{node.kind} "{node.name}" has no attribute {name}'
+        text = getattr(found, "name", found)
+        rule = f"which {name_of(wanted)} rejects" if callable(wanted) else f"must be {wanted}"
+        return f'{name} of "{node.name}" is {text}, {rule}'
+
+    def _operator(self, pattern: Operator, term: Term, depth: int) -> Mismatch:
+        node = self.search.producers.get(term.name)
+        if node is None:
+            return Mismatch(depth, str(pattern), f"{self._said(term)}, not the result of a node")
+        meaning = meanings()[pattern.name]
+        fitting = [s for s in stages(node)[term.depth :] if meaning.fits(node, s.kind)]
+        found = [
+            m for s in fitting for form in s.arguments for m in self._form(pattern, form, depth)
+        ]
+        if found:
+            return max(found, key=lambda one: one.depth)
+        has = " of ".join(kind_name(stage.kind) for stage in stages(node)[term.depth :])
+        return Mismatch(depth, str(pattern), f'"{node.name}" is computed by {has}')
+
+    def _form(
+        self, pattern: Operator, operands: tuple[Term, ...], depth: int
+    ) -> Iterator[Mismatch]:
+        """Yield the first mismatch of an operator's arguments with a list of operands."""
+        patterns = pattern.arguments or ()
+        if len(patterns) == 1:
+            patterns = tuple_fields(patterns[0], len(operands)) or patterns
+        if len(patterns) != len(operands):
+            reason = f"the node has {len(operands)} operands here, the pattern {len(patterns)}"
+            yield Mismatch(depth + 1, str(pattern), reason)
+            return
+        for k, (wanted, operand) in enumerate(zip(patterns, operands, strict=True)):
+            found = self.of(wanted, operand, depth + 1 + k)
+            if found is not None:
+                part = f"argument {k} of {pattern.name}, {found.part},"
+                nested = found.part.startswith("argument ")
+                yield found if nested else Mismatch(found.depth, part, found.reason)
+                return
+
+    def _all_paths(self, pattern: AllPaths, term: Term, depth: int) -> Mismatch:
+        child = self.of(pattern.child, term, depth)
+        if child is not None:
+            return child
+        matched = self.search.match(pattern.child, term, frozenset())[0]
+        begin = self.search.read_by(matched.claimed)
+        values = tuple(self.search.reachable(begin, pattern.path, frozenset()))
+        parents = [self.of(pattern.parent, Term.of(value), depth + 1) for value in values]
+        if all(parents):
+            found = max(filter(None, parents), key=lambda one: one.depth)
+            return Mismatch(found.depth, f"dominator, {found.part},", found.reason)
+        others = (v for v, found in zip(values, parents, strict=True) if found is not None)
+        steps = (self.of(pattern.path, Term.of(value), depth + 1) for value in others)
+        blocked = next((found.reason for found in steps if found), "a path begins elsewhere")
+        reason = f'a path to "{term.name}" avoids the dominator {pattern.parent}: {blocked}'
+        return Mismatch(depth + 1, f"path {pattern.path}", reason)
+
+    def _said(self, term: Term) -> str:
+        """Return what a term is, for messages."""
+        if term.constant:
+            return f'"{term.name}" is a constant' if term.name else "it is a scale or zero point"
+        node = self.search.producers.get(term.name)
+        if node is None:
+            return f'"{term.name}" is an input of the network'
+        inside = ", and this is an intermediate result of it" if term.depth else ""
+        return f'"{term.name}" is computed by {node.kind}{inside}'
+
+
+def _leaf_problem(pattern: Pattern, term: Term, said: str) -> str:
+    match pattern:
+        case Constant() if term.constant:
+            return f'the elements of "{term.name}" differ'
+        case Wildcard():
+            return f"{said}, not a value of the graph"
+        case TuplePattern():
+            return f"{said}, a tuple stands for all operands of an operator with any number of them"
+        case _:
+            return said

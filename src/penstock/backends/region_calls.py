@@ -1,0 +1,120 @@
+"""Merging of calls: consecutive calls of one compiler region run as one call.
+
+An accelerator with command streams receives one stream for all of them.  An accelerator that is
+called in C states how the commands of a region become those of one call (`Codegen.region`).
+
+Source: TVM, MergeCompilerRegions (UMA's `merge_compiler_regions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.compiler_regions import REGION
+from penstock.backends.description import backend_code
+from penstock.backends.implementation_checks import command_problems
+from penstock.errors import BackendError
+from penstock.ir.composite import Attribute, Composite
+from penstock.program.program import Call, Command, Program
+from penstock.program.region_call import region_call, whole_body
+from penstock.program.steps import used_buffers
+
+
+def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
+    """Return the program in which consecutive calls of one region are one call.
+
+    A call joins the next one if both are outside loops, if it computes its whole output, and if
+    only calls of the same region read this output."""
+    codegen = accelerator.codegen
+    if not accelerator.merge_compiler_regions or not (codegen.encoder or codegen.region):
+        return program
+    uses = _uses(program)
+    run: list[Command] = []
+    at = 0
+    while at < len(program.run):
+        end = _end(program.run, uses, at, accelerator.name)
+        calls = [command for command in program.run[at:end] if isinstance(command, Call)]
+        joined = end - at > 1
+        run += [_merged(calls, accelerator)] if joined else program.run[at:end]
+        at = end
+    return replace(program, run=tuple(run))
+
+
+def _merged(calls: Sequence[Call], accelerator: Accelerator) -> Call:
+    """Return the call of a region.  Raises BackendError if the backend's function fails."""
+    bodies = tuple(map(whole_body, calls))
+    function = accelerator.codegen.region
+    if function is None:
+        return region_call(calls, tuple(chain(*bodies)))
+    where = f'{accelerator.name}, region of "{calls[-1].output.tensor}"'
+    with backend_code("region function", where):
+        body = tuple(function(bodies))
+    for problem in command_problems(body, accelerator.name) if body else ["it returns no command"]:
+        raise BackendError(
+            "backend-065",
+            "the region function returned commands that cannot be executed",
+            where=where,
+            why=problem,
+            help="return commands such as those of its argument, a sequence of commands for each "
+            "call of the region",
+        )
+    return region_call(calls, body)
+
+
+def _end(run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, engine: str) -> int:
+    """Return the end of the longest interval of commands from `at` on that can be one call."""
+    longest = at + 1
+    region = _region(run[at], engine)
+    if region is None:
+        return longest
+    computed: dict[str, str] = {}
+    first, last = at, at
+    for end in range(at + 1, len(run)):
+        before, call = run[end - 1], run[end]
+        assert isinstance(before, Call)
+        computed[before.output.buffer] = before.output.tensor
+        first = min(first, uses[before.output.buffer][0])
+        last = max(last, uses[before.output.buffer][1])
+        if _region(call, engine) != region or not _reads_alike(call, computed):
+            break
+        if first >= at and last <= end:
+            longest = end + 1
+    return longest
+
+
+def _uses(program: Program) -> dict[str, tuple[int, int]]:
+    """Return the first and the last command that uses a buffer, by its name.
+
+    The caller, who supplies the inputs and reads the outputs, counts as the commands around all."""
+    found: dict[str, tuple[int, int]] = {}
+    for k, command in enumerate(program.run):
+        for name in used_buffers(command):
+            found[name] = found.get(name, (k, k))[0], k
+    for view in (*program.inputs, *program.outputs):
+        found[view.buffer] = -1, len(program.run)
+    return found
+
+
+def _region(command: Command, engine: str) -> Attribute | None:
+    """Return the region of a call that may be merged with others; None for other commands."""
+    if not isinstance(command, Call) or command.engine != engine or not command.body:
+        return None
+    shape = command.output.type.shape
+    whole = (command.out.lower, command.out.upper) == ((0,) * len(shape), shape)
+    views = (*command.inputs, command.output)
+    plain = all(v.rows.rotation is None and v.first_column is None for v in views)
+    copies = command.prefetched is not None or command.prefetches
+    if not whole or not plain or copies or not isinstance(command.op, Composite):
+        return None
+    return command.op.attribute(REGION)
+
+
+def _reads_alike(command: Command, computed: Mapping[str, str]) -> bool:
+    """Return whether a call reads the computed tensors under their names.
+
+    computed: the name of the tensor in each buffer that an earlier call of the region writes."""
+    views = command.inputs if isinstance(command, Call) else ()
+    return all(computed.get(view.buffer, view.tensor) == view.tensor for view in views)

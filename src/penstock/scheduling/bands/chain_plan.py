@@ -1,0 +1,45 @@
+"""What a cascade needs that recomputes some of its tensors, and the cycles of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.scheduling.bands.chain_shape import ChainShape
+from penstock.scheduling.model.cost import CostModel
+
+
+@dataclass(frozen=True, slots=True)
+class PartCycles:
+    """Cycles of the parts of an execution order.
+
+    model: estimates the cycles of parts.
+    of_rows: for each part of the order, `BandSource.row_cycles`.
+    """
+
+    model: CostModel
+    of_rows: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPlan:
+    """A set of recomputed tensors, with what a cascade that recomputes them needs.
+
+    chains: shape of each chain, by the position of its last part.
+    peak_bytes: live bytes at the peak of the cascade.
+    time: estimated cycles of the cascade, minus the computing time that its preferred kernels would
+        take without recomputation.
+    macs: number of recomputed multiply-accumulates.
+    stripe: maximum number of rows per call.
+    """
+
+    chains: dict[int, ChainShape]
+    peak_bytes: int
+    time: int
+    macs: float
+    stripe: int
+
+    @property
+    def members(self) -> frozenset[int]:
+        """Positions of the parts whose outputs are recomputed."""
+        return frozenset(p for chain in self.chains.values() for p in chain.members)

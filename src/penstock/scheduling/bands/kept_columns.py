@@ -1,0 +1,190 @@
+"""The columns that bands compute if they keep the halos of the tensors between their parts.
+
+Each band computes only the columns of a tensor that no earlier band has computed.  The columns
+before these that its readers still need are kept from the band before:
+
+    columns of the tensor   . . . . | k k | n n n n |      k kept, n computed by this band
+                            lower ----^     ^         ^---- upper
+                                      begin --
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from penstock.ir.region import Interval
+
+ColumnNeeds = Callable[[str, Interval], Sequence[tuple[str, Interval]] | None]
+"""Returns the (tensor, columns) that computing some columns of a tensor reads; None if the columns
+cannot be computed by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Columns of one tensor in one band: it holds [lower, upper) and computes [begin, upper)."""
+
+    lower: int
+    begin: int
+    upper: int
+
+    @property
+    def width(self) -> int:
+        """Number of columns that the band holds."""
+        return self.upper - self.lower
+
+    @property
+    def kept(self) -> int:
+        """Number of columns that the band holds and does not compute."""
+        return self.begin - self.lower
+
+    @property
+    def computed(self) -> int:
+        """Number of columns that the band computes."""
+        return self.upper - self.begin
+
+
+Spans = Mapping[str, Span]
+"""The columns of each tensor in one band, by name."""
+
+
+def kept_spans(
+    tensors: Sequence[str], columns: int, width: int, numbers: Sequence[int], needs: ColumnNeeds
+) -> tuple[Spans, ...] | None:
+    """Return the columns of each tensor in some bands.
+
+    tensors: the tensors that a band computes, in execution order; the last one is divided into
+        bands.
+    columns: number of columns of the last tensor.
+    width: number of columns of a band; the last band may have fewer.
+    numbers: the bands, in ascending order.  Where some are left out, columns that are kept over
+        several bands may be missing.
+
+    A tensor that a band neither computes nor reads is left out, unless a later one of the bands
+    reads it.  None if a tensor cannot be computed in such bands, or if some columns between those
+    that are computed are not needed.
+    """
+    found: list[dict[str, Span]] = []
+    for number in numbers:
+        before = _ends(tensors, min(number * width, columns), needs) if number else {}
+        ends = _ends(tensors, min((number + 1) * width, columns), needs)
+        spans = None if before is None or ends is None else _spans(tensors, before, ends, needs)
+        if spans is None:
+            return None
+        found.append(spans)
+    for k in range(len(found) - 2, -1, -1):
+        if numbers[k + 1] == numbers[k] + 1:
+            _keep_for(found[k], found[k + 1])
+    if numbers[0] == 0 and any(span.kept for span in found[0].values()):
+        return None
+    return tuple(found)
+
+
+def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
+    """Return how many of the first columns of each tensor the first columns of the last one need.
+
+    columns: number of the first columns of the last tensor.
+    """
+    ends = {tensors[-1]: columns}
+    for name in reversed(tensors):
+        reads = needs(name, (0, ends[name])) if name in ends else None
+        if reads is None:
+            return None
+        for value, (_, upper) in reads:
+            ends[value] = max(ends.get(value, 0), upper)
+    return ends
+
+
+def _spans(
+    tensors: Sequence[str], before: Mapping[str, int], ends: Mapping[str, int], needs: ColumnNeeds
+) -> dict[str, Span] | None:
+    """Return the columns of each tensor in one band.
+
+    before, ends: the number of columns of each tensor that have been computed before the band and
+        after it; `before` is empty for the first band.
+    """
+    found: dict[str, Span] = {}
+    lowers = {tensors[-1]: before.get(tensors[-1], 0)}
+    for name in reversed(tensors):
+        begin, upper = before.get(name, lowers.get(name, 0)), ends[name]
+        if name not in lowers and upper == begin:
+            continue
+        lower = lowers.get(name, begin)
+        if lower > begin:
+            return None
+        found[name] = Span(lower, begin, upper)
+        if upper == begin:
+            continue
+        reads = needs(name, (begin, upper))
+        if reads is None:
+            return None
+        for value, (first, _) in reads:
+            lowers[value] = min(lowers.get(value, first), first)
+    return found
+
+
+def _keep_for(spans: dict[str, Span], after: Spans) -> None:
+    """Extend the columns of a band by those that the next band finds kept."""
+    for name, next_span in after.items():
+        if not next_span.kept:
+            continue
+        span = spans.get(name, Span(next_span.begin, next_span.begin, next_span.begin))
+        lower = min(span.lower, next_span.lower)
+        spans[name] = Span(lower, max(span.begin, lower), span.upper)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where one band finds the columns of a tensor that it holds, in the memory of the tensor.
+
+    position: index of the first column that the band holds.
+    source: index at which this column is before the band moves the kept columns to `position`; None
+        if the band moves none.
+    """
+
+    position: int
+    source: int | None = None
+
+    def moves(self, span: Span) -> tuple[Interval, ...]:
+        """Return the columns that the band moves, in order.
+
+        span: the columns that the band holds.
+
+        The memory of one move does not overlap with where its columns were before.
+        """
+        if self.source is None:
+            return ()
+        firsts = range(span.lower, span.begin, self.source)
+        return tuple((first, min(first + self.source, span.begin)) for first in firsts)
+
+
+def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
+    """Return where consecutive bands find the columns of one tensor.
+
+    spans: the columns in the bands that hold any.
+
+    A band that computes columns first moves the kept ones to the begin of the memory.
+    """
+    found = [Location(_first_position(spans))]
+    for before, span in pairwise(spans):
+        source = found[-1].position + span.lower - before.lower
+        if not span.computed or source == 0:
+            found.append(Location(source))
+        else:
+            found.append(Location(0, source if span.kept else None))
+    return tuple(found)
+
+
+def _first_position(spans: Sequence[Span]) -> int:
+    """Return the position of the first band's columns.
+
+    With this position, the second band moves its kept columns as far as the third one does, so that
+    one loop contains both.  It is 0 if this takes more memory.
+    """
+    if len(spans) < 2:
+        return 0
+    distance = spans[2].lower - spans[1].lower if len(spans) > 2 else spans[1].kept
+    position = max(0, distance - (spans[1].lower - spans[0].lower))
+    widest = max(span.width for span in spans)
+    return position if position + spans[0].width <= widest else 0

@@ -1,0 +1,143 @@
+"""Chains in layers, timelines, tables and pages, beside what the reference machine counts."""
+
+from __future__ import annotations
+
+from functools import cache
+from io import StringIO
+
+import numpy as np
+from rich.console import Console
+
+from penstock import api
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import whole_work
+from penstock.pipeline.compilation import Compilation, compile_graph
+from penstock.pipeline.emission import lower_point
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.program.steps import steps
+from penstock.reports.band_range import BandRange
+from penstock.reports.engine_times import engine_times
+from penstock.reports.layer_report import LayerReport, layers
+from penstock.reports.layer_table import layer_table
+from penstock.reports.page.memory_data import memory_data, stretches
+from penstock.reports.report import Macs
+from penstock.reports.timeline import timelines
+from penstock.simulators.machine import Machine
+
+
+@cache
+def compiled() -> Compilation:
+    """Two inverted bottlenecks with a streamed input."""
+    net = GraphBuilder("bottlenecks")
+    x = net.conv2d(net.input((1, 12, 16, 2)), 4, 3, name="stem")
+    for k in range(2):
+        wide = net.depthwise_conv2d(net.conv2d(x, 24, 1, name=f"wide{k}"), 3, name=f"deep{k}")
+        x = net.conv2d(wide, 4, 1, name=f"narrow{k}")
+    graph = net.build(net.fully_connected(x, 10, name="dense"))
+    return compile_graph(graph, api.request("zoo:lenet5", "cortex-m4", stream_input=True))
+
+
+@cache
+def points() -> tuple[PlacedPoint, ...]:
+    """The points with chains, of which some divide the columns and some do not."""
+    return tuple(
+        point
+        for point in compiled().points
+        if any(bands.call_rows is not None for bands in point.schedule.bands)
+    )
+
+
+@cache
+def found(k: int) -> tuple[LayerReport, ...]:
+    """The layers of a point."""
+    return layers(points()[k].schedule, lower_point(points()[k]))
+
+
+def test_f_of_each_layer_is_what_the_machine_computes() -> None:
+    model = compiled().model
+    (inputs,) = api.drawn_sets(compiled(), 1)
+    sizes = {value.name: np.prod(value.type.shape) for value in model.variables()}
+    for k, point in enumerate(points()):
+        machine = Machine(lower_point(point))
+        machine.run(inputs)
+        for layer in found(k):
+            regions = machine.counts.stripes.get(layer.name)
+            if regions is not None and layer.name in sizes:
+                computed = sum(region.elements * times for region, times in regions.items())
+                assert layer.factor == computed / sizes[layer.name]
+    assert max(layer.factor for k in range(len(points())) for layer in found(k)) > 1.2
+
+
+def test_f_of_the_layers_weighted_by_work_is_f_of_the_schedule() -> None:
+    for k, point in enumerate(points()):
+        factors = {layer.name: layer.factor for layer in found(k)}
+        works = {node.name: whole_work(node).macs for node in compiled().model.nodes}
+        executed = sum(factors.get(name, 1) * macs for name, macs in works.items())
+        cost = point.schedule.cost
+        assert round(executed) == cost.nominal_macs
+        macs = Macs(compiled().model.macs(), cost.macs, cost.constant_macs)
+        assert macs.factor == cost.nominal_macs / compiled().model.macs()
+
+
+def test_bands_of_each_chain_follow_each_other() -> None:
+    for k, point in enumerate(points()):
+        chains = [bands for bands in point.schedule.bands if bands.call_rows is not None]
+        for number, chain in enumerate(chains):
+            own = [layer for layer in found(k) if layer.bands and layer.bands.chain == number]
+            assert own
+            for name in {layer.name for layer in own}:
+                ranges = [layer.bands for layer in own if layer.name == name and layer.bands]
+                ends = [0, *(one.upper for one in ranges)]
+                assert [one.lower for one in ranges] == ends[:-1]
+                total = sum(band.count for band in chain.bands)
+                assert {ends[-1], *(one.total for one in ranges)} == {total}
+        sums = [
+            sum(getattr(layer, key) for layer in found(k)) for key in ("cycles", "calls", "macs")
+        ]
+        cost = point.schedule.cost
+        assert sums == [cost.cycles, cost.calls, cost.macs]
+        numbers = [layer.step for layer in found(k) if layer.step is not None]
+        assert numbers == list(range(len(steps(lower_point(point)))))
+
+
+def test_chains_share_a_block_in_the_timeline() -> None:
+    for k, point in enumerate(points()):
+        (timeline,) = timelines(point.schedule, lower_point(point))
+        assert timeline.peak_bytes == point.schedule.peak_bytes
+        assert timeline.height_bytes == point.placement.height_bytes
+        taken = np.zeros((timeline.ticks, timeline.height_bytes), np.int8)
+        for span in timeline.spans:
+            for piece in span.pieces:
+                taken[piece.born : piece.dead, piece.lower_byte : piece.upper_byte] += 1
+        assert taken.max() == 1
+        blocks = memory_data(timeline, {}, None).blocks
+        scratch = [set(block.layers) for block in blocks if block.kind == "scratch"]
+        for cascade in {layer.cascade for layer in found(k) if layer.bands}:
+            own = {n for n, one in enumerate(found(k)) if one.bands and one.cascade == cascade}
+            assert any(own <= block for block in scratch)
+        for stretch in stretches(timeline.stretches):
+            own = found(k)[stretch.first : stretch.end]
+            assert {layer.cascade for layer in own} == {stretch.cascade}
+        times = engine_times(point.schedule, compiled().request.target)
+        assert round(times.call_cycles[-1]) == point.schedule.cost.cycles
+
+
+def test_tables_have_columns_of_bands_and_f_only_with_bands() -> None:
+    def text(some: tuple[LayerReport, ...]) -> str:
+        out = Console(file=StringIO(), width=200)
+        out.print(layer_table(some))
+        assert isinstance(out.file, StringIO)
+        return out.file.getvalue()
+
+    layer = next(layer for layer in found(0) if layer.factor > 1.2 and layer.bands)
+    assert layer.bands is not None
+    assert "chain:" in text(found(0))
+    assert f" {layer.bands.short} {layer.factor:.2f} " in text(found(0))
+    last = compiled().points[-1]
+    assert not last.schedule.bands
+    assert "chain:" not in text(layers(last.schedule, lower_point(last)))
+
+
+def test_ranges_in_words() -> None:
+    assert BandRange(1, 0, 1, 3).words == "chain 1, band 1 of 3"
+    assert BandRange(None, 1, 3, 3).short == "2-3"

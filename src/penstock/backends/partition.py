@@ -114,7 +114,8 @@ def choose(
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.
 
     >>> from penstock.zoo.registry import open_zoo
-    >>> from penstock.backends.accelerator import AcceleratorTarget, Codegen
+    >>> from penstock.backends.accelerator import AcceleratorTarget, Codegen, Implementation
+    >>> from penstock.backends.accelerator import Strategy
     >>> from penstock.backends.pattern import is_op
     >>> from penstock.hardware.load import load_target
     >>> from penstock.ir.op import Kernel

@@ -4,7 +4,8 @@ The accelerator's driver receives a stream of commands and the base addresses of
 the commands use, and executes the commands in order.
 
 Control flow does not depend on data, so the compiler can unroll it.  For each interval of rows
-that a call computes, the compiler encodes the commands of the call's unrolled body as one stream.
+that a call computes, and each band of columns, the compiler encodes the commands of the call's
+unrolled body as one stream.
 A single command then replaces the body: submit(stream, size in bytes, base addresses...).
 The generated C passes the base addresses as an array.
 
@@ -27,14 +28,13 @@ from penstock.backends.stream_commands import (
     StreamRows,
     StreamTransfer,
 )
+from penstock.backends.stream_index import SteppedCall, offset_variables, stream_index
 from penstock.errors import BackendError, PenstockError
 from penstock.ir.graph import free_name
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import Data, DType, TensorType
-from penstock.program.expr import Expr, TableEntry, evaluate
+from penstock.program.expr import Expr, TableEntry, Var, evaluate
 from penstock.program.program import (
-    END,
-    FIRST,
     Address,
     Buffer,
     Call,
@@ -48,7 +48,7 @@ from penstock.program.program import (
     TensorRows,
     Transfer,
 )
-from penstock.program.steps import as_step, steps, walk
+from penstock.program.steps import accessed_views, as_step, steps, walk
 
 ALIGNMENT_BYTES = 16
 """Alignment of each stream."""
@@ -65,15 +65,15 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     if encoder is None or submit is None:
         _require_no_issues(program, accelerator.name)
         return program
-    rows = _rows_by_step(program, accelerator.name)
+    every = _calls_by_step(program, accelerator.name)
     memory = next(m for m in program.memories if not m.writable)
     address = memory.size_bytes
     bodies: dict[Call, tuple[Command, ...]] = {}
     buffers: list[Buffer] = []
     taken = {buffer.name for buffer in program.buffers}
-    for number, (step, intervals) in enumerate(rows.items()):
+    for number, (step, stepped) in enumerate(every.items()):
         bases = _Bases.of(step, program)
-        encoded = _Streams.of(step, sorted(intervals), bases, encoder, accelerator.name)
+        encoded = _Streams.of(step, sorted(stepped), bases, encoder, accelerator.name)
         name = free_name(f"{step.output.tensor}: commands {number}", taken)
         type = TensorType((len(encoded.raw),), DType.UINT8)
         data = Data(encoded.raw)
@@ -211,18 +211,16 @@ class _Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """The concatenated streams of a step: one for each interval of rows that its calls compute.
-
-    A step consists of the calls that differ only in their rows.
+    """The concatenated streams of a step: one for each call that differs in rows or offsets.
 
     raw: the bytes of all streams.
-    begin: by output row: the offset in `raw` of the stream for the interval that begins at this
-        row; 0 if no interval begins there.
-    size: by output row: the size of this stream in bytes, without padding; 0 if no interval
-        begins there.
+    index: which of the streams a call submits, in terms of its rows and offsets.
+    begin: by `index`: the offset of the stream in `raw`; 0 if there is no such stream.
+    size: by `index`: the size of the stream in bytes, without padding; 0 if there is none.
     bases: names of the buffers whose addresses are passed to the driver."""
 
     raw: bytes
+    index: Expr
     begin: tuple[int, ...]
     size: tuple[int, ...]
     bases: tuple[str, ...]
@@ -230,32 +228,38 @@ class _Streams:
     @staticmethod
     def of(
         step: Call,
-        intervals: Sequence[tuple[int, int]],
+        calls: Sequence[SteppedCall],
         bases: _Bases,
         encoder: Encoder,
         engine: str,
     ) -> _Streams:
-        count = row_count(step.output.type.shape)
-        begin, size, raw = [0] * count, [0] * count, b""
-        for first, end in intervals:
-            flat = _unrolled(step.body, {FIRST.name: first, END.name: end})
-            commands = [_Resolver(bases, variables).command(each) for each, variables in flat]
-            found = _encoded(encoder, commands, f'{engine}, "{step.output.tensor}"')
-            begin[first], size[first] = len(raw), len(found)
-            raw += found + bytes(-len(found) % ALIGNMENT_BYTES)
-        return _Streams(raw, tuple(begin), tuple(size), bases.names)
+        offsets = offset_variables(step)
+        index = stream_index(calls, offsets, row_count(step.output.type.shape))
+        found: dict[int, tuple[int, int]] = {}
+        raw = b""
+        for call in calls:
+            variables = call.variables(offsets)
+            flat = _unrolled(step.body, variables)
+            commands = [_Resolver(bases, values).command(each) for each, values in flat]
+            stream = _encoded(encoder, commands, f'{engine}, "{step.output.tensor}"')
+            found[evaluate(index, variables)] = len(raw), len(stream)
+            raw += stream + bytes(-len(stream) % ALIGNMENT_BYTES)
+        count = max(row_count(step.output.type.shape), *(k + 1 for k in found))
+        pairs = [found.get(k, (0, 0)) for k in range(count)]
+        begin, size = (tuple(column) for column in zip(*pairs, strict=True))
+        return _Streams(raw, index, begin, size, bases.names)
 
     def submission(self, submit: Driver, buffer: str) -> Invoke:
         """Return the command that submits a stream; it becomes the body of each call of the step.
 
-        At run time, the first row of the call selects the stream in `buffer`.
+        At run time, the rows and offsets of the call select the stream in `buffer`.
 
         submit: the driver function that receives the stream.
         buffer: the name of the constant buffer that holds all streams of the step."""
         used = [k for k, size in enumerate(self.size) if size]
         one = used[0] if len(used) == 1 else None
-        begin: Expr = TableEntry(self.begin, FIRST) if one is None else self.begin[one]
-        size: Expr = TableEntry(self.size, FIRST) if one is None else self.size[one]
+        begin: Expr = TableEntry(self.begin, self.index) if one is None else self.begin[one]
+        size: Expr = TableEntry(self.size, self.index) if one is None else self.size[one]
         return Invoke(submit, (Address(buffer, begin), size, *map(Address, self.bases)))
 
 
@@ -341,17 +345,24 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
                 pass
 
 
-def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """Return, for each step, the intervals [first, end) of rows that its calls on `engine` compute.
+def _calls_by_step(program: Program, engine: str) -> dict[Call, set[SteppedCall]]:
+    """Return, for each step, what distinguishes its calls on `engine` that compute any rows.
 
-    A step consists of the calls that differ only in their rows.  Keys are calls for all rows, as
-    `as_step` returns them."""
-    found: dict[Call, set[tuple[int, int]]] = {}
+    A step consists of the calls that differ only in rows and offsets.  Keys are calls for all rows,
+    as `as_step` returns them."""
+    found: dict[Call, set[SteppedCall]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:
-            rows = _rows(call, variables)
-            if rows[0] < rows[1]:
-                found.setdefault(as_step(call), set()).add(rows)
+            first, end = _rows(call, variables)
+            step = as_step(call)
+            pairs = zip(accessed_views(step), accessed_views(call), strict=True)
+            offsets = tuple(
+                evaluate(view.offset, variables)
+                for kept, view in pairs
+                if isinstance(kept.offset, Var)
+            )
+            if first < end:
+                found.setdefault(step, set()).add(SteppedCall(first, end, offsets))
     return found
 
 

@@ -24,6 +24,7 @@ from penstock.scheduling.simulate.placement_problems import (
     SCRATCH_ALIGNMENT_BYTES,
     placement_problems,
     scratch_name,
+    storage_alignments,
 )
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
@@ -99,6 +100,7 @@ def planned_chain(
     tables = expanded.tables
     windows = row_windows(tables)
     slots: dict[str, int] = {}
+    alignments = storage_alignments(parts)
     buffers: list[LiveBuffer] = []
     for k, part in enumerate(parts.parts[:-1]):
         storage = int(tables.written[k])
@@ -107,7 +109,8 @@ def planned_chain(
         slots[part.name] = _most_rows(windows[k], call_rows)
         size = slots[part.name] * int(tables.row_bytes[storage])
         dead = int(tables.last[storage]) + 1
-        buffers.append(LiveBuffer(part.name, k, dead, size, ALIGNMENT_BYTES))
+        alignment = alignments.get(part.name, ALIGNMENT_BYTES)
+        buffers.append(LiveBuffer(part.name, k, dead, size, alignment))
     users = [k for k, part in enumerate(expanded.schedule.steps) if part.kernel.scratch_bytes]
     if users:
         name, size = scratch_name(expanded.schedule, plan), plan.scratch_bytes

@@ -217,7 +217,9 @@ def _composite(parts: Parts, cascade: BandedCascade) -> Node:
     read = (v for node in nodes for v in node.inputs if v.name not in made)
     inputs = tuple({v.name: v for v in read}.values())
     by_rows = cascade.bands.call_rows is not None
-    kernel = Kernel(KIND, scratch_bytes=cascade.bands.arena_bytes, by_rows=by_rows)
+    alignment = max(part.kernel.alignment_bytes for part in every)
+    arena = cascade.bands.arena_bytes
+    kernel = Kernel(KIND, scratch_bytes=arena, by_rows=by_rows, alignment_bytes=alignment)
     names = tuple(v.name for v in inputs)
     op = Composite(KIND, every[-1].engine, nodes, names, chosen=kernel)
     return Node(op, inputs, nodes[-1].output, nodes[-1].origin)

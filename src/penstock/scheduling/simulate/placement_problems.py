@@ -97,7 +97,7 @@ def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
     """
     rows, memory = expanded.schedule.parts.rows, expanded.schedule.memory
     anchors: dict[str, tuple[str, int]] = {}
-    alignments = _alignments(expanded.schedule.parts)
+    alignments = storage_alignments(expanded.schedule.parts)
     for block in expanded.blocks():
         storage = rows.storages[rows.number[block.storage]]
         name = block_name(expanded.schedule, block)
@@ -119,7 +119,7 @@ def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
         )
 
 
-def _alignments(parts: Parts) -> Mapping[str, int]:
+def storage_alignments(parts: Parts) -> Mapping[str, int]:
     """Return the alignment of each storage that needs more than `ALIGNMENT_BYTES`.
 
     Keys: names of the storages.  Values: alignments in bytes.

@@ -1,0 +1,66 @@
+"""The calls of a step whose command streams differ, and the number of the stream of each call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import gcd
+from typing import NamedTuple, cast
+
+from penstock.program.expr import Expr, Var, binary, evaluate
+from penstock.program.program import END, FIRST, Call
+from penstock.program.steps import accessed_views
+
+
+class SteppedCall(NamedTuple):
+    """What distinguishes a call of a step from the others: it is encoded as a stream of its own.
+
+    first, end: the rows that it computes.
+    offsets: the values of the step's offsets (`offset_variables`), which differ between bands."""
+
+    first: int
+    end: int
+    offsets: tuple[int, ...]
+
+    def variables(self, offsets: Sequence[Var]) -> Mapping[str, int]:
+        """Return the values of the variables in the body of the step, by name.
+
+        offsets: the variables of `offset_variables`."""
+        values = zip((offset.name for offset in offsets), self.offsets, strict=True)
+        return {FIRST.name: self.first, END.name: self.end, **dict(values)}
+
+
+def offset_variables(step: Call) -> tuple[Var, ...]:
+    """Return the variables that stand for the offsets of views that depend on loop variables."""
+    offsets = (view.offset for view in accessed_views(step))
+    return tuple(offset for offset in offsets if isinstance(offset, Var))
+
+
+def stream_index(calls: Sequence[SteppedCall], offsets: Sequence[Var], rows: int) -> Expr:
+    """Return an expression of rows and offsets whose value differs for each of the calls.
+
+    It is at least 0, and as small as possible: the first row if this suffices.  If several calls
+    begin with the same row, it is the sum of both bounds or, if need be, both as one number.  Each
+    offset that is needed to tell calls apart contributes its rank among its possible values.
+
+    calls: calls of one step, all different.
+    rows: number of rows of the output."""
+
+    def is_unique(index: Expr) -> bool:
+        return len({evaluate(index, call.variables(offsets)) for call in calls}) == len(calls)
+
+    intervals = {(call.first, call.end) for call in calls}
+    index, count = cast(Expr, FIRST), rows
+    if len({first for first, _ in intervals}) < len(intervals):
+        index, count = binary("+", FIRST, END), 2 * rows
+        if len({sum(one) for one in intervals}) < len(intervals):
+            index, count = binary("+", binary("*", FIRST, rows + 1), END), (rows + 1) ** 2
+    for k in sorted(range(len(offsets)), key=lambda k: -len({c.offsets[k] for c in calls})):
+        values = sorted({call.offsets[k] for call in calls})
+        if is_unique(index):
+            break
+        step = gcd(*(value - values[0] for value in values)) or 1
+        rank = binary("//", binary("-", offsets[k], values[0]), step)
+        index = binary("+", index, binary("*", rank, count))
+        count *= (values[-1] - values[0]) // step + 1
+    assert is_unique(index)
+    return index

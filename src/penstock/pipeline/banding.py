@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.partition import with_kernels
+from penstock.backends.kernel_choice import with_kernels
 from penstock.backends.portable import single_node_part
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite

@@ -129,11 +129,9 @@ class Call(Brief):
     """Computes region `out` of the tensor that `output` refers to, with a kernel on an engine.
 
     `op` and `site` define the result; `inputs` include constants.  `body` holds the commands of an
-    accelerator for rows [FIRST, END); variables (`steps.offset_name`) stand for offsets of views
-    that depend on loops around the call.  `prefetched` refers to prefetched constants of the
-    kernel.  `prefetches` are the targets of the prefetches that the body issues when it computes
-    row 0, for this call and later ones.  `members`: the calls, bodiless, that a region call
-    replaces."""
+    accelerator for rows [FIRST, END), with variables for offsets (`steps.offset_name`) that depend
+    on loops.  `prefetched` refers to prefetched constants of the kernel.  `prefetches` are the
+    targets of prefetches by the body, at row 0.  `members`: the calls, bodiless, of a region."""
 
     op: Op
     site: Site

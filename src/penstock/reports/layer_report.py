@@ -126,11 +126,14 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
 
 
 def _factors(found: Sequence[CostedStep]) -> Mapping[str, float]:
-    """Return F of each tensor, by name: computed elements as a multiple of its elements."""
+    """Return F of each tensor, by name: computed elements as a multiple of its elements.
+
+    Columns that a band keeps for the next one are moved, not computed."""
     computed: Counter[str] = Counter()
     elements: dict[str, int] = {}
     for one in found:
-        computed[one.tensor] += count_elements(one.stripes)
+        if one.tensor not in one.inputs:
+            computed[one.tensor] += count_elements(one.stripes)
         elements[one.tensor] = prod(one.stripes[0].extent) if one.stripes else 0
     return {name: computed[name] / size if size else 1.0 for name, size in elements.items()}
 

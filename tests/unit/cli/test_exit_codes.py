@@ -142,7 +142,7 @@ def test_an_interruption_of_compiled_code_exits_with_130(
 
     monkeypatch.setattr(api, "compile", interrupted)
     said = penstock("compile", model)
-    assert (said.code, said.out, said.err) == (130, "", "")
+    assert (said.code, said.out, said.err) == (130, "", "interrupted\n")
 
 
 def test_no_arguments_print_the_help(penstock: CommandLine) -> None:

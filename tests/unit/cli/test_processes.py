@@ -86,7 +86,7 @@ main()
 
 @pytest.mark.parametrize("where", ["import", "verb"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_request_to_stop_ends_in_silence_and_leaves_no_files(
+def test_a_request_to_stop_ends_with_one_line_and_leaves_no_files(
     where: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     done = subprocess.run(
@@ -94,7 +94,7 @@ def test_a_request_to_stop_ends_in_silence_and_leaves_no_files(
         env={**ENVIRONMENT, "TMPDIR": str(tmp_path)}, cwd=tmp_path, capture_output=True,
         text=True, timeout=50,
     )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -53,6 +53,11 @@ def found(k: int) -> tuple[LayerReport, ...]:
     return layers(points()[k].schedule, lower_point(points()[k]))
 
 
+def moving(point: PlacedPoint) -> frozenset[str]:
+    """The tensors of which bands keep columns; the machine counts these moves as stripes."""
+    return frozenset(kept.tensor for bands in point.schedule.bands for kept in bands.kept)
+
+
 def test_f_of_each_layer_is_what_the_machine_computes() -> None:
     model = compiled().model
     (inputs,) = api.drawn_sets(compiled(), 1)
@@ -64,7 +69,9 @@ def test_f_of_each_layer_is_what_the_machine_computes() -> None:
             regions = machine.counts.stripes.get(layer.name)
             if regions is not None and layer.name in sizes:
                 computed = sum(region.elements * times for region, times in regions.items())
-                assert layer.factor == computed / sizes[layer.name]
+                moved = layer.name in moving(point)
+                assert layer.factor <= computed / sizes[layer.name]
+                assert moved or layer.factor == computed / sizes[layer.name]
     assert max(layer.factor for k in range(len(points())) for layer in found(k)) > 1.2
 
 
@@ -84,13 +91,16 @@ def test_bands_of_each_chain_follow_each_other() -> None:
         chains = [bands for bands in point.schedule.bands if bands.call_rows is not None]
         for number, chain in enumerate(chains):
             own = [layer for layer in found(k) if layer.bands and layer.bands.chain == number]
+            own = [layer for layer in own if layer.kind != "Slice"]  # columns that bands keep
             assert own
             for name in {layer.name for layer in own}:
                 ranges = [layer.bands for layer in own if layer.name == name and layer.bands]
+                ranges.sort(key=lambda one: one.lower)
                 ends = [0, *(one.upper for one in ranges)]
                 assert [one.lower for one in ranges] == ends[:-1]
                 total = sum(band.count for band in chain.bands)
-                assert {ends[-1], *(one.total for one in ranges)} == {total}
+                assert {one.total for one in ranges} == {total}
+                assert ends[-1] == total or (chain.keeps_halos and ends[-1] < total)
         sums = [
             sum(getattr(layer, key) for layer in found(k)) for key in ("cycles", "calls", "macs")
         ]

@@ -286,10 +286,8 @@ class _Reader:
         )
 
     def _part(self, output: View, at: Token) -> Part:
-        """Parses the clause that selects a part of a band, if there is one; returns the part that
-        computes an output.  Raises ModelError if there is none.
-
-        `at`: the reference to the output."""
+        """Parses the clause that selects a part of a band, if any; returns the part that computes
+        an output, to which `at` refers.  Raises ModelError if there is none."""
         scanner = self._scanner
         if not scanner.accept_word("of"):
             part = self._context.part(output.tensor)

@@ -1,0 +1,99 @@
+"""Selection of the kernels that run a composite on its accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.accelerator import CORE_LEVEL, Accelerator, Implementation, Strategy
+from penstock.backends.author import broken_rule, cycles, implementations, refusal
+from penstock.backends.offloaded import main_node
+from penstock.backends.operator_names import is_called
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Node
+
+
+def strategies_for(composite: Composite, accelerator: Accelerator) -> tuple[Strategy, ...]:
+    """Return the strategies that are registered for a composite's pattern or main operator."""
+    main = main_node(composite)
+    return tuple(
+        strategy
+        for strategy in accelerator.strategies
+        if strategy.op == composite.name or is_called(strategy.op, main)
+    )
+
+
+def with_kernels(node: Node, accelerators: Sequence[Accelerator]) -> Node | None:
+    """Return a composite node with the kernels that its accelerator selects for it.
+
+    None if this accelerator is not among `accelerators`, if one of its constraints does not hold,
+    or if none of its kernels can run the node."""
+    engine = node.op.engine if isinstance(node.op, Composite) else None
+    accelerator = next((one for one in accelerators if one.name == engine), None)
+    if accelerator is None or any(
+        broken_rule(rule, node) is not None for rule in accelerator.constraints
+    ):
+        return None
+    found = with_chosen_kernels(node, accelerator)
+    return None if isinstance(found, str) else found
+
+
+def with_chosen_kernels(node: Node, accelerator: Accelerator) -> Node | str:
+    """Return the composite node with its kernels, or the reason why no kernel can run it.
+
+    The kernels are the fastest one, a fallback with less working memory, and all kernels that
+    prefetch constants."""
+    composite = node.op
+    assert isinstance(composite, Composite)
+    strategies = strategies_for(composite, accelerator)
+    refused: list[str] = []
+    for level in sorted({s.level for s in strategies if s.level > CORE_LEVEL}, reverse=True):
+        offered = (s for s in strategies if s.level == level)
+        every = [i for s in offered for i in implementations(s, node, accelerator.target)]
+        reasons = [_refusal(i, node) for i in every]
+        able = [i for i, reason in zip(every, reasons, strict=True) if reason is None]
+        prefetching = tuple(i.kernel for i in able if i.kernel.prefetch is not None)
+        able = [i for i in able if i.kernel.prefetch is None]
+        if able:
+            best = _best(able, node).kernel
+            least = min(i.kernel.scratch_bytes for i in able)
+            fallback = None
+            if least < best.scratch_bytes:
+                frugal = [i for i in able if i.kernel.scratch_bytes == least]
+                fallback = _best(frugal, node).kernel
+            found = replace(composite, chosen=best, fallback=fallback, prefetching=prefetching)
+            return replace(node, op=found)
+        refused += [reason for reason in reasons if reason]
+    return _why_none(composite, strategies, refused, accelerator.name)
+
+
+def _best(able: Sequence[Implementation], node: Node) -> Implementation:
+    """Return the implementation that computes the whole output of `node` in the fewest cycles.
+
+    able: the implementations that can run the node; of several fastest ones, the first is
+        returned."""
+    return min(able, key=lambda i: cycles(i, node))
+
+
+def _refusal(implementation: Implementation, node: Node) -> str | None:
+    where = f'the condition of "{implementation.name}", for {node.origin or node.name}'
+    why = refusal(implementation.condition, where)
+    if why is None:
+        return None
+    return f'"{implementation.name}": {why or "its condition does not hold"}'
+
+
+def _why_none(
+    composite: Composite, strategies: Sequence[Strategy], refused: Sequence[str], engine: str
+) -> str:
+    if refused:
+        return f"no implementation of {engine} accepts this node: {'; '.join(refused)}"
+    if not strategies:
+        return f"{engine} has no strategy for {main_node(composite).kind}"
+    level = max(s.level for s in strategies)
+    if level > CORE_LEVEL:
+        return f"{engine}'s strategies of level {level} offer no implementation"
+    return (
+        f"the core's kernel, level {CORE_LEVEL}, is preferred to {engine}'s strategy of level "
+        f"{level}"
+    )

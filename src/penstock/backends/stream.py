@@ -28,10 +28,15 @@ from penstock.backends.stream_commands import (
     StreamRows,
     StreamTransfer,
 )
-from penstock.backends.stream_index import SteppedCall, offset_variables, stream_index
+from penstock.backends.stream_index import (
+    SteppedCall,
+    computed_rows,
+    offset_variables,
+    stream_index,
+)
 from penstock.errors import BackendError, PenstockError
 from penstock.ir.graph import free_name
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import row_count
 from penstock.ir.tensor import Data, DType, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, evaluate
 from penstock.program.program import (
@@ -346,14 +351,11 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _calls_by_step(program: Program, engine: str) -> dict[Call, set[SteppedCall]]:
-    """Return, for each step, what distinguishes its calls on `engine` that compute any rows.
-
-    A step consists of the calls that differ only in rows and offsets.  Keys are calls for all rows,
-    as `as_step` returns them."""
+    """Return the calls on `engine` that compute any rows, by their step (`as_step`)."""
     found: dict[Call, set[SteppedCall]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:
-            first, end = _rows(call, variables)
+            first, end = computed_rows(call, variables)
             step = as_step(call)
             pairs = zip(accessed_views(step), accessed_views(call), strict=True)
             offsets = tuple(
@@ -364,18 +366,6 @@ def _calls_by_step(program: Program, engine: str) -> dict[Call, set[SteppedCall]
             if first < end:
                 found.setdefault(step, set()).add(SteppedCall(first, end, offsets))
     return found
-
-
-def _rows(call: Call, variables: Variables) -> tuple[int, int]:
-    """Return the interval [first, end) of output rows that a call computes.
-
-    variables: the values of the variables of the loops around the call."""
-    shape = call.output.type.shape
-    axis = row_axis(len(shape))
-    if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
-        return 0, row_count(shape)
-    lower, upper = call.out.lower[axis], call.out.upper[axis]
-    return evaluate(lower, variables), evaluate(upper, variables)
 
 
 def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Call, Variables]]:

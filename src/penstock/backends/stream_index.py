@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import gcd
 from typing import NamedTuple, cast
 
+from penstock.ir.op import row_axis, row_count
 from penstock.program.expr import Expr, Var, binary, evaluate
 from penstock.program.program import END, FIRST, Call
 from penstock.program.steps import accessed_views
@@ -64,3 +65,15 @@ def stream_index(calls: Sequence[SteppedCall], offsets: Sequence[Var], rows: int
         count *= (values[-1] - values[0]) // step + 1
     assert is_unique(index)
     return index
+
+
+def computed_rows(call: Call, variables: Mapping[str, int]) -> tuple[int, int]:
+    """Return the interval [first, end) of output rows that a call computes.
+
+    variables: the values of the variables of the loops around the call."""
+    shape = call.output.type.shape
+    axis = row_axis(len(shape))
+    if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
+        return 0, row_count(shape)
+    lower, upper = call.out.lower[axis], call.out.upper[axis]
+    return evaluate(lower, variables), evaluate(upper, variables)

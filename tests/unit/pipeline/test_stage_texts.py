@@ -38,8 +38,8 @@ from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.scheduling.text.parts import print_parts
 from tools.onnx_writer import Model
 
-MAX_LINES = 220
-"""Of LeNet5, at every stage."""
+MAX_LINES, MAX_LINES_OF_MEMORIES = 200, 220
+"""Of LeNet5, at every stage; and if the search also assigns tensors to memories."""
 MAX_BYTES = 64 << 10
 """Of MobileNetV1 0.25 at 96 x 96, at every stage."""
 LENET5, MOBILENET = "zoo:lenet5", "zoo:mobilenet_v1:alpha=0.25,resolution=96"
@@ -126,7 +126,8 @@ def test_every_stage_of_mobilenet_reads_back_and_stays_short() -> None:
 def test_lenet5_is_short_at_every_stage(target: str) -> None:
     _, found = outcomes(LENET5, target)
     lines = {name: len(text.splitlines()) for name, text in texts(found).items()}
-    assert {name: count for name, count in lines.items() if count >= MAX_LINES} == {}
+    most = MAX_LINES_OF_MEMORIES if target == "two-region" else MAX_LINES
+    assert {name: count for name, count in lines.items() if count >= most} == {}
 
 
 @pytest.mark.parametrize("accelerator", ["ethos_u55", "nvdla", "smv"])

@@ -201,12 +201,12 @@ class Machine:
         first, end = output.rows
         prefetches = [ConcreteOperand.whole(view) for view in call.prefetches] if first == 0 else []
         before = self._memories.copied()
-        variables = {offset_name(k): evaluate(x.view.offset, {}) for k, x in enumerate(inputs)}
-        variables |= {
-            offset_name(): evaluate(output.view.offset, {}),
-            FIRST.name: first,
-            END.name: end,
-        }
+        variables = {FIRST.name: first, END.name: end}
+        for k, (view, operand) in enumerate(zip(call.inputs, inputs, strict=True)):
+            if not isinstance(view.offset, int):
+                variables[offset_name(k)] = evaluate(operand.view.offset, {})
+        if not isinstance(call.output.offset, int):
+            variables[offset_name()] = evaluate(output.view.offset, {})
         self._execute(call.body, variables)
         buffers = [view.buffer for view in (call.prefetches if first == 0 else ())]
         buffers += [*buffers_inside(call), *([call.scratch] if call.scratch is not None else [])]

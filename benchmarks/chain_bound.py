@@ -29,7 +29,7 @@ STRIPES = (1, 2, 4, 8, 16)
 MOMENTS = 6
 """Number of moments at which the live bytes are determined; more of them tighten the bound."""
 DEPTHS = 2
-"""One of so many layers before the last one is a depth at which live bytes are determined."""
+"""The live bytes are bounded at every DEPTHS-th layer, counted backwards from the last one."""
 SHARES = (64, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 """Plans are distinguished by the share of the ceiling that their arena needs, rounded down."""
 MOST_LABELS = 64

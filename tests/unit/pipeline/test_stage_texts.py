@@ -38,8 +38,8 @@ from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.scheduling.text.parts import print_parts
 from tools.onnx_writer import Model
 
-MAX_LINES, MAX_LINES_OF_MEMORIES = 200, 220
-"""Of LeNet5, at every stage; and if the search also assigns tensors to memories."""
+MAX_LINES = 200
+"""Of LeNet5, at every stage."""
 MAX_BYTES = 64 << 10
 """Of MobileNetV1 0.25 at 96 x 96, at every stage."""
 LENET5, MOBILENET = "zoo:lenet5", "zoo:mobilenet_v1:alpha=0.25,resolution=96"
@@ -126,8 +126,7 @@ def test_every_stage_of_mobilenet_reads_back_and_stays_short() -> None:
 def test_lenet5_is_short_at_every_stage(target: str) -> None:
     _, found = outcomes(LENET5, target)
     lines = {name: len(text.splitlines()) for name, text in texts(found).items()}
-    most = MAX_LINES_OF_MEMORIES if target == "two-region" else MAX_LINES
-    assert {name: count for name, count in lines.items() if count >= most} == {}
+    assert {name: count for name, count in lines.items() if count >= MAX_LINES} == {}
 
 
 @pytest.mark.parametrize("accelerator", ["ethos_u55", "nvdla", "smv"])
@@ -293,8 +292,8 @@ PLAN = "plan p1: conv1, conv2, total, conv3 stripe 1 columns 2"
         (PLAN, "plan p1: conv1, conv2 columns 2", "text-004"),
         (PLAN, "plan p1: conv1, total, conv2, conv3 columns 2", "text-004"),
         (PLAN, "plan p1: conv1, conv1, conv3 columns 2", "text-004"),
-        ("cycles = p0", "cycles = p0, p1", "text-004"),
-        ("cycles = p0", "cycles = p0, p10", "text-004"),
+        (" = p0", " = p0, p1", "text-004"),
+        (" = p0", " = p0, p10", "text-004"),
     ],
 )
 def test_a_damaged_cascade_in_bands_is_refused(old: str, new: str, code: str) -> None:

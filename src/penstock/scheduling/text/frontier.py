@@ -38,8 +38,12 @@ In the text of a single schedule (`penstock show --stop-after place`), lines suc
 state the stripes in which a plan computes a tensor, and how much of it is kept (`TensorConfig`).
 Plans whose parts all run at once have none.  The stripes follow from the plan; parsing checks them.
 
-The lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` (costs of updates of states)
-apply to all schedules that follow.  A line `alternative N` precedes the schedules of the N-th
+A schedule whose optimality is not proved states its `Gaps` before the plans:
+
+    schedule 2104 bytes 1296261 cycles order_gap 0.02 partition_gap 0.25 = p3, p4
+
+The lines `memory`, `copier`, `keep_inputs` and `updating` (costs of updates of states) apply to
+all schedules that follow.  A line `alternative N` precedes the schedules of the N-th
 alternative of the parts (`Parts.alternatives`), with plans and costs of their own.
 
 Parsing requires the parts of the stage `assign`, since the text only names them.  Plans with

@@ -59,8 +59,8 @@ class _Printer:
             yield from (line for line in found if line not in state)
             state = found
             plans = ", ".join(self.plans[plan] for plan in used)
-            cycles = f"{schedule.cost.cycles} cycles"
-            yield f"schedule {schedule.peak_bytes} bytes {cycles} = {plans}".rstrip()
+            head = " ".join(("schedule", *_figures(schedule)))
+            yield f"{head} = {plans}".rstrip()
         configs = _stripes(schedules, plans_of) if self.with_stripes else {}
         for plan, name in self.plans.items():
             names = ", ".join(labels(parts.parts[k].name) for k in plan.plan.parts)
@@ -72,7 +72,7 @@ class _Printer:
             yield f"cost {name} = {attribute(cost, self.table)}"
 
     def _state(self, schedule: Schedule) -> Iterator[str]:
-        """Yield the lines `memory`, `copier`, `keep_inputs`, `gaps` and `updating` for a schedule.
+        """Yield the lines `memory`, `copier`, `keep_inputs` and `updating` for a schedule.
 
         In the text, these lines apply to all schedules that follow.
         """
@@ -82,7 +82,6 @@ class _Printer:
         if schedule.copier is not None:
             yield f"copier {name_or_string(schedule.copier)}"
         yield f"keep_inputs {attribute(schedule.keep_inputs, self.table)}"
-        yield f"gaps {attribute(schedule.gaps, self.table)}"
         if schedule.updating:
             yield f"updating {attribute(schedule.updating, self.table)}"
 
@@ -110,6 +109,15 @@ class _Printer:
 
     def _cost(self, cost: Cost) -> str:
         return self.costs.setdefault(cost, f"c{len(self.costs)}")
+
+
+def _figures(schedule: Schedule) -> Iterator[str]:
+    """Yield peak and cycles of a schedule, and the optimality gaps that are not 0."""
+    yield f"{schedule.peak_bytes} bytes {schedule.cost.cycles} cycles"
+    if schedule.gaps.order:
+        yield f"order_gap {schedule.gaps.order!r}"
+    if schedule.gaps.partition:
+        yield f"partition_gap {schedule.gaps.partition!r}"
 
 
 def _bands(assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str]:

@@ -28,13 +28,10 @@ from penstock.scheduling.text.band_reader import BandReader, ReadPlan
 from penstock.scheduling.text.stripe_reader import MODES, ReadStripes, StripeReader
 
 _T = TypeVar("_T")
-_NO_GAPS = Gaps(0.0, 0.0)
 _STATEMENTS = (
-    "cost", "plan", "stripes", "schedule", "memory", "copier", "keep_inputs", "gaps", "updating",
+    "cost", "plan", "stripes", "schedule", "memory", "copier", "keep_inputs", "updating",
 )  # fmt: skip
-_CLASSES: Classes = {
-    found.__name__: found for found in (Cost, MemoryAssignment, Gaps, StripeConfig)
-}
+_CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment, StripeConfig)}
 
 
 class ScheduleReader:
@@ -85,8 +82,6 @@ class ScheduleReader:
                 case "keep_inputs":
                     word = scanner.expect_word("true", "false")
                     state = replace(state, keep_inputs=word == "true")
-                case "gaps":
-                    state = replace(state, gaps=self._record(Gaps))
                 case "updating":
                     state = replace(state, updating=self._record(tuple))
                 case _:
@@ -130,6 +125,9 @@ class ScheduleReader:
         at = scanner.peek()
         cycles = scanner.integer()
         scanner.expect_word("cycles")
+        order_gap = scanner.number() if scanner.accept_word("order_gap") else 0.0
+        partition_gap = scanner.number() if scanner.accept_word("partition_gap") else 0.0
+        gaps = Gaps(order_gap, partition_gap)
         scanner.expect("=")
         names = self._names() if scanner.peek().kind is TokenKind.NAME else []
 
@@ -150,7 +148,7 @@ class ScheduleReader:
                 state.copier,
                 state.keep_inputs,
                 peak,
-                state.gaps,
+                gaps,
                 state.updating,
                 bands,
                 self._parts if bands else None,
@@ -313,12 +311,10 @@ class _State:
     memory: None before the first line `memory`, which must precede all schedules.
     copier: name of the copy engine; None if the target has none.
     keep_inputs: whether the network's inputs must not be overwritten.
-    gaps: optimality gaps of the execution order and of the split into cascades.
     updating: cost of each update of a state; updates run after all plans.
     """
 
     memory: MemoryAssignment | None = None
     copier: str | None = None
     keep_inputs: bool = False
-    gaps: Gaps = _NO_GAPS
     updating: tuple[Cost, ...] = ()

@@ -63,7 +63,7 @@ def code_lines(text: str) -> int:
 def test_a_backend_takes_at_most_150_lines(name: str) -> None:
     """The description with all its text; and, with functional models, the code.
 
-    Program passes, in a file of their own, are not needed to run a layer and do not count."""
+    Program passes, which RFC 0060 leaves optional, have a file of their own and do not count."""
     description = (HOME / name / "__init__.py").read_text("utf-8")
     assert "(uma.UMABackend)" in description or "(UMABackend)" in description
     assert len(description.splitlines()) <= MOST_LINES

@@ -9,7 +9,7 @@ The library, OR-Tools, is optional: the extra `optimal` installs it.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 def is_installed() -> bool:
     """Return whether the library of the constraint solver is installed."""
     return find_spec("ortools") is not None
+
+
+_SECONDS_BETWEEN_REQUESTS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,9 @@ def _interruptible(solver: CpSolver, model: CpModel) -> CpSolverStatus:
         try:
             return solved.result()
         except BaseException:
-            solver.stop_search()
+            while not solved.done():  # a search that has not begun yet ignores the first request
+                solver.stop_search()
+                wait((solved,), _SECONDS_BETWEEN_REQUESTS)
             raise
 
 

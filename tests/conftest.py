@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,19 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--quick and --long exclude each other")
     chosen = [name for name in ("long", "quick") if config.getoption(f"--{name}")]
     settings.load_profile((*chosen, "default")[0])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exempts modules and collected tests, which live to the end, from garbage collection.
+
+    Each full collection would visit all of them, at about 7 % of the processor time."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
+    return result
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -35,6 +35,8 @@ from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS, EthosUC
 from penstock.backends.accelerator import Accelerator
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
+from penstock.reports.costed_steps import costed_steps
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 NETWORKS = (
     "kws_ref_model",
@@ -152,13 +154,13 @@ def point_cycles(
 
 
 def processor_cycles(point: PlacedPoint) -> int:
-    """Cycles of the parts that the NPU does not run."""
-    parts, beside = point.schedule.parts.parts, point.schedule.parts.accelerators
+    """Cycles of the parts that the NPU does not run, also inside bands of columns."""
+    schedule, beside = point.schedule, point.schedule.parts.accelerators
     return sum(
-        cost.cycles
-        for each in point.schedule.plans
-        for k, cost in zip(each.parts, each.costs, strict=True)
-        if parts[k].engine not in beside
+        step.cost.cycles
+        for cascade in ExpandedSchedule(schedule).cascades
+        for step in costed_steps(schedule, cascade)
+        if step.part.engine not in beside
     )
 
 

@@ -38,6 +38,7 @@ from penstock.ir.op import row_axis, row_count
 from penstock.program.expr import evaluate
 from penstock.program.program import END, FIRST, Address, Call, Invoke, Loop, Program
 from penstock.program.program import Command as ProgramCommand
+from penstock.program.steps import offset_name
 
 SUBMIT = "ethosu_submit"
 KINDS = {
@@ -98,10 +99,19 @@ def _submissions(
                 yield from _submissions(command.body, {**variables, command.variable: value})
         elif isinstance(command, Call):
             first, end = _rows(command, variables)
-            inside = {**variables, FIRST.name: first, END.name: end}
+            inside = {**variables, **_offsets(command, variables), FIRST.name: first, END.name: end}
             for invoke in command.body:
                 if first < end and isinstance(invoke, Invoke) and invoke.driver.name == SUBMIT:
                     yield invoke, inside
+
+
+def _offsets(call: Call, variables: Variables) -> Variables:
+    """The variables of the call's body that stand for offsets, which depend on loops around it."""
+    names = [offset_name(k) for k in range(len(call.inputs))] + [offset_name()]
+    views = zip(names, (*call.inputs, call.output), strict=True)
+    return {
+        name: evaluate(v.offset, variables) for name, v in views if not isinstance(v.offset, int)
+    }
 
 
 def _rows(call: Call, variables: Variables) -> tuple[int, int]:

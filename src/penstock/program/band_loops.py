@@ -24,7 +24,7 @@ from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import scratch_name
 
-_NUMBER = Var("band")
+BAND = Var("band")
 """Loop variable: number of a band among consecutive bands that are alike."""
 
 
@@ -43,6 +43,24 @@ def band_commands(
     writer: creates the views of the network's tensors.
     rows: in a chain, the rows [first, end) of a call; None: the bands compute all rows.
     """
+    inner_writer = band_writer(addresses, writer, plan, kept, band)
+    inner = inner_writer.expanded
+    if rows is not None:
+        body = tuple(_chain_calls(inner, inner_writer, band, *rows))
+    else:
+        (cascade,) = inner.cascades
+        calls = partial(inner_writer.calls, cascade.plan, {})
+        body = commands(inner.tables_for(cascade.plan), cascade, calls, {})
+    yield from body if band.count == 1 else (Loop(BAND.name, 0, band.count, 1, body),)
+
+
+def band_writer(
+    addresses: Addresses, writer: Writer, plan: Plan, kept: Sequence[KeptTensor], band: Band
+) -> Writer:
+    """The writer of the calls of a band; if there are several bands, offsets depend on `BAND`.
+
+    Arguments as in `band_commands`.
+    """
     schedule = writer.expanded.schedule
     values = {value.name: value for value in schedule.parts.graph.variables()}
     columns: dict[str, tuple[str, Expr]] = {}
@@ -57,15 +75,8 @@ def band_commands(
             offset = binary("+", view.offset, binary("*", first, column_bytes))
             outside[section.value] = replace(view, offset=offset)
     inner = expanded_band(band, schedule.memory)
-    laid = _laid(inner, _band_addresses(schedule, addresses, plan, band), band)
-    inner_writer = Writer(inner, laid, outside, columns, band_tables(schedule))
-    if rows is not None:
-        body = tuple(_chain_calls(inner, inner_writer, band, *rows))
-    else:
-        (cascade,) = inner.cascades
-        calls = partial(inner_writer.calls, cascade.plan, {})
-        body = commands(inner.tables_for(cascade.plan), cascade, calls, {})
-    yield from body if band.count == 1 else (Loop(_NUMBER.name, 0, band.count, 1, body),)
+    laid = _laid(inner, band_addresses(schedule, addresses, plan, band), band)
+    return Writer(inner, laid, outside, columns, band_tables(schedule))
 
 
 def _kept_views(kept: Sequence[KeptTensor], band: Band) -> Iterator[tuple[str, View]]:
@@ -109,7 +120,7 @@ def _laid(inner: ExpandedSchedule, addresses: Addresses, band: Band) -> Mapping[
 
 def first_column(band: Band, section: TensorSection) -> Expr:
     """The first column of a section; if there are several bands, in terms of the loop variable."""
-    moved = binary("*", _NUMBER, section.step) if band.count > 1 else 0
+    moved = binary("*", BAND, section.step) if band.count > 1 else 0
     return binary("+", section.first_column, moved)
 
 
@@ -124,7 +135,7 @@ def band_buffers(expanded: ExpandedSchedule, addresses: Addresses) -> Iterator[B
                 yield from (_kept_buffer(schedule, arena, kept) for kept in bands.kept)
             for band in bands.bands:
                 inner = expanded_band(band, schedule.memory)
-                placed = _band_addresses(schedule, addresses, plan, band)
+                placed = band_addresses(schedule, addresses, plan, band)
                 yield from Writer(inner, _laid(inner, placed, band)).buffers()
                 yield from scratch_buffers(inner, placed)
 
@@ -134,7 +145,7 @@ def _kept_buffer(schedule: Schedule, arena: int, kept: KeptTensor) -> Buffer:
     return Buffer(kept.tensor, Kind.ARENA, home, address, kept.size_bytes)
 
 
-def _band_addresses(schedule: Schedule, addresses: Addresses, plan: Plan, band: Band) -> Addresses:
+def band_addresses(schedule: Schedule, addresses: Addresses, plan: Plan, band: Band) -> Addresses:
     """The addresses of a band's blocks: their offsets in the arena, from its address on."""
     arena = addresses.offsets[scratch_name(schedule, plan)] if band.offsets else 0
     offsets = {name: arena + offset for name, offset in band.offsets.items()}

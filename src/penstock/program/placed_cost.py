@@ -1,28 +1,32 @@
 """placed_cost: the cost of calls whose tensors have addresses.
 
 Before placement, the cost of a call assumes contiguous rows.  If a kernel can compute the cost of a
-call at given addresses (`Kernel.placed`), the costs of a placed schedule are recomputed, so they
-are the costs of the commands that it is lowered to.
+call at given addresses (`Kernel.placed`), the costs of a placed schedule are recomputed, also those
+of calls inside bands, so they are the costs of the commands that it is lowered to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 import numpy as np
 
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Value
-from penstock.ir.op import row_count
 from penstock.ir.placed_call import Fill, PlacedCall, PlacedRows
-from penstock.program.laid import Addresses, Laid, laid_storages
-from penstock.scheduling.model.cost import NOTHING
+from penstock.program.band_loops import BAND, band_addresses, band_buffers, band_writer
+from penstock.program.expr import evaluate
+from penstock.program.laid import Addresses, laid_storages
+from penstock.program.program import Buffer
+from penstock.program.writer import Writer
+from penstock.scheduling.bands.chain_costs import chain_calls, expanded_chain
+from penstock.scheduling.model.bands import Band, Bands
+from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
-from penstock.scheduling.model.rows import rows_coincide
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import prefetch_name, scratch_name
@@ -32,64 +36,93 @@ def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Sched
     """The schedule with the costs of its calls at these addresses; unchanged if no kernel's cost
     depends on addresses."""
     schedule = expanded.schedule
-    steps = schedule.steps
-    if not any(part.kernel.placed for part in steps):
+    inside = (part for bands in schedule.bands for band in bands.bands for part in band.parts.parts)
+    if not any(part.kernel.placed for part in (*schedule.steps, *inside)):
         return schedule
-    costs = _Costs(expanded, addresses, steps, _Places.of(expanded, addresses, steps))
+    costs = _Costs.of(expanded, addresses)
+    bands = {each.name: costs.bands(each) for each in schedule.bands}
     pairs = zip_longest(expanded.cascades, expanded.cascades[1:])
-    return replace(schedule, plans=tuple(costs.plan(*pair) for pair in pairs))
+    plans = tuple(costs.plan(*pair, bands) for pair in pairs)
+    return replace(schedule, plans=plans, bands=tuple(bands.values()))
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
-    """The rows of the part's inputs and output, for each position in the order; None for constants
-    and for rows in the ring of a queue, which kernels with placed costs do not access."""
+class _Tensors:
+    """The addresses of the rows of tensors, as calls access them.
 
-    inputs: tuple[tuple[PlacedRows | None, ...], ...]
-    outputs: tuple[PlacedRows | None, ...]
+    writer: creates the views of the tensors.
+    buffers: all buffers that hold tensors, by name.
+    memories: names of the memories; an index into them denotes a memory.
+    _known: the results of `rows`, by name of the tensor.
+    """
 
-    @staticmethod
-    def of(expanded: ExpandedSchedule, addresses: Addresses, steps: tuple[Part, ...]) -> _Places:
-        schedule = expanded.schedule
-        memories = [memory for memory, _ in addresses.heights]
-        laid = laid_storages(expanded, addresses)
-        known: dict[str, PlacedRows] = {}
+    writer: Writer
+    buffers: Mapping[str, Buffer]
+    memories: Sequence[str]
+    _known: dict[str, PlacedRows] = field(default_factory=dict[str, PlacedRows])
 
-        def placed_rows(value: Value) -> PlacedRows | None:
-            owner = expanded.storage_owner(value)
-            if owner is None or owner.name not in laid:
+    def rows(self, value: Value) -> PlacedRows | None:
+        """The rows of a tensor, in a band those of the first of several equal bands.
+
+        None for constants and for rows in the ring of a queue, which kernels with placed costs do
+        not access."""
+        if self.writer.expanded.storage_owner(value) is None:
+            return None
+        if value.name not in self._known:
+            view = self.writer.view(value, {})
+            rows = view.rows
+            if rows.rotation is not None:
                 return None
-            if value.name not in known:
-                memory = memories.index(schedule.memory.region(owner.name))
-                known[value.name] = _rows(value, laid[owner.name], memory)
-            return known[value.name]
+            buffer = self.buffers[view.buffer]
+            address = buffer.address + evaluate(view.offset, {BAND.name: 0})
+            numbers = np.arange(evaluate(view.upper, {}))
+            offsets = numbers % rows.ring * rows.pitch if rows.table is None else rows.table
+            memory = self.memories.index(buffer.memory)
+            self._known[value.name] = PlacedRows(memory, address + np.asarray(offsets, np.int64))
+        return self._known[value.name]
 
-        return _Places(
-            tuple(tuple(map(placed_rows, part.inputs)) for part in steps),
-            tuple(placed_rows(part.output) for part in steps),
-        )
-
-
-def _rows(value: Value, laid: Laid, memory: int) -> PlacedRows:
-    """The addresses of a tensor's rows: those of its storage, or consecutive rows for an alias."""
-    count = row_count(value.type.shape)
-    numbers = np.arange(count)
-    if not rows_coincide(value, laid.storage):
-        return PlacedRows(memory, laid.address + numbers * (value.type.size_bytes // count))
-    rows = laid.rows
-    offsets = numbers % rows.ring * rows.pitch if rows.table is None else np.array(rows.table)
-    return PlacedRows(memory, laid.address + offsets)
+    def of_call(
+        self,
+        part: Part,
+        rows: tuple[int, int],
+        scratch: int | None,
+        prefetched: int | None = None,
+        fills: tuple[Fill, ...] = (),
+    ) -> PlacedCall:
+        """The call of a part that computes rows [first, end); the others as in `PlacedCall`."""
+        inputs, output = tuple(map(self.rows, part.inputs)), self.rows(part.output)
+        assert output is not None
+        scratch = scratch if part.kernel.scratch_bytes else None
+        return PlacedCall(*rows, inputs, output, 0, scratch, prefetched, fills)
 
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
+    """Computes the costs of calls at the addresses of a schedule.
+
+    steps: the parts in execution order.
+    tensors: the tensors of the network.
+    """
+
     expanded: ExpandedSchedule
     addresses: Addresses
     steps: tuple[Part, ...]
-    places: _Places
+    tensors: _Tensors
 
-    def plan(self, cascade: ExpandedCascade, after: ExpandedCascade | None) -> Plan:
-        """The plan of a cascade with the placed costs of its calls and their prefetches."""
+    @staticmethod
+    def of(expanded: ExpandedSchedule, addresses: Addresses) -> _Costs:
+        writer = Writer(expanded, laid_storages(expanded, addresses))
+        every = (*writer.buffers(), *band_buffers(expanded, addresses))
+        memories = [memory for memory, _ in addresses.heights]
+        tensors = _Tensors(writer, {buffer.name: buffer for buffer in every}, memories)
+        return _Costs(expanded, addresses, expanded.schedule.steps, tensors)
+
+    def plan(
+        self, cascade: ExpandedCascade, after: ExpandedCascade | None, bands: Mapping[str, Bands]
+    ) -> Plan:
+        """The plan of a cascade with the placed costs of its calls and their prefetches.
+
+        bands: bands with placed costs, by name of the part that stands for them."""
         plan = cascade.plan
         taken: dict[int, Breakdown] = {}
         fills = tuple(self._fills(cascade, after))
@@ -97,34 +130,67 @@ class _Costs:
             part = self.steps[position]
             if part.kernel.placed is not None:
                 call = self._call(plan, position, (first, end), fills)
-                found = part.kernel.placed(call)
-                taken[position] = taken[position] + found if position in taken else found
+                _add(taken, position, part.kernel.placed(call))
             fills = ()
         positions = range(cascade.lower, cascade.upper)
         costs = tuple(
-            replace(cost, cycles=round(taken[position].cycles)) if position in taken else cost
+            bands[name].cost if name in bands else _placed(cost, taken.get(position))
             for position, cost in zip(positions, plan.costs, strict=True)
+            for name in [self.steps[position].name]
         )
         begins = int(cascade.calls[0, 0])
         waiting = NOTHING if begins in taken else plan.waiting
         breakdowns = tuple(taken.get(position) for position in positions)
         return replace(plan, costs=costs, waiting=waiting, breakdowns=breakdowns)
 
+    def bands(self, bands: Bands) -> Bands:
+        """Bands with the placed costs of the calls inside them."""
+        schedule = self.expanded.schedule
+        cascade = next(
+            cascade
+            for cascade in self.expanded.cascades
+            if any(schedule.parts.parts[k].name == bands.name for k in cascade.plan.parts)
+        )
+        return replace(bands, bands=tuple(self._band(cascade, bands, band) for band in bands.bands))
+
+    def _band(self, cascade: ExpandedCascade, bands: Bands, band: Band) -> Band:
+        """A band with the placed costs of its calls.
+
+        Equal bands differ only in columns.  No row of a tensor has other memory between its
+        columns, so all have the cost of the first one.
+
+        cascade: the cascade of the network that contains the part that stands for the bands."""
+        schedule, plan = self.expanded.schedule, cascade.plan
+        writer = band_writer(self.addresses, self.tensors.writer, plan, bands.kept, band)
+        inner = writer.expanded
+        if bands.call_rows is None:
+            (calls,) = inner.cascades
+        else:
+            calls = expanded_chain(band, chain_calls(bands, cascade), schedule.memory)
+        tensors = _Tensors(writer, self.tensors.buffers, self.tensors.memories)
+        offsets = band_addresses(schedule, self.addresses, plan, band).offsets
+        scratch = offsets.get(scratch_name(inner.schedule, band.plan))
+        steps = inner.schedule.steps
+        taken: dict[int, Breakdown] = {}
+        for position, first, end in calls.calls[:, :3].tolist():
+            part = steps[position]
+            if part.kernel.placed is not None:
+                call = tensors.of_call(part, (first, end), scratch)
+                _add(taken, position, part.kernel.placed(call))
+        costs = tuple(_placed(cost, taken.get(k)) for k, cost in enumerate(band.plan.costs))
+        return replace(band, plan=replace(band.plan, costs=costs))
+
     def _call(
         self, plan: Plan, position: int, rows: tuple[int, int], fills: tuple[Fill, ...]
     ) -> PlacedCall:
         schedule, offsets = self.expanded.schedule, self.addresses.offsets
-        kernel, output = self.steps[position].kernel, self.places.outputs[position]
-        assert output is not None
         k = schedule.order[position]
         prefetches = plan.accelerator_prefetches
         mine = next((prefetch for prefetch, copy in prefetches if copy.part == k), None)
-        return PlacedCall(
-            *rows,
-            self.places.inputs[position],
-            output,
-            0,
-            offsets[scratch_name(schedule, plan)] if kernel.scratch_bytes else None,
+        return self.tensors.of_call(
+            self.steps[position],
+            rows,
+            offsets.get(scratch_name(schedule, plan)),
             None if mine is None else offsets[prefetch_name(schedule, mine)],
             fills,
         )
@@ -139,3 +205,13 @@ class _Costs:
     def _fill(self, prefetch: Prefetch) -> Fill:
         name = prefetch_name(self.expanded.schedule, prefetch)
         return Fill(self.addresses.offsets[name], prefetch.size_bytes)
+
+
+def _add(taken: dict[int, Breakdown], position: int, cost: Breakdown) -> None:
+    """Add the cost of a call to that of earlier calls of the part at a position."""
+    taken[position] = taken[position] + cost if position in taken else cost
+
+
+def _placed(cost: Cost, taken: Breakdown | None) -> Cost:
+    """A cost with its cycles at the addresses; unchanged without these."""
+    return cost if taken is None else replace(cost, cycles=round(taken.cycles))

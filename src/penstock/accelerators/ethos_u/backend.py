@@ -181,6 +181,7 @@ def strategy_of(op: str) -> Any:
                 filled_cost=variant.filled_cost,
                 tables=variant.tables,
                 by_rows=not (one_row and reach > MOST_SCATTERED_ROWS),
+                by_columns=all(type.layout is None for type in (*inputs, out_type)),
                 scratch_bytes=variant.scratch_bytes,
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,

@@ -18,7 +18,8 @@ from offloading import compiled
 from penstock import api
 from penstock.accelerators.smv import KERNELS, Smv
 from penstock.accelerators.smv.cost import cycles, register_loads
-from penstock.accelerators.smv.engine import SmvEngine, drivers
+from penstock.accelerators.smv.drivers import drivers
+from penstock.accelerators.smv.engine import SmvEngine
 from penstock.accelerators.smv.operations import LoadTile, ScratchpadNumber
 from penstock.accelerators.smv.tiling import tiling_of
 from penstock.api import drawn_sets

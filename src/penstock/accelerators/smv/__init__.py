@@ -1,8 +1,9 @@
 """smv: SMAUG's engine, with eight processing elements of 32 multipliers each and three scratchpads.
 
 A layer is split into tiles that fit the scratchpads (`tiling.py`).  The commands of a call load,
-compute and store tiles (`kernels.py`).  They call driver functions (`operations.py`, `engine.py`,
-smv.h).  The cost of a call is the sum over its tiles (`cost.py`).
+compute and store tiles (`kernels.py`, `elementwise.py`, `copies.py`).  They call driver functions
+(`operations.py`, `settings.py`, `models.py`, smv.h).  The cost of a call is the sum over its
+tiles (`cost.py`).
 
 The accelerator has these attributes:
 
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.accelerators.smv import kernels
+from penstock.accelerators.smv import elementwise, kernels
 from penstock.accelerators.smv.cost import cycles
 from penstock.accelerators.smv.tiling import ELEMENTWISE, TILERS, scratchpads, why_no_tile
 from penstock.uma import (
@@ -45,9 +46,9 @@ KERNELS: Mapping[str, Compute] = {
     "nn.dense": kernels.fully_connected,
     "nn.max_pool2d": kernels.max_pool2d,
     "nn.avg_pool2d": kernels.average_pool2d,
-    "add": kernels.add,
-    "subtract": kernels.add,
-    "multiply": kernels.mul,
+    "add": elementwise.add,
+    "subtract": elementwise.add,
+    "multiply": elementwise.mul,
 }
 """The kernel of each operator."""
 WHOLE = ("nn.dense",)

@@ -1,0 +1,77 @@
+"""drivers: the functions of the smv driver, each with its functional model and its cycles.
+
+The generated C calls functions of these names, which `smv.h` declares and `smv.c` implements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from penstock.accelerators.smv import models
+from penstock.accelerators.smv.cycles import (
+    connection_cycles,
+    convolution_cycles,
+    elementwise_cycles,
+    load_cycles,
+    pool_cycles,
+    store_cycles,
+)
+from penstock.accelerators.smv.engine import SmvEngine
+from penstock.accelerators.smv.operations import (
+    AddTiles,
+    ConnectTile,
+    ConvolveTile,
+    LoadTile,
+    MultiplyTiles,
+    PoolTile,
+    StoreTile,
+)
+from penstock.accelerators.smv.settings import ElementRange, TermScales, TilePitches, WindowSteps
+from penstock.uma import Driver
+
+
+@dataclass(frozen=True, slots=True)
+class DriverModel:
+    """A function of the smv driver, as the simulator sees it.
+
+    name: name of the C function without the prefix smv_.
+    model: functional model; receives the state of the engine and the record of arguments.
+    cycles: returns the cycles of a call, given the record of arguments; None if calls take none."""
+
+    name: str
+    model: Callable[[SmvEngine, Any], None]
+    cycles: Callable[[Any], float] | None = None
+
+
+MODELS: Mapping[type, DriverModel] = {
+    WindowSteps: DriverModel("window", models.set_window),
+    ElementRange: DriverModel("numbers", models.set_range),
+    TilePitches: DriverModel("pitches", models.set_pitches),
+    TermScales: DriverModel("terms", models.set_terms),
+    LoadTile: DriverModel("load", models.load, load_cycles),
+    StoreTile: DriverModel("store", models.store, store_cycles),
+    ConvolveTile: DriverModel("conv2d", models.conv2d, convolution_cycles),
+    ConnectTile: DriverModel("fully_connected", models.fully_connected, connection_cycles),
+    PoolTile: DriverModel("pool", models.pool, pool_cycles),
+    AddTiles: DriverModel("add", models.add, elementwise_cycles),
+    MultiplyTiles: DriverModel("mul", models.mul, elementwise_cycles),
+}
+"""The driver functions by the class of their record."""
+
+
+@lru_cache(maxsize=16)
+def drivers(engine: str, sizes: tuple[int, int, int]) -> Mapping[type, Driver]:
+    """Return the functions of the smv driver, by the class of the record of their arguments.
+
+    For example, the key `ConvolveTile` has the value for `smv_conv2d`.
+
+    engine: name of the accelerator.
+    sizes: bytes of the scratchpads of inputs, weights and outputs."""
+    device = partial(SmvEngine, sizes)
+    return {
+        record: Driver(f"smv_{each.name}", engine, each.model, device, each.cycles)
+        for record, each in MODELS.items()
+    }

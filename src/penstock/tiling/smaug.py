@@ -91,10 +91,12 @@ def flattened(layer: Layer) -> Layer | None:
     """Return an element-wise layer as a single row of elements, or None if operands differ in
     shape.
 
-    SMAUG splits element-wise layers in this way; the pieces need not be boxes of the tensors.
+    SMAUG splits element-wise layers in this way; the pieces need not be boxes of the tensors. An
+    operand that no axis indexes, such as a table, stays as it is.
     """
     output = layer.output.dimensions
-    plain = all(operand.dimensions == output for operand in layer.inputs)
+    indexed = {o.name for o in layer.inputs if any(d.axis is not None for d in o.dimensions)}
+    plain = all(o.dimensions == output for o in layer.inputs if o.name in indexed)
     if not plain or layer.reduced or any(d.axis is None and d.size > 1 for d in output):
         return None
     elements = math.prod(layer.output.shape)
@@ -102,7 +104,10 @@ def flattened(layer: Layer) -> Layer | None:
     return replace(
         layer,
         axes=(Axis("i", elements),),
-        inputs=tuple(replace(operand, dimensions=row) for operand in layer.inputs),
+        inputs=tuple(
+            replace(operand, dimensions=row) if operand.name in indexed else operand
+            for operand in layer.inputs
+        ),
         output=replace(layer.output, dimensions=row),
     )
 

@@ -261,8 +261,7 @@ class ElementwiseRule(SmaugRule):
         return {}
 
     def candidates(self, dims: dict[str, TilingDims]) -> Iterator[dict[str, Extents]]:
-        room = self.rooms[INPUT]
-        most = room.most - room.most % room.alignment
+        most = min(room.most - room.most % room.alignment for room in self.rooms.values())
         if most > 0:
             yield dict.fromkeys(self.wholes, (1, min(most, self.wholes[INPUT][1])))
 

@@ -24,7 +24,8 @@ from typing import Any
 
 from penstock.accelerators.smv import elementwise, kernels
 from penstock.accelerators.smv.cost import cycles
-from penstock.accelerators.smv.tiling import ELEMENTWISE, TILERS, scratchpads, why_no_tile
+from penstock.accelerators.smv.layers import BATCH_NORM, ELEMENTWISE, UNARY, constant_input
+from penstock.accelerators.smv.tiling import TILERS, scratchpads, why_no_tile
 from penstock.uma import (
     AcceleratorTarget,
     Array,
@@ -46,17 +47,20 @@ KERNELS: Mapping[str, Compute] = {
     "nn.dense": kernels.fully_connected,
     "nn.max_pool2d": kernels.max_pool2d,
     "nn.avg_pool2d": kernels.average_pool2d,
+    BATCH_NORM: elementwise.batch_norm,
     "add": elementwise.add,
     "subtract": elementwise.add,
     "multiply": elementwise.mul,
+    **dict.fromkeys(UNARY, elementwise.lookup),
 }
-"""The kernel of each operator."""
+"""The kernel of each operator or pattern."""
 WHOLE = ("nn.dense",)
 """Operators whose kernel computes the whole output in one call, not row by row."""
 
 
 class Smv(UMABackend):
-    """Backend of smv: convolutions, fully connected layers, pooling, and sums and products."""
+    """Backend of smv: convolutions, fully connected layers, pooling, sums and products, batch
+    normalisation and unary operators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,15 +73,19 @@ class Smv(UMABackend):
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for kind in pools:
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
+        product = is_op("multiply")(wildcard(), is_constant())
+        self._register_pattern(BATCH_NORM, is_op("add")(product, is_constant()))
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
+        for op in UNARY:
+            self._register_pattern(op, is_op(op)(wildcard()))
         for rule in (
             not_depthwise,
             dense_pools,
             one_group,
             one_image,
             double_rounding,
-            equal_shapes,
+            second_operands,
             tiles_fit,
         ):
             self._register_constraint(rule)
@@ -137,17 +145,24 @@ def double_rounding(offloaded: Offloaded) -> bool:
     return not offloaded.parameters.get("single_rounding", 0)
 
 
-def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both inputs of a sum or product must be variable and have the shape of the output.
+def second_operands(offloaded: Offloaded) -> bool | str:
+    """Inputs of a sum or product must have the shape of the output, or be one constant per channel.
 
     A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
-    for k, value in enumerate(offloaded.main.inputs):
-        if value.data is not None:
-            return f"input {k} is constant"
-        if value.type.shape != offloaded.output.shape:
-            return f"input {k} has shape {list(value.type.shape)}"
+    shape = offloaded.output.shape
+    for node in offloaded.composite.nodes:
+        constant = constant_input(node)
+        if constant == 0 and node.kind == "Sub":
+            return "a constant is the first input of a difference"
+        for k, value in enumerate(node.inputs):
+            found = value.type.shape
+            if k == constant:
+                if value.type.elements != shape[-1] or found[-1:] != shape[-1:]:
+                    return f"constant input {k} has shape {list(found)}"
+            elif found != shape:
+                return f"input {k} has shape {list(found)}"
     return True
 
 
@@ -195,8 +210,8 @@ def strategy_of(op: str) -> Any:
 def scales(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant tables of an operator's kernel, by name.
 
-    They are "multiplier" and "shift", which requantise each output channel.  The mapping is empty
-    if the operator has no tables."""
+    They are "multiplier" and "shift", which requantise each output channel, or the "table" of a
+    unary operator.  The mapping is empty if the operator has no tables."""
     return offloaded.tables
 
 

@@ -1,51 +1,137 @@
 """copies: the commands that copy tiles between memory and scratchpads.
 
 Each row of a tile is copied by a command of its own, because the rows of a tensor need not be
-equally spaced in memory.
+equally spaced in memory.  All of them belong to one DMA transfer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from penstock.accelerators.smv.commands import difference, invoke, length, offset
 from penstock.accelerators.smv.operations import LoadTile, ScratchpadNumber, StoreTile
 from penstock.accelerators.smv.tiles import ScratchpadTile, Span, added
-from penstock.uma import Address, Command, Expr, KernelCall, Loop, Operand, Var, minimum
+from penstock.uma import (
+    INPUT,
+    OUTPUT,
+    WEIGHTS,
+    Address,
+    Command,
+    Expr,
+    KernelCall,
+    Loop,
+    Operand,
+    Var,
+    maximum,
+    minimum,
+)
+
+SCRATCHPADS = {
+    INPUT: ScratchpadNumber.INPUT,
+    WEIGHTS: ScratchpadNumber.WEIGHTS,
+    OUTPUT: ScratchpadNumber.OUTPUT,
+}
+"""The scratchpad of the tensors of a role."""
 
 
-def load(call: KernelCall, k: int, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of the layer's input `k`, row by row."""
-    rows, columns, channels = spans(tile.region)
-    row = Var("r")
-    load = LoadTile(
-        ScratchpadNumber.INPUT,
-        to=_row_offset(tile, row),
-        source=_memory_address(call.operand(k), tile, row, columns, channels),
-        runs=length(columns),
-        run_bytes=length(channels),
-        source_pitch=tile.operand.shape[-1],
-        pitch=row_and_column(tile)[1],
-        chained=minimum(1, difference(row, rows[0])),
-    )
-    return [Loop("r", *rows, 1, (invoke(call, load),))]
+def load(call: KernelCall, tensor: Operand, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that load a tile of a tensor, row by row."""
+
+    def copy(piece: _Piece) -> Command:
+        record = LoadTile(
+            SCRATCHPADS[tile.operand.role],
+            to=piece.at,
+            source=piece.address,
+            runs=piece.runs,
+            run_bytes=piece.run_bytes,
+            source_pitch=tile.operand.shape[-1],
+            pitch=row_and_column(tile)[1],
+            chained=piece.chained,
+        )
+        return invoke(call, record)
+
+    return _copied(tensor, tile, copy)
 
 
 def store(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
     """Return the commands that store a tile of the output, row by row."""
+
+    def copy(piece: _Piece) -> Command:
+        record = StoreTile(
+            target=piece.address,
+            at=piece.at,
+            runs=piece.runs,
+            run_bytes=piece.run_bytes,
+            target_pitch=tile.operand.shape[-1],
+            pitch=row_and_column(tile)[1],
+            chained=piece.chained,
+        )
+        return invoke(call, record)
+
+    return _copied(call.result, tile, copy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The part of a tile in one row of the tensor in memory, which one command copies.
+
+    at: offset in bytes in the scratchpad.
+    address: the address in memory.
+    runs, run_bytes: number of contiguous runs, and bytes per run.
+    chained: 0 for the first piece of a tile, otherwise 1."""
+
+    at: Expr
+    address: Address
+    runs: Expr
+    run_bytes: Expr
+    chained: Expr
+
+
+def _copied(
+    tensor: Operand, tile: ScratchpadTile, copy: Callable[[_Piece], Command]
+) -> Sequence[Command]:
+    """Return the commands that copy all pieces of a tile.
+
+    tensor: the tensor in memory.
+    copy: returns the command that copies a piece."""
+    if tile.flat:
+        return _copied_elements(tensor, tile, copy)
     rows, columns, channels = spans(tile.region)
     row = Var("r")
-    store = StoreTile(
-        target=_memory_address(call.result, tile, row, columns, channels),
-        at=_row_offset(tile, row),
-        runs=length(columns),
-        run_bytes=length(channels),
-        target_pitch=tile.operand.shape[-1],
-        pitch=row_and_column(tile)[1],
-        chained=minimum(1, difference(row, rows[0])),
+    piece = _Piece(
+        _row_offset(tile, row),
+        _memory_address(tensor, tile, row, columns, channels),
+        length(columns),
+        length(channels),
+        minimum(1, difference(row, rows[0])),
     )
-    return [Loop("r", *rows, 1, (invoke(call, store),))]
+    return [Loop("r", *rows, 1, (copy(piece),))]
+
+
+def _copied_elements(
+    tensor: Operand, tile: ScratchpadTile, copy: Callable[[_Piece], Command]
+) -> Sequence[Command]:
+    """Return the commands that copy the pieces of a tile of a flattened layer.
+
+    A tensor whose rows are contiguous is copied in one piece."""
+    lower, upper = tile.region[1]
+    if tensor.contiguous:
+        return [
+            copy(_Piece(tile.base, offset(tensor.address, lower), 1, difference(upper, lower), 0))
+        ]
+    row, size = Var("r"), tensor.row_bytes
+    rows = lower // size, (upper + size - 1) // size
+    first, end = maximum(lower, row * size), minimum(upper, (row + 1) * size)
+    piece = _Piece(
+        added(tile.base, first - lower),
+        tensor.row(row, first - row * size),
+        1,
+        end - first,
+        minimum(1, row - rows[0]),
+    )
+    return [Loop("r", *rows, 1, (copy(piece),))]
 
 
 def load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
@@ -87,6 +173,49 @@ def load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
         )
     )
     return [invoke(call, load) for load in loads]
+
+
+def load_constants(
+    call: KernelCall, tile: ScratchpadTile, sources: Sequence[Address]
+) -> Sequence[Command]:
+    """Return the commands that load constants per channel, one array for each row of the tile.
+
+    sources: addresses of the arrays."""
+    channels = tile.region[-1]
+    loads = (
+        LoadTile(
+            ScratchpadNumber.WEIGHTS,
+            to=added(tile.base, k * tile.pitches[0]),
+            source=offset(source, channels[0]),
+            runs=1,
+            run_bytes=length(channels),
+            source_pitch=0,
+            pitch=0,
+            chained=int(k > 0),
+        )
+        for k, source in enumerate(sources)
+    )
+    return [invoke(call, load) for load in loads]
+
+
+def load_table(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the command that loads the table of a unary operator."""
+    size = tile.operand.shape[0]
+    return [
+        invoke(
+            call,
+            LoadTile(
+                ScratchpadNumber.WEIGHTS,
+                to=tile.base,
+                source=call.table("table"),
+                runs=1,
+                run_bytes=size,
+                source_pitch=size,
+                pitch=size,
+                chained=0,
+            ),
+        )
+    ]
 
 
 def scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from penstock.accelerators.smv.layers import CHANNELS_AT_ONCE, OUTPUTS_AT_ONCE
 from penstock.accelerators.smv.operations import (
     AddTiles,
     ConnectTile,
     ConvolveTile,
     LoadTile,
+    LookUpTile,
+    NormaliseTile,
     PoolTile,
     StoreTile,
 )
-from penstock.accelerators.smv.tiling import CHANNELS_AT_ONCE, COPIES, OUTPUTS_AT_ONCE
+from penstock.accelerators.smv.tiling import COPIES
 from penstock.uma import Array
 
 
@@ -67,6 +70,6 @@ def pool_cycles(op: PoolTile[int]) -> float:
     return window * op.out_h * op.out_w * -(-op.channels // OUTPUTS_AT_ONCE)
 
 
-def elementwise_cycles(op: AddTiles[int]) -> float:
+def elementwise_cycles(op: AddTiles[int] | NormaliseTile[int] | LookUpTile[int]) -> float:
     """Return the cycles of an element-wise tile: pixels * groups of 8 channels."""
     return op.rows * op.columns * -(-op.channels // OUTPUTS_AT_ONCE)

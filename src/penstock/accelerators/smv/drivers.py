@@ -25,11 +25,19 @@ from penstock.accelerators.smv.operations import (
     ConnectTile,
     ConvolveTile,
     LoadTile,
+    LookUpTile,
     MultiplyTiles,
+    NormaliseTile,
     PoolTile,
     StoreTile,
 )
-from penstock.accelerators.smv.settings import ElementRange, TermScales, TilePitches, WindowSteps
+from penstock.accelerators.smv.settings import (
+    ElementRange,
+    ProductScales,
+    TermScales,
+    TilePitches,
+    WindowSteps,
+)
 from penstock.uma import Driver
 
 
@@ -51,6 +59,7 @@ MODELS: Mapping[type, DriverModel] = {
     ElementRange: DriverModel("numbers", models.set_range),
     TilePitches: DriverModel("pitches", models.set_pitches),
     TermScales: DriverModel("terms", models.set_terms),
+    ProductScales: DriverModel("scaling", models.set_products),
     LoadTile: DriverModel("load", models.load, load_cycles),
     StoreTile: DriverModel("store", models.store, store_cycles),
     ConvolveTile: DriverModel("conv2d", models.conv2d, convolution_cycles),
@@ -58,6 +67,8 @@ MODELS: Mapping[type, DriverModel] = {
     PoolTile: DriverModel("pool", models.pool, pool_cycles),
     AddTiles: DriverModel("add", models.add, elementwise_cycles),
     MultiplyTiles: DriverModel("mul", models.mul, elementwise_cycles),
+    NormaliseTile: DriverModel("batch_norm", models.batch_norm, elementwise_cycles),
+    LookUpTile: DriverModel("lookup", models.lookup, elementwise_cycles),
 }
 """The driver functions by the class of their record."""
 

@@ -11,7 +11,13 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike
 
 from penstock.accelerators.smv.operations import ScratchpadNumber
-from penstock.accelerators.smv.settings import ElementRange, TermScales, TilePitches, WindowSteps
+from penstock.accelerators.smv.settings import (
+    ElementRange,
+    ProductScales,
+    TermScales,
+    TilePitches,
+    WindowSteps,
+)
 from penstock.uma import Array
 
 POISON = 0xA5
@@ -26,7 +32,7 @@ class SmvEngine:
     def __init__(self, sizes: tuple[int, int, int]) -> None:
         self.memories = [np.full(size, POISON, np.uint8) for size in sizes]
         self.window, self.range, self.terms = WindowSteps(), ElementRange(), TermScales()
-        self.pitches = TilePitches()
+        self.pitches, self.products = TilePitches(), ProductScales()
 
     def tile(
         self, memory: ScratchpadNumber, at: int, shape: tuple[int, ...], pitches: tuple[int, ...]

@@ -131,7 +131,7 @@ def _pool(call: KernelCall, function: PoolFunction) -> Sequence[Command]:
         invoke(call, setting(WindowSteps, p)),
         invoke(call, setting(ElementRange, p)),
         invoke(call, pitches),
-        *tiles.nest([load(call, 0, x)], [invoke(call, compute)], store(call, y)),
+        *tiles.nest([load(call, call.operand(0), x)], [invoke(call, compute)], store(call, y)),
     ]
 
 
@@ -140,7 +140,7 @@ def _reduction_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Se
 
     compute: the command that computes a tile."""
     x, w, scale, y = tiles.operand_tiles
-    loads = [load(call, 0, x), load_weights(call, w), load_scales(call, scale)]
+    loads = [load(call, call.operand(0), x), load_weights(call, w), load_scales(call, scale)]
     return tiles.nest(loads, [compute], store(call, y))
 
 

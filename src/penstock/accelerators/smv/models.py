@@ -15,13 +15,21 @@ from penstock.accelerators.smv.operations import (
     ConnectTile,
     ConvolveTile,
     LoadTile,
+    LookUpTile,
     MultiplyTiles,
+    NormaliseTile,
     PoolFunction,
     PoolTile,
     ScratchpadNumber,
     StoreTile,
 )
-from penstock.accelerators.smv.settings import ElementRange, TermScales, TilePitches, WindowSteps
+from penstock.accelerators.smv.settings import (
+    ElementRange,
+    ProductScales,
+    TermScales,
+    TilePitches,
+    WindowSteps,
+)
 from penstock.uma import Array, multiply, requantise
 
 Sums = NDArray[np.int64]
@@ -113,10 +121,7 @@ def add(engine: SmvEngine, op: AddTiles[int]) -> None:
     """Functional model of `smv_add`: add two tiles, or subtract the second."""
     terms = engine.terms
     left, right = _centred_inputs(engine, op)
-    sums = multiply(left << 20, terms.multiplier0, terms.shift0) + terms.sign1 * multiply(
-        right << 20, terms.multiplier1, terms.shift1
-    )
-    _store_result(engine, op, sums)
+    _store_result(engine, op, _scaled_sums(terms, left, right))
 
 
 def mul(engine: SmvEngine, op: MultiplyTiles[int]) -> None:
@@ -125,7 +130,42 @@ def mul(engine: SmvEngine, op: MultiplyTiles[int]) -> None:
     _store_result(engine, op, left * right)
 
 
-def _store_result(engine: SmvEngine, op: AddTiles[int], values: Sums) -> None:
+def batch_norm(engine: SmvEngine, op: NormaliseTile[int]) -> None:
+    """Functional model of `smv_batch_norm`: multiply by a factor and add an offset, by channel."""
+    pitches, terms, products = engine.pitches, engine.terms, engine.products
+    shape = (op.rows, op.columns, op.channels)
+    image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
+    factors, offsets = (
+        engine.tile(ScratchpadNumber.WEIGHTS, at, (op.channels,), (1,)).astype(np.int64)
+        for at in (op.factors, op.offsets)
+    )
+    scaled = requantise(
+        (image.astype(np.int64) - products.zero0) * (factors - products.zero1),
+        products.out_multiplier,
+        products.out_shift,
+        products.out_zero,
+        (products.least, products.most),
+    )
+    left, right = scaled.astype(np.int64) - terms.zero0, offsets - terms.zero1
+    _store_result(engine, op, _scaled_sums(terms, left, right))
+
+
+def lookup(engine: SmvEngine, op: LookUpTile[int]) -> None:
+    """Functional model of `smv_lookup`: replace each element of a tile by an entry of a table."""
+    pitches, shape = engine.pitches, (op.rows, op.columns, op.channels)
+    image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
+    table = engine.tile(ScratchpadNumber.WEIGHTS, op.table, (256,), (1,))
+    engine.outputs(op.y, shape)[:] = table[image.astype(np.int64) + 128]
+
+
+def _scaled_sums(terms: TermScales, left: Sums, right: Sums) -> Sums:
+    """Return the sums, or differences, of centred elements, each multiplied by its scale."""
+    return multiply(left << 20, terms.multiplier0, terms.shift0) + terms.sign1 * multiply(
+        right << 20, terms.multiplier1, terms.shift1
+    )
+
+
+def _store_result(engine: SmvEngine, op: AddTiles[int] | NormaliseTile[int], values: Sums) -> None:
     """Requantise element-wise sums or products and write them to the output tile of `op`."""
     terms, limits = engine.terms, engine.range
     engine.outputs(op.y, (op.rows, op.columns, op.channels))[:] = requantise(
@@ -151,6 +191,11 @@ def set_pitches(engine: SmvEngine, pitches: TilePitches) -> None:
 def set_terms(engine: SmvEngine, terms: TermScales) -> None:
     """Functional model of `smv_terms`: set the parameters of sums and products of two tensors."""
     engine.terms = terms
+
+
+def set_products(engine: SmvEngine, products: ProductScales) -> None:
+    """Functional model of `smv_scaling`: set the parameters of products in batch normalisation."""
+    engine.products = products
 
 
 def _tap_indices(
@@ -194,7 +239,7 @@ def _centred_inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
     pitches, terms, shape = engine.pitches, engine.terms, (op.rows, op.columns, op.channels)
     first, second = (pitches.x_row, pitches.x_column, 1), (pitches.w_output, pitches.w_tap, 1)
     left = engine.tile(ScratchpadNumber.INPUT, op.a, shape, first)
-    right = engine.tile(ScratchpadNumber.INPUT, op.b, shape, second)
+    right = engine.tile(ScratchpadNumber.WEIGHTS, op.b, shape, second)
     return left.astype(np.int64) - terms.zero0, right.astype(np.int64) - terms.zero1
 
 

@@ -4,9 +4,9 @@ The fields are the arguments of the C function in `smv.h`, in order.  Kernels fi
 expressions and addresses (`Expr`, `Address`).  The functional models receive the same record with
 numbers and bytes instead (`int`, `Array`).
 
-Tiles begin at the scratchpad offsets `x` (input), `w` (weights) and `y` (output).  Both inputs of
-an element-wise operation begin at `a` and `b`.  Offsets and pitches are in bytes, sizes in
-elements.
+Tiles begin at the scratchpad offsets `x` (input), `w` (weights) and `y` (output).  The inputs of an
+element-wise operation begin at `a`, in the scratchpad of inputs, and `b`, in the scratchpad of
+weights.  Offsets and pitches are in bytes, sizes in elements.
 """
 
 from __future__ import annotations
@@ -184,7 +184,8 @@ class AddTiles(Generic[Number]):
 
     The function subtracts `b` from `a` if the setting `TermScales.sign1` is -1.
 
-    a, b: offsets in bytes of both operands in the scratchpad of inputs.
+    a: offset in bytes of the first operand in the scratchpad of inputs.
+    b: offset in bytes of the second operand in the scratchpad of weights.
     y: offset in bytes of the result in the scratchpad of outputs.
     rows, columns, channels: shape of each tile."""
 
@@ -201,3 +202,40 @@ class MultiplyTiles(AddTiles[Number]):
     """The arguments of `smv_mul`, which multiplies two tiles element by element.
 
     It has the fields of `AddTiles`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NormaliseTile(Generic[Number]):
+    """The arguments of `smv_batch_norm`, which scales a tile and adds an offset, by channel.
+
+    Each element is multiplied by the factor of its channel and requantised (`ProductScales`).  The
+    offset of the channel is added to this product, as `smv_add` adds b to a.
+
+    x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
+    factors, offsets: where the factors and offsets of the channels begin, in bytes, in the
+        scratchpad of weights.
+    rows, columns, channels: shape of each tile."""
+
+    x: Number
+    factors: Number
+    offsets: Number
+    y: Number
+    rows: Number
+    columns: Number
+    channels: Number
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpTile(Generic[Number]):
+    """The arguments of `smv_lookup`, which replaces each element x of a tile by table[x + 128].
+
+    x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
+    table: offset in bytes of the 256 entries in the scratchpad of weights.
+    rows, columns, channels: shape of each tile."""
+
+    x: Number
+    table: Number
+    y: Number
+    rows: Number
+    columns: Number
+    channels: Number

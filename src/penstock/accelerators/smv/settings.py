@@ -43,7 +43,7 @@ class TilePitches:
 
     x_row, x_column: the row and column pitch of the input, or of the first of two inputs.
     w_output, w_tap: the output channel and tap pitch of the weights.  If there are two inputs, they
-        are the row and column pitch of the second one.
+        are the row and column pitch of the second one; 0 if it has one element per channel.
     y_row, y_column: the row and column pitch of the output.
 
     A pitch that the operation does not use is 0."""
@@ -82,7 +82,31 @@ class TermScales:
     out_shift: int = 0
 
 
-Setting = TypeVar("Setting", WindowSteps, ElementRange, TermScales)
+@dataclass(frozen=True, slots=True)
+class ProductScales:
+    """The arguments of `smv_scaling`, which sets the arithmetic of the products in
+    `smv_batch_norm`.
+
+    The product of an element x and a factor f is the requantised value of
+
+        (x - zero0) * (f - zero1)
+
+    zero0, zero1: zero points of x and f.
+    out_multiplier, out_shift: define the factor of the requantisation,
+        out_multiplier * 2**(out_shift - 31).
+    out_zero: zero point of the product.
+    least, most: bounds, both inclusive, to which the product is clamped."""
+
+    zero0: int = 0
+    zero1: int = 0
+    out_multiplier: int = 0
+    out_shift: int = 0
+    out_zero: int = 0
+    least: int = -128
+    most: int = 127
+
+
+Setting = TypeVar("Setting", WindowSteps, ElementRange, TermScales, ProductScales)
 
 
 def setting(kind: type[Setting], parameters: Mapping[str, int]) -> Setting:

@@ -37,6 +37,11 @@ def added(a: Expr, b: Expr) -> Expr:
     return b if a == 0 else a if b == 0 else a + b
 
 
+def is_flat(operand: LayerOperand) -> bool:
+    """Whether an operand is a single row of elements, as in a flattened layer."""
+    return len(operand.dimensions) == 2 and operand.dimensions[0] == Dimension(1)
+
+
 @dataclass(frozen=True)
 class ScratchpadTile:
     """The place of a tensor's current tile in a scratchpad.
@@ -47,7 +52,9 @@ class ScratchpadTile:
     room: maximum number of elements of a tile along each dimension.
     pitches: distance in bytes between consecutive elements along each dimension.
     region: part of the tensor that the tile covers, an interval of indices per dimension.
-    level: number of loops around the commands that load or store the tile."""
+    level: number of loops around the commands that load or store the tile.
+
+    In a flattened layer, a tensor is a single row of elements: it has shape (1, elements)."""
 
     operand: LayerOperand
     base: Expr
@@ -55,6 +62,11 @@ class ScratchpadTile:
     pitches: tuple[int, ...]
     region: tuple[Span, ...]
     level: int
+
+    @property
+    def flat(self) -> bool:
+        """Whether the tile belongs to a flattened layer."""
+        return is_flat(self.operand)
 
     def at(self, *corner: Expr) -> Expr:
         """Return the offset in bytes, in the scratchpad, of one element of the tile.
@@ -91,9 +103,17 @@ class CallTiles:
         """The name of the loop axis that runs over output rows.
 
         It is the axis of H for an output of shape (N, H, W, C) or (H, W, C), and the axis of N for
-        an output of shape (N, C)."""
+        an output of shape (N, C).  In a flattened layer, it is the only axis."""
         names = [axis.name for axis in self.whole.axes[: len(self.whole.output.dimensions)]]
         return names[-3] if len(names) > 2 else names[0]
+
+    @property
+    def row_span(self) -> Span:
+        """The interval along the axis of output rows that the call computes."""
+        if not is_flat(self.whole.output):
+            return self.call.first, self.call.end
+        row = self.call.result.row_bytes
+        return self.call.first * row, self.call.end * row
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
@@ -174,7 +194,7 @@ class CallTiles:
         name: name of the axis."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
         is_rows, part = name == self.row_axis, cut[-1] < self.whole.axis(name).extent
-        bounds: Span = (self.call.first, self.call.end) if is_rows else (0, cut[-1])
+        bounds: Span = self.row_span if is_rows else (0, cut[-1])
         if len(cut) == 2:
             return bounds, None
         lengths = [b - a for a, b in pairwise(cut)]
@@ -207,7 +227,7 @@ class CallTiles:
     def _whole_axis(self, axis: str) -> Span:
         """Return the interval of iterations along a loop axis that the whole call computes."""
         if axis == self.row_axis:
-            return (self.call.first, self.call.end)
+            return self.row_span
         return (0, self.whole.axis(axis).extent)
 
     @staticmethod

@@ -1,0 +1,153 @@
+"""smv: element-wise operators, on the reference machine and in C, in tiles of both tilers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from available import TARGET
+from offloading import assert_exact, claimed, compiled
+from penstock.accelerators.smv import Smv
+from penstock.accelerators.smv.tiling import tiling_of
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.ir.graph import Graph, Value
+from penstock.ir.op import Op
+from penstock.ir.tensor import Quantisation
+from penstock.ops.add import Add
+from penstock.ops.elu import Elu
+from penstock.ops.leaky_relu import LeakyRelu
+from penstock.ops.logistic import Logistic
+from penstock.ops.mul import Mul
+from penstock.ops.real_function import RealFunction
+from penstock.ops.relu import Relu
+from penstock.ops.sub import Sub
+from penstock.ops.tanh import Tanh
+from penstock.program.program import Call, Command, Invoke, Loop
+from penstock.tiling.tiling import Tiling
+from penstock.uma import Offloaded
+
+HOST = load_target("host")
+Q = Quantisation((0.02,), (3,))
+UNIT = Quantisation((1 / 256,), (-128,))
+SIGNED_UNIT = Quantisation((1 / 128,), (0,))
+SELU = RealFunction("Selu", (1.67326319217681884765625, 1.05070102214813232421875))
+SMALL = "input_bytes=1024,weights_bytes=3000,output_bytes=1024"
+
+
+def constant(net: GraphBuilder, count: int) -> Value:
+    elements = np.random.default_rng(count).integers(-128, 128, count).astype(np.int8)
+    return net.constant(elements, Q, "constant")
+
+
+def every_operator() -> Graph:
+    """Unary operators, batch normalisation, and sums and products with constants per channel."""
+    net = GraphBuilder("elementwise")
+    x = net.input((1, 11, 9, 20))
+    x = net.apply(LeakyRelu(0.1), x)
+    x = net.apply(Elu(), x, quantisation=Q)
+    scaled = net.apply(Mul(), x, constant(net, 20), quantisation=Q)
+    x = net.apply(Add(), scaled, constant(net, 20), quantisation=Q, name="norm")
+    x = net.apply(SELU, x, quantisation=Q)
+    left = net.apply(Mul(), constant(net, 20), x, quantisation=Q)
+    right = net.apply(Sub(), x, constant(net, 20), quantisation=Q)
+    tail = net.apply(Relu(), net.add(left, right))
+    tanh = net.apply(Tanh(), tail, quantisation=SIGNED_UNIT)
+    return net.build(net.add(tanh, net.apply(Logistic(), tail, quantisation=UNIT)))
+
+
+@pytest.mark.parametrize("attributes", [SMALL, f"tiler=smaug,{SMALL}"])
+def test_every_operator_is_exact_at_every_point(attributes: str) -> None:
+    done = compiled(every_operator(), f"smv:{attributes}")
+    assert done.parts.cpu_fallbacks == ()
+    assert claimed(done.graph)["norm"].kind == "batch_norm"
+    assert len(done.points) > 2
+    assert_exact(done, "points")
+
+
+def test_every_operator_is_exact_in_c() -> None:
+    assert_exact(compiled(every_operator(), f"smv:tiler=smaug,{SMALL}", target=TARGET), "core")
+
+
+def unary(op: Op, shape: tuple[int, ...]) -> Graph:
+    net = GraphBuilder("unary")
+    return net.build(net.apply(op, net.input(shape), quantisation=Q))
+
+
+def tiling(graph: Graph, **attributes: object) -> Tiling:
+    (node,) = Smv().partition(graph, attributes, HOST).nodes
+    return tiling_of(Offloaded(node, Smv().accelerator(attributes, HOST).target))
+
+
+def test_smaug_tiles_a_unary_operator_as_a_row_of_elements() -> None:
+    """The published rule: tiles of [1, scratchpad], and the remainder last."""
+    found = tiling(unary(Elu(), (1, 33, 32, 80)), tiler="smaug", input_bytes=16384)
+    lengths = [upper - lower for lower, upper in found.tiles["i"]]
+    assert lengths == [16384, 16384, 16384, 16384, 16384, 2560]
+    assert [moved.copies for moved in found.moved] == [6, 1, 6]
+
+
+def test_smaug_tiles_both_inputs_of_a_sum_in_scratchpads_of_their_own() -> None:
+    net = GraphBuilder("sum")
+    graph = net.build(net.add(net.input((1, 33, 32, 80)), net.input((1, 33, 32, 80))))
+    sizes = dict.fromkeys(("input_bytes", "weights_bytes", "output_bytes"), 16384)
+    found = tiling(graph, tiler="smaug", **sizes)
+    assert [moved.held_bytes for moved in found.moved] == [16384, 16384, 16384]
+
+
+def test_smaug_tiles_a_batch_normalisation_by_its_rule() -> None:
+    """Whole channels do not fit: tiles of 8 channels more each, whole rows; DimNC comes first."""
+    net = GraphBuilder("norm")
+    x = net.input((1, 32, 32, 64))
+    scaled = net.apply(Mul(), x, constant(net, 64), quantisation=Q)
+    graph = net.build(net.apply(Add(), scaled, constant(net, 64), quantisation=Q))
+    sizes = dict.fromkeys(("input_bytes", "weights_bytes", "output_bytes"), 16384)
+    found = tiling(graph, tiler="smaug", **sizes)
+    assert {name: len(tiles) for name, tiles in found.tiles.items()} == {
+        "n": 1,
+        "h": 1,
+        "w": 1,
+        "c": 4,
+    }
+    assert found.layer.inputs[1].shape == (2, 64)
+
+
+def lookups(commands: tuple[Command, ...]) -> list[Invoke]:
+    found: list[Invoke] = []
+    for command in commands:
+        match command:
+            case Loop() | Call():
+                found += lookups(command.body)
+            case Invoke() if command.driver.name == "smv_lookup":
+                found.append(command)
+            case _:
+                pass
+    return found
+
+
+def test_the_engine_computes_functions_that_only_onnx_defines() -> None:
+    done = compiled(unary(SELU, (1, 4, 3, 5)), "smv")
+    assert len(lookups(done.program.run)) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [((1,), r"constant input 1 has shape \[1\]"), ((1, 1, 5, 1), "constant input 1 has shape")],
+)
+def test_constants_that_are_not_one_per_channel_stay_with_the_processor(
+    shape: tuple[int, ...], reason: str
+) -> None:
+    net = GraphBuilder("scalar")
+    factor = net.constant(np.full(shape, 5, np.int8), Q, "factor")
+    graph = net.build(net.apply(Mul(), net.input((1, 4, 5, 20)), factor, quantisation=Q))
+    (left,) = compiled(graph, "smv").parts.cpu_fallbacks
+    assert re.search(reason, left.reason)
+
+
+def test_a_constant_minus_a_tensor_stays_with_the_processor() -> None:
+    net = GraphBuilder("difference")
+    graph = net.build(net.apply(Sub(), constant(net, 20), net.input((1, 4, 5, 20)), quantisation=Q))
+    (left,) = compiled(graph, "smv").parts.cpu_fallbacks
+    assert "a constant is the first input of a difference" in left.reason

@@ -1,11 +1,12 @@
 """Smaug: a tiler with the rules of SMAUG's SMV backend, which fill the scratchpads.
 
 Tensors are (N, H, W, C) or (N, C), weights (outputs, rows, columns, C) or (outputs, C). Inputs,
-weights and outputs have separate scratchpads. One of five rules applies to a layer:
+weights and outputs have separate scratchpads. One of six rules applies to a layer:
 
     WindowedRule      convolutions: weights with windows, summed over C
     ConnectedRule     fully connected layers: weights summed over C
     PooledRule        windows without weights
+    DepthwiseRule     weights with windows, one for each channel; no sum.  SMAUG has no such rule.
     ScaledRule        four weights per channel, as in batch normalisation; no sum
     ElementwiseRule   neither weights nor windows: one row of elements
 
@@ -29,6 +30,7 @@ from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.smaug_rule import SmaugRule, SmaugShapes, refused
 from penstock.tiling.smaug_rules import (
     ConnectedRule,
+    DepthwiseRule,
     ElementwiseRule,
     PooledRule,
     ScaledRule,
@@ -127,6 +129,8 @@ def select_rule(layer: Layer, scratchpads: Scratchpads) -> SmaugRule:
         wide = len(weights[0].dimensions)
         rules = {(True, 4, 4): WindowedRule, (True, 2, 2): ConnectedRule}
         rules |= {(False, 4, 2): ScaledRule, (False, 2, 2): ScaledRule}
+        if all(d.axis is None for d in weights[0].dimensions[:3]):
+            rules |= {(False, 4, 4): DepthwiseRule}
         if rule := rules.get((bool(layer.reduced), rank, wide)):
             return rule(layer, scratchpads)
     elif not layer.reduced and rank == 4 and is_slid(kinds[INPUT]):

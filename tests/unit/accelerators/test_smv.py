@@ -118,19 +118,13 @@ def test_cascades_need_little_memory_at_equal_macs(model: str, least_share: floa
     done = compile_request(request)
     whole = compile_request(replace(request, options=Options(max_parts=1)))
     least, layers = done.points[0], whole.points[-1]
-    assert layers.height_bytes == bytes_of_whole_layers(done.graph)
-    assert least.height_bytes <= least_share * layers.height_bytes
+    every = bytes_of_whole_layers(done.graph)
+    striped = any(plan.stripe is not None for plan in layers.schedule.plans)
+    assert layers.height_bytes < every if striped else layers.height_bytes == every
+    assert least.height_bytes <= least_share * every
     assert least.schedule.cost.macs == layers.schedule.cost.macs
     (inputs,) = drawn_sets(done, 1)
     assert run_point(done, inputs, run_graph(done.model, inputs), least).mismatches == 0
-
-
-def test_depthwise_convolutions_stay_with_the_processor() -> None:
-    net = GraphBuilder("net")
-    x = net.input((1, 8, 8, 4))
-    graph = net.build(net.depthwise_conv2d(x, kernel=3, name="depthwise"))
-    (left,) = parts_on_smv(graph).cpu_fallbacks
-    assert "depthwise convolutions are not supported" in left.reason
 
 
 def test_elements_wise_layers_of_every_rank_run_on_the_engine() -> None:

@@ -1,4 +1,5 @@
-"""smv: element-wise operators, on the reference machine and in C, in tiles of both tilers."""
+"""smv: element-wise operators and depthwise convolutions, on the reference machine and in C, in
+tiles of both tilers."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pytest
 from available import TARGET
 from offloading import assert_exact, claimed, compiled
 from penstock.accelerators.smv import Smv
+from penstock.accelerators.smv.cost import cycles
 from penstock.accelerators.smv.tiling import tiling_of
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -43,9 +45,12 @@ def constant(net: GraphBuilder, count: int) -> Value:
 
 
 def every_operator() -> Graph:
-    """Unary operators, batch normalisation, and sums and products with constants per channel."""
-    net = GraphBuilder("elementwise")
-    x = net.input((1, 11, 9, 20))
+    """Depthwise convolutions, unary operators, batch normalisation, and sums and products with
+    constants per channel."""
+    net = GraphBuilder("operators")
+    x = net.depthwise_conv2d(net.input((1, 11, 9, 10)), 3, stride=(1, 2), activation="relu6")
+    x = net.depthwise_conv2d(x, (3, 2), multiplier=2, name="twice")
+    x = net.depthwise_conv2d(x, 3, dilation=2)
     x = net.apply(LeakyRelu(0.1), x)
     x = net.apply(Elu(), x, quantisation=Q)
     scaled = net.apply(Mul(), x, constant(net, 20), quantisation=Q)
@@ -125,6 +130,28 @@ def lookups(commands: tuple[Command, ...]) -> list[Invoke]:
             case _:
                 pass
     return found
+
+
+def test_depthwise_tiles_follow_the_rule_for_pools() -> None:
+    """All channels fit in no tile of 3 rows: channels are split before rows are."""
+    net = GraphBuilder("depthwise")
+    graph = net.build(net.depthwise_conv2d(net.input((1, 64, 64, 32)), 3))
+    sizes = dict.fromkeys(("input_bytes", "weights_bytes", "output_bytes"), 32768)
+    found = tiling(graph, tiler="smaug", **sizes)
+    counts = {name: len(tiles) for name, tiles in found.tiles.items()}
+    assert counts == {"n": 1, "h": 1, "w": 1, "c": 4}
+    assert found.moved[0].held_bytes == 64 * 64 * 8
+    assert tiling(graph).bytes <= found.bytes
+
+
+def test_cycles_of_depthwise_convolutions_are_those_of_the_loops_and_of_copies() -> None:
+    """By hand: 9 taps at 36 places for each of 2 groups of 8 channels, 18 loads of registers;
+    copies of 36 x 16, 9 x 16, 9 x 16 and 36 x 16 bytes, 102 + bytes / 8 cycles each."""
+    net = GraphBuilder("depthwise")
+    graph = net.build(net.depthwise_conv2d(net.input((1, 6, 6, 16)), 3))
+    (node,) = Smv().partition(graph, {}, HOST).nodes
+    engine, copies = 2 * 9 * 36 + 18, 4 * 102 + (576 + 144 + 144 + 576) // 8
+    assert cycles(Offloaded(node, Smv().accelerator({}, HOST).target), 6) == engine + copies
 
 
 def test_the_engine_computes_functions_that_only_onnx_defines() -> None:

@@ -13,7 +13,8 @@ The accelerator has these attributes:
     double_buffering    copies of tiles overlap with computation, and tiles take twice the space
 
 Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
-version uses int8 with TFLite's arithmetic.  Neither version supports depthwise convolutions.
+version uses int8 with TFLite's arithmetic.  SMAUG's engine does not run depthwise convolutions;
+here, each processing element computes one channel of them.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ SCRATCHPAD_BYTES = 32 * 1024
 
 KERNELS: Mapping[str, Compute] = {
     "nn.conv2d": kernels.conv2d,
+    "nn.depthwise_conv2d": kernels.depthwise_conv2d,
     "nn.dense": kernels.fully_connected,
     "nn.max_pool2d": kernels.max_pool2d,
     "nn.avg_pool2d": kernels.average_pool2d,
@@ -59,8 +61,8 @@ WHOLE = ("nn.dense",)
 
 
 class Smv(UMABackend):
-    """Backend of smv: convolutions, fully connected layers, pooling, sums and products, batch
-    normalisation and unary operators."""
+    """Backend of smv: convolutions, depthwise convolutions, fully connected layers, pooling, sums
+    and products, batch normalisation and unary operators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +82,6 @@ class Smv(UMABackend):
         for op in UNARY:
             self._register_pattern(op, is_op(op)(wildcard()))
         for rule in (
-            not_depthwise,
             dense_pools,
             one_group,
             one_image,
@@ -97,13 +98,6 @@ class Smv(UMABackend):
     def target_name(self) -> str:
         """The name of the accelerator."""
         return "smv"
-
-
-def not_depthwise(offloaded: Offloaded) -> bool:
-    """The engine sums over input channels; depthwise convolutions are not supported.
-
-    A constraint: returns False to refuse such an operator.  Messages quote the first sentence."""
-    return offloaded.main.kind != "DepthwiseConv2D"
 
 
 def dense_pools(offloaded: Offloaded) -> bool | str:

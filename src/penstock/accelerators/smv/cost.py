@@ -12,6 +12,7 @@ number of tiles, because the first tile cannot overlap.
 
 from __future__ import annotations
 
+from penstock.accelerators.smv.layers import has_weights
 from penstock.accelerators.smv.tiling import rows_at_once, tiling_of
 from penstock.uma import Offloaded, Tiling
 
@@ -43,7 +44,7 @@ def register_loads(tiling: Tiling) -> int:
     In each tile, it loads them for each tap, group of 8 output channels and group of 32 input
     channels.
     The result is 0 for layers without weights."""
-    if not tiling.layer.reduced:
+    if not has_weights(tiling.layer):
         return 0
     found = tiling.layer.cycles_per_point
     for axis in tiling.layer.axes:

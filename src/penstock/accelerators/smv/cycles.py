@@ -7,6 +7,7 @@ from penstock.accelerators.smv.operations import (
     AddTiles,
     ConnectTile,
     ConvolveTile,
+    DepthwiseTile,
     LoadTile,
     LookUpTile,
     NormaliseTile,
@@ -57,6 +58,13 @@ def _sum_cycles(positions: int, taps: int, depth: int, outputs: int) -> float:
 def convolution_cycles(op: ConvolveTile[int]) -> float:
     """Return the cycles of a tile of a convolution."""
     return _sum_cycles(op.out_h * op.out_w, op.kernel_h * op.kernel_w, op.depth, op.outputs)
+
+
+def depthwise_cycles(op: DepthwiseTile[int]) -> float:
+    """Return the cycles of a tile of a depthwise convolution.
+
+    Each processing element computes one channel, with one of its multipliers."""
+    return _sum_cycles(op.out_h * op.out_w, op.kernel_h * op.kernel_w, 1, op.channels)
 
 
 def connection_cycles(op: ConnectTile[int]) -> float:

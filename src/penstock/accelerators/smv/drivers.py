@@ -14,6 +14,7 @@ from penstock.accelerators.smv import models
 from penstock.accelerators.smv.cycles import (
     connection_cycles,
     convolution_cycles,
+    depthwise_cycles,
     elementwise_cycles,
     load_cycles,
     pool_cycles,
@@ -24,6 +25,7 @@ from penstock.accelerators.smv.operations import (
     AddTiles,
     ConnectTile,
     ConvolveTile,
+    DepthwiseTile,
     LoadTile,
     LookUpTile,
     MultiplyTiles,
@@ -63,6 +65,7 @@ MODELS: Mapping[type, DriverModel] = {
     LoadTile: DriverModel("load", models.load, load_cycles),
     StoreTile: DriverModel("store", models.store, store_cycles),
     ConvolveTile: DriverModel("conv2d", models.conv2d, convolution_cycles),
+    DepthwiseTile: DriverModel("depthwise_conv2d", models.depthwise_conv2d, depthwise_cycles),
     ConnectTile: DriverModel("fully_connected", models.fully_connected, connection_cycles),
     PoolTile: DriverModel("pool", models.pool, pool_cycles),
     AddTiles: DriverModel("add", models.add, elementwise_cycles),

@@ -12,7 +12,13 @@ from penstock.accelerators.smv.copies import (
     scale_offsets,
     store,
 )
-from penstock.accelerators.smv.operations import ConnectTile, ConvolveTile, PoolFunction, PoolTile
+from penstock.accelerators.smv.operations import (
+    ConnectTile,
+    ConvolveTile,
+    DepthwiseTile,
+    PoolFunction,
+    PoolTile,
+)
 from penstock.accelerators.smv.settings import ElementRange, TilePitches, WindowSteps, setting
 from penstock.accelerators.smv.tiles import CallTiles, Span
 from penstock.uma import Command, Expr, KernelCall, minimum
@@ -57,7 +63,46 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
         invoke(call, setting(WindowSteps, p)),
         invoke(call, setting(ElementRange, p)),
         invoke(call, pitches),
-        *_reduction_loops(call, tiles, invoke(call, compute)),
+        *_weighted_loops(call, tiles, invoke(call, compute)),
+    ]
+
+
+@by_row_intervals
+def depthwise_conv2d(call: KernelCall) -> Sequence[Command]:
+    """Return the commands of a depthwise convolution, in tiles of rows, columns and channels."""
+    tiles, p = CallTiles.of(call), call.parameters
+    x, w, scale, y = tiles.operand_tiles
+    _, rows, columns, depth = tiles.box(x.operand)
+    out = tiles.box(y.operand)
+    _, out_h, out_w, out_c = out
+    _, d_rows, d_columns, _ = x.operand.dimensions
+    bias, multiplier, shift = scale_offsets(scale, out_c)
+    per_channel = p["multiplier_d"]
+    compute = DepthwiseTile(
+        x=x.at(0, rows[0], columns[0], depth[0]),
+        in_h=length(rows),
+        in_w=length(columns),
+        pad_top=tiles.padding(d_rows),
+        pad_left=tiles.padding(d_columns),
+        per_channel=per_channel,
+        skipped=0 if per_channel == 1 or out_c[0] == 0 else out_c[0] % per_channel,
+        kernel_h=p["kernel_h"],
+        kernel_w=p["kernel_w"],
+        w=w.at(0, 0, 0, out_c[0]),
+        bias=bias,
+        multiplier=multiplier,
+        shift=shift,
+        y=y.at(*(lower for lower, _ in out)),
+        out_h=length(out_h),
+        out_w=length(out_w),
+        channels=length(out_c),
+    )
+    pitches = TilePitches(x.pitches[1], x.pitches[2], 0, w.pitches[2], y.pitches[1], y.pitches[2])
+    return [
+        invoke(call, setting(WindowSteps, p)),
+        invoke(call, setting(ElementRange, p)),
+        invoke(call, pitches),
+        *_weighted_loops(call, tiles, invoke(call, compute)),
     ]
 
 
@@ -88,7 +133,7 @@ def fully_connected(call: KernelCall) -> Sequence[Command]:
     return [
         invoke(call, setting(ElementRange, p)),
         invoke(call, pitches),
-        *_reduction_loops(call, tiles, invoke(call, compute)),
+        *_weighted_loops(call, tiles, invoke(call, compute)),
     ]
 
 
@@ -135,7 +180,7 @@ def _pool(call: KernelCall, function: PoolFunction) -> Sequence[Command]:
     ]
 
 
-def _reduction_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Sequence[Command]:
+def _weighted_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Sequence[Command]:
     """Return the loops over all tiles of a layer with weights: load, compute, store.
 
     compute: the command that computes a tile."""

@@ -23,6 +23,8 @@ SCALE_BYTES = 9
 """Bytes per output channel: 4 for the bias, 4 for the multiplier, 1 for the shift."""
 TABLE_ENTRIES = 256
 """The number of entries of the table that defines a unary operator, one per int8 value."""
+WEIGHTED = ("Conv2D", "DepthwiseConv2D", "FullyConnected")
+"""Kinds of operators with weights, and with a bias, multiplier and shift per output channel."""
 BATCH_NORM = "batch_norm"
 """The pattern of a product and a sum with constants per channel."""
 ELEMENTWISE = ("Add", "Sub", "Mul")
@@ -76,12 +78,18 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     if row is not None:
         return row.with_axis(row.axes[0].name, lanes=n)
     layer = layer.with_axis("c", least=n, step=n, lanes=n)
-    if not layer.reduced:
+    if kind not in WEIGHTED:
         return layer
-    n = CHANNELS_AT_ONCE
-    layer = layer.with_axis("sum", least=n, step=n, lanes=n)
+    if layer.reduced:
+        n = CHANNELS_AT_ONCE
+        layer = layer.with_axis("sum", least=n, step=n, lanes=n)
     x, w, scale = layer.inputs
     return replace(layer, inputs=(x, w, replace(scale, element_bytes=SCALE_BYTES)))
+
+
+def has_weights(layer: Layer) -> bool:
+    """Whether the layer is that of an operator with weights and biases."""
+    return any(operand.element_bytes == SCALE_BYTES for operand in layer.inputs)
 
 
 def constant_input(node: Node) -> int | None:

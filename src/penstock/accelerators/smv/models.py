@@ -14,6 +14,7 @@ from penstock.accelerators.smv.operations import (
     AddTiles,
     ConnectTile,
     ConvolveTile,
+    DepthwiseTile,
     LoadTile,
     LookUpTile,
     MultiplyTiles,
@@ -87,6 +88,45 @@ def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
                 inside = rows[1][:, None, None] & columns[1][:, None]
                 products += (centred[rows[0][:, None], columns[0]] * inside) @ factors[:, k, l].T
     _finish_sums(engine, products.astype(np.int64), op)
+
+
+def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:
+    """Functional model of `smv_depthwise_conv2d`: convolve the channels of a tile one by one."""
+    pitches, window, limits = engine.pitches, engine.window, engine.range
+    sources = (op.skipped + np.arange(op.channels)) // op.per_channel
+    depth = int(sources[-1]) + 1 if op.channels else 0
+    image = engine.tile(
+        ScratchpadNumber.INPUT,
+        op.x,
+        (op.in_h, op.in_w, depth),
+        (pitches.x_row, pitches.x_column, 1),
+    )
+    taps = engine.tile(
+        ScratchpadNumber.WEIGHTS,
+        op.w,
+        (op.kernel_h, op.kernel_w, op.channels),
+        (op.kernel_w * pitches.w_tap, pitches.w_tap, 1),
+    )
+    shape = (op.out_h, op.out_w, op.channels)
+    totals = np.broadcast_to(engine.scales(op.bias, op.channels, np.int32), shape).copy()
+    if 0 not in (*image.shape, *shape):
+        centred = image.astype(np.int64) - engine.range.in_zero
+        for k in range(op.kernel_h):
+            at = k * window.dilation_h - op.pad_top
+            rows = _tap_indices(op.out_h, window.stride_h, at, op.in_h)
+            for l in range(op.kernel_w):  # noqa: E741
+                at = l * window.dilation_w - op.pad_left
+                columns = _tap_indices(op.out_w, window.stride_w, at, op.in_w)
+                inside = rows[1][:, None, None] & columns[1][:, None]
+                read = centred[rows[0][:, None], columns[0]][..., sources]
+                totals += read * inside * taps[k, l].astype(np.int64)
+    engine.outputs(op.y, shape)[:] = requantise(
+        totals,
+        engine.scales(op.multiplier, op.channels, np.int32),
+        engine.scales(op.shift, op.channels, np.int8),
+        limits.out_zero,
+        (limits.least, limits.most),
+    )
 
 
 def fully_connected(engine: SmvEngine, op: ConnectTile[int]) -> None:

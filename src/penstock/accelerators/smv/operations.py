@@ -121,6 +121,41 @@ class ConvolveTile(Generic[Number]):
 
 
 @dataclass(frozen=True, slots=True)
+class DepthwiseTile(Generic[Number]):
+    """The arguments of `smv_depthwise_conv2d`, which computes a tile of a depthwise convolution.
+
+    Output channel o of the tile reads channel (skipped + o) // per_channel of the input tile.
+
+    x, w, y: offsets in bytes of the tiles of inputs, weights and outputs in their scratchpads.
+    in_h, in_w: rows and columns of the input tile, without padding.
+    pad_top, pad_left: rows and columns of padding before the input tile.
+    per_channel: number of output channels that read each input channel.
+    skipped: number of output channels before the tile that read its first input channel.
+    kernel_h, kernel_w: rows and columns of the window.
+    bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
+        in the scratchpad of weights.
+    out_h, out_w, channels: shape of the output tile."""
+
+    x: Number
+    in_h: Number
+    in_w: Number
+    pad_top: Number
+    pad_left: Number
+    per_channel: int
+    skipped: Number
+    kernel_h: int
+    kernel_w: int
+    w: Number
+    bias: Number
+    multiplier: Number
+    shift: Number
+    y: Number
+    out_h: Number
+    out_w: Number
+    channels: Number
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectTile(Generic[Number]):
     """The arguments of `smv_fully_connected`, which computes a tile of a fully connected layer.
 

@@ -166,6 +166,32 @@ void smv_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t 
     }
 }
 
+void smv_depthwise_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t pad_left,
+                          int32_t per_channel, int32_t skipped, int32_t kernel_h, int32_t kernel_w,
+                          int32_t w, int32_t bias, int32_t multiplier, int32_t shift, int32_t y,
+                          int32_t out_h, int32_t out_w, int32_t channels) {
+    for (int32_t i = 0; i < out_h * out_w; i++) {
+        const int32_t row = i / out_w, column = i % out_w;
+        const int32_t pixel = y + row * pitches.y_row + column * pitches.y_column;
+        for (int32_t o = 0; o < channels; o++) {
+            const int32_t channel = (skipped + o) / per_channel;
+            int32_t sum = 0;
+            for (int32_t tap = 0; tap < kernel_h * kernel_w; tap++) {
+                const int32_t r =
+                    row * window.stride_h + tap / kernel_w * window.dilation_h - pad_top;
+                const int32_t c =
+                    column * window.stride_w + tap % kernel_w * window.dilation_w - pad_left;
+                if (r >= 0 && r < in_h && c >= 0 && c < in_w) {
+                    const int32_t at = x + r * pitches.x_row + c * pitches.x_column + channel;
+                    sum += (*bytes(SMV_INPUT, at, 1) - numbers.in_zero) *
+                           *bytes(SMV_WEIGHTS, w + tap * pitches.w_tap + o, 1);
+                }
+            }
+            finish_sum(sum, o, bias, multiplier, shift, pixel, 0, 0, 1);
+        }
+    }
+}
+
 void smv_fully_connected(int32_t x, int32_t rows, int32_t depth, int32_t w, int32_t bias,
                          int32_t multiplier, int32_t shift, int32_t y, int32_t y_first,
                          int32_t outputs, int32_t accumulate, int32_t finish) {

@@ -52,6 +52,13 @@ void smv_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t 
                 int32_t multiplier, int32_t shift, int32_t y, int32_t y_first, int32_t out_h,
                 int32_t out_w, int32_t outputs, int32_t accumulate, int32_t finish);
 
+/* Convolves each channel of a tile with its own window, and requantises the sums.  Output channel o
+ * reads input channel (skipped + o) / per_channel. */
+void smv_depthwise_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t pad_left,
+                          int32_t per_channel, int32_t skipped, int32_t kernel_h, int32_t kernel_w,
+                          int32_t w, int32_t bias, int32_t multiplier, int32_t shift, int32_t y,
+                          int32_t out_h, int32_t out_w, int32_t channels);
+
 /* As smv_conv2d, for a fully connected layer with `rows` rows of inputs. */
 void smv_fully_connected(int32_t x, int32_t rows, int32_t depth, int32_t w, int32_t bias,
                          int32_t multiplier, int32_t shift, int32_t y, int32_t y_first,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
@@ -237,8 +238,12 @@ class CallTiles:
         So the interval may begin below 0, or end beyond the size of the tensor.
 
         span: interval of iterations along the loop axis of the dimension."""
-        factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
-        return span[0] * factor + offset, span[1] * factor + offset + extra
+        factor, extra = Fraction(d.factor), d.offset + d.extra
+        if factor.denominator == 1:
+            return span[0] * int(factor) + int(d.offset), span[1] * int(factor) + int(extra)
+        up, down = factor.numerator, factor.denominator
+        lower = added(span[0] * up, int(d.offset * down)) // down
+        return lower, (span[1] * up + (int(extra * down) + down - 1)) // down
 
     def _needs(self, d: Dimension, span: Span) -> Span:
         """Return the interval of indices along dimension `d` that is accessed, without padding.

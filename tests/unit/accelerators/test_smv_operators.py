@@ -1,9 +1,10 @@
-"""smv: element-wise operators and depthwise convolutions, on the reference machine and in C, in
-tiles of both tilers."""
+"""smv: element-wise operators, depthwise convolutions and batches of images, on the reference
+machine and in C, in tiles of both tilers."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -44,10 +45,9 @@ def constant(net: GraphBuilder, count: int) -> Value:
     return net.constant(elements, Q, "constant")
 
 
-def every_operator() -> Graph:
+def every_operator(net: GraphBuilder) -> Value:
     """Depthwise convolutions, unary operators, batch normalisation, and sums and products with
     constants per channel."""
-    net = GraphBuilder("operators")
     x = net.depthwise_conv2d(net.input((1, 11, 9, 10)), 3, stride=(1, 2), activation="relu6")
     x = net.depthwise_conv2d(x, (3, 2), multiplier=2, name="twice")
     x = net.depthwise_conv2d(x, 3, dilation=2)
@@ -60,20 +60,84 @@ def every_operator() -> Graph:
     right = net.apply(Sub(), x, constant(net, 20), quantisation=Q)
     tail = net.apply(Relu(), net.add(left, right))
     tanh = net.apply(Tanh(), tail, quantisation=SIGNED_UNIT)
-    return net.build(net.add(tanh, net.apply(Logistic(), tail, quantisation=UNIT)))
+    return net.add(tanh, net.apply(Logistic(), tail, quantisation=UNIT))
 
 
 @pytest.mark.parametrize("attributes", [SMALL, f"tiler=smaug,{SMALL}"])
 def test_every_operator_is_exact_at_every_point(attributes: str) -> None:
-    done = compiled(every_operator(), f"smv:{attributes}")
+    done = compiled(built(every_operator), f"smv:{attributes}")
     assert done.parts.cpu_fallbacks == ()
     assert claimed(done.graph)["norm"].kind == "batch_norm"
     assert len(done.points) > 2
     assert_exact(done, "points")
 
 
-def test_every_operator_is_exact_in_c() -> None:
-    assert_exact(compiled(every_operator(), f"smv:tiler=smaug,{SMALL}", target=TARGET), "core")
+def batch(net: GraphBuilder) -> Value:
+    """Four images, on every kind of kernel that distinguishes images."""
+    x = net.conv2d(net.input((4, 9, 7, 12), name="images"), 16, 3, activation="relu")
+    x = net.depthwise_conv2d(x, 3, stride=2)
+    x = net.max_pool2d(x, 2, stride=1)
+    scaled = net.apply(Mul(), x, constant(net, 16), quantisation=Q)
+    x = net.add(x, net.apply(Add(), scaled, constant(net, 16), quantisation=Q))
+    x = net.apply(LeakyRelu(0.1), x)
+    x = net.reshape(net.average_pool2d(x, (4, 3)), (4, 16))
+    return net.fully_connected(x, 10)
+
+
+def built(*parts: Callable[[GraphBuilder], Value]) -> Graph:
+    """A graph of independent parts."""
+    net = GraphBuilder("operators")
+    return net.build(*(part(net) for part in parts))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "input_bytes=1000,weights_bytes=1800,output_bytes=1000",
+        "tiler=smaug,input_bytes=1600,weights_bytes=2000,output_bytes=9000",
+    ],
+)
+def test_batches_are_exact_in_tiles_of_images(attributes: str) -> None:
+    done = compiled(built(batch), f"smv:{attributes}")
+    assert done.parts.cpu_fallbacks == ()
+    target = done.request.accelerators[0].target
+    kernels = {node.kind: node for node in claimed(done.graph).values()}
+    found = tiling_of(Offloaded(kernels["nn.conv2d"], target))
+    assert len(found.tiles["n"]) > 1
+    assert_exact(done, "machine")
+
+
+def test_operators_and_batches_are_exact_in_c() -> None:
+    sizes = "input_bytes=1600,weights_bytes=3000,output_bytes=9000"
+    done = compiled(built(every_operator, batch), f"smv:tiler=smaug,{sizes}", target=TARGET)
+    assert done.parts.cpu_fallbacks == ()
+    assert_exact(done, "core")
+
+
+def test_smaug_splits_a_batch_before_channels_and_rows() -> None:
+    """DimN: two images of 2,048 bytes fill a scratchpad of 5,000 bytes best."""
+    net = GraphBuilder("batch")
+    graph = net.build(net.conv2d(net.input((5, 16, 16, 8)), 8, 3))
+    found = tiling(graph, tiler="smaug", input_bytes=5000)
+    assert found.tiles["n"] == ((0, 2), (2, 4), (4, 5))
+    assert {name: len(tiles) for name, tiles in found.tiles.items() if name != "n"} == {
+        "h": 1,
+        "w": 1,
+        "c": 1,
+        "sum": 1,
+    }
+
+
+def test_cycles_of_a_batch_are_those_of_its_images() -> None:
+    """By hand: as for one image, but weights and scales are loaded once, and all images in one
+    copy."""
+    net = GraphBuilder("batch")
+    done = compiled(net.build(net.conv2d(net.input((3, 6, 6, 32)), 8, 3)), "smv")
+    (node,) = claimed(done.graph).values()
+    engine = 3 * (9 * 36 + 9)
+    copies = 4 * 102 + (3 * 1152 + 2304 + 72 + 3 * 288) // 8
+    target = done.request.accelerators[0].target
+    assert cycles(Offloaded(node, target), 18) == engine + copies
 
 
 def unary(op: Op, shape: tuple[int, ...]) -> Graph:

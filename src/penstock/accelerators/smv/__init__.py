@@ -84,7 +84,7 @@ class Smv(UMABackend):
         for rule in (
             dense_pools,
             one_group,
-            one_image,
+            images_or_rows,
             double_rounding,
             second_operands,
             tiles_fit,
@@ -118,15 +118,15 @@ def one_group(offloaded: Offloaded) -> bool | str:
     return groups == 1 or f"there are {groups} groups of channels"
 
 
-def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors must have shape (1, H, W, C), (H, W, C) or (N, C).
+def images_or_rows(offloaded: Offloaded) -> bool | str:
+    """Tensors must have shape (N, H, W, C), (H, W, C) or (N, C).
 
     A constraint on the output: returns True, or the reason for refusal.  Messages quote the first
     sentence."""
     shape, rank = offloaded.output.shape, len(offloaded.output.shape)
     if offloaded.main.kind == "FullyConnected":
         return rank == 2 or f"the output has shape {list(shape)}"
-    return rank in (2, 3) or (rank == 4 and shape[0] == 1) or f"one has shape {list(shape)}"
+    return rank in (2, 3, 4) or f"one has shape {list(shape)}"
 
 
 def double_rounding(offloaded: Offloaded) -> bool:

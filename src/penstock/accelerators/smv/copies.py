@@ -99,15 +99,28 @@ def _copied(
     if tile.flat:
         return _copied_elements(tensor, tile, copy)
     rows, columns, channels = spans(tile.region)
-    row = Var("r")
+    row, images = Var("r"), _images(tile)
+    image: Expr = 0 if images is None else Var("image")
     piece = _Piece(
-        _row_offset(tile, row),
-        _memory_address(tensor, tile, row, columns, channels),
+        _row_offset(tile, image, row),
+        _memory_address(tensor, tile, _row_number(tile, image, row), columns, channels),
         length(columns),
         length(channels),
-        minimum(1, difference(row, rows[0])),
+        minimum(1, added(difference(row, rows[0]), 0 if images is None else image - images[0])),
     )
-    return [Loop("r", *rows, 1, (copy(piece),))]
+    by_row = Loop("r", *rows, 1, (copy(piece),))
+    return [by_row] if images is None else [Loop("image", *images, 1, (by_row,))]
+
+
+def _images(tile: ScratchpadTile) -> Span | None:
+    """Return the images that a tile of a batch covers; None if the tensor is a single image."""
+    is_batch = len(tile.operand.shape) == 4 and tile.operand.shape[0] > 1
+    return tile.region[0] if is_batch else None
+
+
+def _row_number(tile: ScratchpadTile, image: Expr, row: Expr) -> Expr:
+    """Return the index of a row of an image among the rows of all images."""
+    return row if image == 0 else image * tile.operand.shape[1] + row
 
 
 def _copied_elements(
@@ -247,12 +260,15 @@ def row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
     return row, column
 
 
-def _row_offset(tile: ScratchpadTile, row: Expr) -> Expr:
+def _row_offset(tile: ScratchpadTile, image: Expr, row: Expr) -> Expr:
     """Return the byte offset in the scratchpad at which a row of `tile` begins.
 
-    row: index of the row in the whole tensor."""
+    image, row: indices of the row in the whole tensor."""
     first = spans(tile.region)[0][0]
-    return added(tile.base, difference(row, first) * row_and_column(tile)[0])
+    found = added(tile.base, difference(row, first) * row_and_column(tile)[0])
+    if image == 0:
+        return found
+    return added(found, difference(image, tile.region[0][0]) * tile.pitches[0])
 
 
 def _memory_address(

@@ -41,14 +41,14 @@ def tile_cycles(tiling: Tiling) -> float:
 def register_loads(tiling: Tiling) -> int:
     """Return how often the engine loads its weight registers.
 
-    In each tile, it loads them for each tap, group of 8 output channels and group of 32 input
-    channels.
-    The result is 0 for layers without weights."""
+    In each tile, it loads them for each image, tap, group of 8 output channels and group of 32
+    input channels.  The result is 0 for layers without weights."""
     if not has_weights(tiling.layer):
         return 0
     found = tiling.layer.cycles_per_point
+    images = tiling.layer.axes[0] if len(tiling.layer.output.dimensions) == 4 else None
     for axis in tiling.layer.axes:
         tiles = tiling.tiles[axis.name]
-        grouped = axis.lanes > 1
-        found *= sum(-(-(b - a) // axis.lanes) for a, b in tiles) if grouped else len(tiles)
+        by_group = axis.lanes > 1 or axis is images
+        found *= sum(-(-(b - a) // axis.lanes) for a, b in tiles) if by_group else len(tiles)
     return found

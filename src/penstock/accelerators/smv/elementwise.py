@@ -53,7 +53,7 @@ def batch_norm(call: KernelCall) -> Sequence[Command]:
     tiles = CallTiles.of(call)
     x, w, y = tiles.operand_tiles
     product, total = call.composite.nodes
-    corner = [lower for lower, _ in tiles.box(y.operand)]
+    corner = tiles.corner(y)
     rows, columns, channels = spans(tiles.box(y.operand))
     compute = NormaliseTile(
         x=x.at(*corner),
@@ -73,7 +73,7 @@ def batch_norm(call: KernelCall) -> Sequence[Command]:
         invoke(call, TilePitches(*row_and_column(x), 0, 0, *row_and_column(y))),
         *tiles.nest(
             [_load_variable(call, x), load_constants(call, w, sources)],
-            [invoke(call, compute)],
+            tiles.by_image(invoke(call, compute)),
             store(call, y),
         ),
     ]
@@ -84,7 +84,7 @@ def lookup(call: KernelCall) -> Sequence[Command]:
     """Return the commands of a unary operator, which a table of 256 entries defines."""
     tiles = CallTiles.of(call)
     x, table, y = tiles.operand_tiles
-    corner = [lower for lower, _ in tiles.box(y.operand)]
+    corner = tiles.corner(y)
     rows, columns, channels = spans(tiles.box(y.operand))
     compute = LookUpTile(
         x=x.at(*corner),
@@ -98,7 +98,7 @@ def lookup(call: KernelCall) -> Sequence[Command]:
         invoke(call, TilePitches(*row_and_column(x), 0, 0, *row_and_column(y))),
         *tiles.nest(
             [load(call, call.operand(0), x), load_table(call, table)],
-            [invoke(call, compute)],
+            tiles.by_image(invoke(call, compute)),
             store(call, y),
         ),
     ]
@@ -112,7 +112,7 @@ def _combined(call: KernelCall, record: type[AddTiles[Expr]]) -> Sequence[Comman
     tiles = CallTiles.of(call)
     a, b, y = tiles.operand_tiles
     constant = constant_input(call.main)
-    corner = [lower for lower, _ in tiles.box(y.operand)]
+    corner = tiles.corner(y)
     rows, columns, channels = spans(tiles.box(y.operand))
     compute = record(
         a=a.at(*corner),
@@ -134,7 +134,7 @@ def _combined(call: KernelCall, record: type[AddTiles[Expr]]) -> Sequence[Comman
         invoke(call, setting(ElementRange, p)),
         invoke(call, setting(TermScales, p)),
         invoke(call, TilePitches(*row_and_column(a), *second, *row_and_column(y))),
-        *tiles.nest(loads, [invoke(call, compute)], store(call, y)),
+        *tiles.nest(loads, tiles.by_image(invoke(call, compute)), store(call, y)),
     ]
 
 

@@ -36,7 +36,7 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
     bias, multiplier, shift = scale_offsets(scale, outputs)
     accumulate, finish = _accumulation_flags(tiles, depth, p["in_c"])
     compute = ConvolveTile(
-        x=x.at(0, rows[0], columns[0], depth[0]),
+        x=x.at(*tiles.corner(x)),
         in_h=length(rows),
         in_w=length(columns),
         pad_top=tiles.padding(d_rows),
@@ -48,7 +48,7 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
         bias=bias,
         multiplier=multiplier,
         shift=shift,
-        y=y.at(0, out_h[0], out_w[0], y.region[3][0]),
+        y=y.at(tiles.image, out_h[0], out_w[0], y.region[3][0]),
         y_first=difference(outputs[0], y.region[3][0]),
         out_h=length(out_h),
         out_w=length(out_w),
@@ -72,14 +72,13 @@ def depthwise_conv2d(call: KernelCall) -> Sequence[Command]:
     """Return the commands of a depthwise convolution, in tiles of rows, columns and channels."""
     tiles, p = CallTiles.of(call), call.parameters
     x, w, scale, y = tiles.operand_tiles
-    _, rows, columns, depth = tiles.box(x.operand)
-    out = tiles.box(y.operand)
-    _, out_h, out_w, out_c = out
+    _, rows, columns, _ = tiles.box(x.operand)
+    _, out_h, out_w, out_c = tiles.box(y.operand)
     _, d_rows, d_columns, _ = x.operand.dimensions
     bias, multiplier, shift = scale_offsets(scale, out_c)
     per_channel = p["multiplier_d"]
     compute = DepthwiseTile(
-        x=x.at(0, rows[0], columns[0], depth[0]),
+        x=x.at(*tiles.corner(x)),
         in_h=length(rows),
         in_w=length(columns),
         pad_top=tiles.padding(d_rows),
@@ -92,7 +91,7 @@ def depthwise_conv2d(call: KernelCall) -> Sequence[Command]:
         bias=bias,
         multiplier=multiplier,
         shift=shift,
-        y=y.at(*(lower for lower, _ in out)),
+        y=y.at(*tiles.corner(y)),
         out_h=length(out_h),
         out_w=length(out_w),
         channels=length(out_c),
@@ -153,20 +152,19 @@ def _pool(call: KernelCall, function: PoolFunction) -> Sequence[Command]:
     """Return the commands of a pool, in tiles of rows, columns and channels."""
     tiles, p = CallTiles.of(call), call.parameters
     x, y = tiles.operand_tiles
-    _, rows, columns, channels = tiles.box(x.operand)
-    out = tiles.box(y.operand)
-    _, out_h, out_w, out_c = out
+    _, rows, columns, _ = tiles.box(x.operand)
+    _, out_h, out_w, out_c = tiles.box(y.operand)
     _, d_rows, d_columns, _ = x.operand.dimensions
     compute = PoolTile(
         function,
-        x=x.at(0, rows[0], columns[0], channels[0]),
+        x=x.at(*tiles.corner(x)),
         in_h=length(rows),
         in_w=length(columns),
         pad_top=tiles.padding(d_rows),
         pad_left=tiles.padding(d_columns),
         kernel_h=p["kernel_h"],
         kernel_w=p["kernel_w"],
-        y=y.at(*(lower for lower, _ in out)),
+        y=y.at(*tiles.corner(y)),
         out_h=length(out_h),
         out_w=length(out_w),
         channels=length(out_c),
@@ -176,7 +174,9 @@ def _pool(call: KernelCall, function: PoolFunction) -> Sequence[Command]:
         invoke(call, setting(WindowSteps, p)),
         invoke(call, setting(ElementRange, p)),
         invoke(call, pitches),
-        *tiles.nest([load(call, call.operand(0), x)], [invoke(call, compute)], store(call, y)),
+        *tiles.nest(
+            [load(call, call.operand(0), x)], tiles.by_image(invoke(call, compute)), store(call, y)
+        ),
     ]
 
 
@@ -186,7 +186,7 @@ def _weighted_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Seq
     compute: the command that computes a tile."""
     x, w, scale, y = tiles.operand_tiles
     loads = [load(call, call.operand(0), x), load_weights(call, w), load_scales(call, scale)]
-    return tiles.nest(loads, [compute], store(call, y))
+    return tiles.nest(loads, tiles.by_image(compute), store(call, y))
 
 
 def _accumulation_flags(tiles: CallTiles, depth: Span, channels: int) -> tuple[Expr, Expr]:

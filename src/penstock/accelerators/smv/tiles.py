@@ -1,8 +1,9 @@
 """tiles: the offsets of a kernel call's tiles in the scratchpads, and the loops over the tiles.
 
-A call computes the output rows [first, end).  The number of rows may differ from call to call, but
-all calls of a kernel use the tiling for the largest number.  The loop over tiles of rows runs from
-`first` to `end`, so the last tile may be smaller than the others.
+A call computes the output rows [first, end), or all rows of all images of a batch.  The number of
+rows may differ from call to call, but all calls of a kernel use the tiling for the largest number.
+The loop over tiles of rows runs from `first` to `end`, so the last tile may be smaller than the
+others.
 """
 
 from __future__ import annotations
@@ -109,8 +110,15 @@ class CallTiles:
         return names[-3] if len(names) > 2 else names[0]
 
     @property
+    def has_batch(self) -> bool:
+        """Whether the layer computes several images of shape (H, W, C)."""
+        return len(self.whole.output.dimensions) == 4 and self.whole.output.shape[0] > 1
+
+    @property
     def row_span(self) -> Span:
         """The interval along the axis of output rows that the call computes."""
+        if self.has_batch:
+            return 0, self.whole.axis(self.row_axis).extent
         if not is_flat(self.whole.output):
             return self.call.first, self.call.end
         row = self.call.result.row_bytes
@@ -155,6 +163,24 @@ class CallTiles:
         The region has an interval of indices per dimension, without padding.  The scratchpad may
         hold a larger region (`ScratchpadTile.region`), which several computations use."""
         return self._region(operand, self.tiling.order)
+
+    @property
+    def image(self) -> Expr:
+        """The number of the image that a command computes, a variable in the loop of `by_image`."""
+        return Var("image") if self.has_batch else 0
+
+    def by_image(self, compute: Command) -> tuple[Command, ...]:
+        """Return a command that computes one image in a loop over the images of the current tile.
+
+        A layer of one image needs no loop."""
+        if not self.has_batch:
+            return (compute,)
+        return (Loop("image", *self.box(self.whole.output)[0], 1, (compute,)),)
+
+    def corner(self, tile: ScratchpadTile) -> tuple[Expr, ...]:
+        """Return the first element of a tensor that a command accesses, one index per dimension."""
+        lower = tuple(lower for lower, _ in self.box(tile.operand))
+        return (self.image, *lower[1:]) if self.has_batch else lower
 
     def padding(self, dimension: Dimension) -> Expr:
         """Return the number of padding elements that the current tile reads before the tensor.

@@ -73,9 +73,11 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
 def why_no_tile(offloaded: Offloaded) -> str:
     """Return the reason why a layer cannot be tiled, or an empty text if it can.
 
-    Both a call that computes all rows and a call that computes one row must have a tiling."""
+    Both a call that computes all rows and a call that computes one row must have a tiling.  A batch
+    of images is always computed in one call."""
+    shape = offloaded.output.shape
     try:
-        for rows in (None, 1):
+        for rows in (None,) if len(shape) == 4 and shape[0] > 1 else (None, 1):
             tiling_of(offloaded, rows)
     except PenstockError as error:
         return error.what

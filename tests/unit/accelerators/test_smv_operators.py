@@ -12,7 +12,7 @@ import pytest
 from available import TARGET
 from offloading import assert_exact, claimed, compiled
 from penstock.accelerators.smv import Smv
-from penstock.accelerators.smv.cost import cycles
+from penstock.accelerators.smv.cost import cycles, traffic
 from penstock.accelerators.smv.tiling import tiling_of
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -137,7 +137,7 @@ def test_cycles_of_a_batch_are_those_of_its_images() -> None:
     engine = 3 * (9 * 36 + 9)
     copies = 4 * 102 + (3 * 1152 + 2304 + 72 + 3 * 288) // 8
     target = done.request.accelerators[0].target
-    assert cycles(Offloaded(node, target), 18) == engine + copies
+    assert cycles(Offloaded(node, target), 18).cycles == engine + copies
 
 
 def unary(op: Op, shape: tuple[int, ...]) -> Graph:
@@ -215,7 +215,7 @@ def test_cycles_of_depthwise_convolutions_are_those_of_the_loops_and_of_copies()
     graph = net.build(net.depthwise_conv2d(net.input((1, 6, 6, 16)), 3))
     (node,) = Smv().partition(graph, {}, HOST).nodes
     engine, copies = 2 * 9 * 36 + 18, 4 * 102 + (576 + 144 + 144 + 576) // 8
-    assert cycles(Offloaded(node, Smv().accelerator({}, HOST).target), 6) == engine + copies
+    assert cycles(Offloaded(node, Smv().accelerator({}, HOST).target), 6).cycles == engine + copies
 
 
 def test_the_engine_computes_functions_that_only_onnx_defines() -> None:
@@ -242,3 +242,24 @@ def test_a_constant_minus_a_tensor_stays_with_the_processor() -> None:
     graph = net.build(net.apply(Sub(), constant(net, 20), net.input((1, 4, 5, 20)), quantisation=Q))
     (left,) = compiled(graph, "smv").parts.cpu_fallbacks
     assert "a constant is the first input of a difference" in left.reason
+
+
+def test_cycles_follow_lanes_and_bandwidth() -> None:
+    """By hand, as in test_smv: 9 taps at 36 places for 8 outputs and 32 channels, in 2 x 4 groups
+    of 4 outputs and 8 channels; 3,816 bytes at 2 bytes per cycle."""
+    net = GraphBuilder("conv")
+    graph = net.build(net.conv2d(net.input((1, 6, 6, 32)), 8, 3))
+    attributes = {"processing_elements": 4, "multipliers": 8, "bytes_per_cycle": 2}
+    (node,) = Smv().partition(graph, attributes, HOST).nodes
+    offloaded = Offloaded(node, Smv().accelerator(attributes, HOST).target)
+    found = cycles(offloaded, 6)
+    assert found.by_resource == {"engine": 8 * (9 * 36 + 9), "copies": 4 * 102 + 3816 // 2}
+    assert found.cycles == sum(found.by_resource.values())
+    assert found.macs_per_cycle == 32
+    assert traffic(offloaded, 0, 6) == {"input": 1152, "weights": 2304 + 72, "output": 288}
+
+
+def test_one_lane_computes_exactly() -> None:
+    """As many groups as channels, down to the functional model."""
+    attributes = f"processing_elements=1,multipliers=1,bytes_per_cycle=1,{SMALL}"
+    assert_exact(compiled(built(batch), f"smv:{attributes}"), "machine")

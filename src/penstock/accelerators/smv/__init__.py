@@ -8,6 +8,9 @@ tiles (`cost.py`).
 The accelerator has these attributes:
 
     input_bytes, weights_bytes, output_bytes    sizes of the scratchpads
+    processing_elements the number of output channels that are computed at once
+    multipliers         the number of input channels that a processing element sums at once
+    bytes_per_cycle     the bandwidth of copies between memory and scratchpads
     tiler               how tile sizes are chosen: least_traffic for the fewest bytes copied, or
                         smaug for SMAUG's rule
     double_buffering    copies of tiles overlap with computation, and tiles take twice the space
@@ -24,9 +27,16 @@ from pathlib import Path
 from typing import Any
 
 from penstock.accelerators.smv import elementwise, kernels
-from penstock.accelerators.smv.cost import cycles
+from penstock.accelerators.smv.cost import cycles, traffic
 from penstock.accelerators.smv.layers import BATCH_NORM, ELEMENTWISE, UNARY, constant_input
-from penstock.accelerators.smv.tiling import TILERS, scratchpads, why_no_tile
+from penstock.accelerators.smv.tiling import (
+    COPIES,
+    MULTIPLIERS,
+    PROCESSING_ELEMENTS,
+    TILERS,
+    scratchpads,
+    why_no_tile,
+)
 from penstock.uma import (
     AcceleratorTarget,
     Array,
@@ -68,6 +78,9 @@ class Smv(UMABackend):
         super().__init__()
         for role in ("input", "weights", "output"):
             self._register_target_attr(f"{role}_bytes", default=SCRATCHPAD_BYTES, least=1)
+        self._register_target_attr("processing_elements", default=PROCESSING_ELEMENTS, least=1)
+        self._register_target_attr("multipliers", default=MULTIPLIERS, least=1)
+        self._register_target_attr("bytes_per_cycle", default=COPIES.bytes_per_cycle, least=1)
         self._register_target_attr("tiler", default="least_traffic")
         self._register_target_attr("double_buffering", default=False)
         layers, pools = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d"), ("max", "avg")
@@ -192,6 +205,7 @@ def strategy_of(op: str) -> Any:
             compute,
             name=f"smv_{compute.__name__}",
             cost=cycles,
+            traffic=traffic,
             tables=scales,
             by_rows=op not in WHOLE,
             by_columns=True,

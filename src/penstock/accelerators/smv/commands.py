@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 
+from penstock.accelerators.smv.cycles import EngineTiming
 from penstock.accelerators.smv.drivers import drivers
 from penstock.accelerators.smv.tiles import Span, added
 from penstock.accelerators.smv.tiling import rows_at_once, scratchpads
@@ -59,5 +60,6 @@ def invoke(call: KernelCall, record: DriverRecord) -> Command:
 
     The class of `record` determines the function."""
     sizes = [memory.size_bytes for memory in scratchpads(call.target).scratchpads]
-    functions = drivers(call.target.name, (sizes[0], sizes[1], sizes[2]))
+    timing = EngineTiming.of(call.target)
+    functions = drivers(call.target.name, (sizes[0], sizes[1], sizes[2]), timing)
     return call.invoke_record(functions[type(record)], record)

@@ -12,6 +12,8 @@ from typing import Any
 
 from penstock.accelerators.smv import models
 from penstock.accelerators.smv.cycles import (
+    DEFAULT_TIMING,
+    EngineTiming,
     connection_cycles,
     convolution_cycles,
     depthwise_cycles,
@@ -49,11 +51,12 @@ class DriverModel:
 
     name: name of the C function without the prefix smv_.
     model: functional model; receives the state of the engine and the record of arguments.
-    cycles: returns the cycles of a call, given the record of arguments; None if calls take none."""
+    cycles: returns the cycles of a call, given the timing of the engine and the record of
+        arguments; None if calls take none."""
 
     name: str
     model: Callable[[SmvEngine, Any], None]
-    cycles: Callable[[Any], float] | None = None
+    cycles: Callable[[EngineTiming, Any], float] | None = None
 
 
 MODELS: Mapping[type, DriverModel] = {
@@ -77,15 +80,24 @@ MODELS: Mapping[type, DriverModel] = {
 
 
 @lru_cache(maxsize=16)
-def drivers(engine: str, sizes: tuple[int, int, int]) -> Mapping[type, Driver]:
+def drivers(
+    engine: str, sizes: tuple[int, int, int], timing: EngineTiming = DEFAULT_TIMING
+) -> Mapping[type, Driver]:
     """Return the functions of the smv driver, by the class of the record of their arguments.
 
     For example, the key `ConvolveTile` has the value for `smv_conv2d`.
 
     engine: name of the accelerator.
-    sizes: bytes of the scratchpads of inputs, weights and outputs."""
+    sizes: bytes of the scratchpads of inputs, weights and outputs.
+    timing: what the cycles of the functions depend on."""
     device = partial(SmvEngine, sizes)
     return {
-        record: Driver(f"smv_{each.name}", engine, each.model, device, each.cycles)
+        record: Driver(
+            f"smv_{each.name}",
+            engine,
+            each.model,
+            device,
+            each.cycles and partial(each.cycles, timing),
+        )
         for record, each in MODELS.items()
     }

@@ -16,9 +16,6 @@ from penstock.uma import (
     layer_of,
 )
 
-OUTPUTS_AT_ONCE, CHANNELS_AT_ONCE = 8, 32
-"""The number of processing elements, and the number of products that each of them sums in a cycle.
-Source: SMAUG, SMV backend (kNumPEs, kNumMaccsPerPE)."""
 SCALE_BYTES = 9
 """Bytes per output channel: 4 for the bias, 4 for the multiplier, 1 for the shift."""
 TABLE_ENTRIES = 256
@@ -57,15 +54,16 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
 
     The loop nest has these properties of the engine:
 
-    - A tile has all output channels, or a multiple of 8.  If the layer sums over input channels, a
-      tile has all of these, or a multiple of 32.
+    - A tile has all output channels, or a multiple of the number of processing elements.  If the
+      layer sums over input channels, a tile has all of these, or a multiple of the number of
+      multipliers in a processing element.
     - The operand of biases also holds multipliers and shifts: 4 + 4 + 1 bytes per channel.
     - The input of a fully connected layer has shape (N, C).
     - The second operand of an element-wise operator is in the scratchpad of weights.  Constants per
       channel have shape (1, C); the factors and offsets of a batch normalisation, (2, C).
     - A unary operator has an operand more, its table."""
     layer = offloaded.layer(rows)
-    kind, n = offloaded.main.kind, OUTPUTS_AT_ONCE
+    kind, n = offloaded.main.kind, int(offloaded.target.attrs["processing_elements"])
     if kind == "FullyConnected":
         layer = _matrix_product(offloaded.main)
         layer = layer if rows is None else layer.stripe("n", rows)
@@ -81,8 +79,8 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     if kind not in WEIGHTED:
         return layer
     if layer.reduced:
-        n = CHANNELS_AT_ONCE
-        layer = layer.with_axis("sum", least=n, step=n, lanes=n)
+        summed = int(offloaded.target.attrs["multipliers"])
+        layer = layer.with_axis("sum", least=summed, step=summed, lanes=summed)
     x, w, scale = layer.inputs
     return replace(layer, inputs=(x, w, replace(scale, element_bytes=SCALE_BYTES)))
 

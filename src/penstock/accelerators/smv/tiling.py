@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 
 from penstock.accelerators.smv.layers import layer_of_call
@@ -25,8 +26,11 @@ ALIGNMENT = 8
 """The number of elements per pixel of a tile is rounded up to a multiple of this, the width of a
 vector."""
 COPIES = Copies(bytes_per_cycle=8, per_run=2, per_copy=100)
-"""The timing of copies in cycles.  Source of the 100 cycles per copy: SMAUG's configuration of its
-DMA engine; the other figures are assumptions."""
+"""The default timing of copies in cycles.  Source of the 100 cycles per copy: SMAUG's configuration
+of its DMA engine; the other figures are assumptions."""
+PROCESSING_ELEMENTS, MULTIPLIERS = 8, 32
+"""The default number of processing elements, and of multipliers in each of them.
+Source: SMAUG, SMV backend (kNumPEs, kNumMaccsPerPE)."""
 TILERS: Mapping[str, Tiler] = {"least_traffic": LeastTraffic(), "smaug": Smaug()}
 
 
@@ -40,7 +44,7 @@ def scratchpads(target: AcceleratorTarget) -> Scratchpads:
         alignment=ALIGNMENT,
         double_buffered=bool(target.attrs["double_buffering"]),
         spills=False,
-        copies=COPIES,
+        copies=replace(COPIES, bytes_per_cycle=int(target.attrs["bytes_per_cycle"])),
     )
 
 

@@ -19,7 +19,7 @@ arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue
                             Transfer); Place, StreamRows: addresses in a stream
 functional models           elements: the array at an address; convolved: sums of a convolution
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder, Smaug; Layer,
-                            Tiler, Tiling
+                            Tiler, Tiling; flattened: an element-wise layer as one row
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
 Source: TVM RFC 0060 (UMA).  See docs/how-to/add-a-backend.md; docs/how-to/migrate-from-uma.md
@@ -87,7 +87,7 @@ from penstock.tiling.layer_of import layer_of
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Copies, Scratchpads
-from penstock.tiling.smaug import Smaug
+from penstock.tiling.smaug import Smaug, flattened
 from penstock.tiling.tiler import Tiler, choose
 from penstock.tiling.tiling import Tiling
 
@@ -162,6 +162,7 @@ __all__ = [
     "convolved",
     "doubling_high_multiply",
     "elements",
+    "flattened",
     "is_constant",
     "is_op",
     "is_tuple",

@@ -244,6 +244,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "tool-028": _with_an_executor_that_is_closed,
     "usage-031": lambda: api.request("zoo:lenet5", accumulate=False),  # pyright: ignore[reportCallIssue, reportUnknownLambdaType]
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
+    "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0

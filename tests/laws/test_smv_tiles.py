@@ -28,7 +28,10 @@ from strategies import graphs, seeds
 
 TARGET = load_target("host")
 FEW_POINTS = 4
-MAIN_SAMPLES = ("conv2d", "fully_connected", "max_pool2d", "average_pool2d", "add-", "sub-", "mul-")
+MAIN_SAMPLES = (
+    "conv2d", "fully_connected", "max_pool2d", "average_pool2d", "add-", "sub-", "mul-",
+    "leaky_relu", "depthwise_conv2d",
+)  # fmt: skip
 some = settings(max_examples=max(60, settings().max_examples))
 
 

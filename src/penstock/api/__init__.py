@@ -1,4 +1,4 @@
-"""The Python API: one function for each command of the command line.
+"""The Python API: one function for each command of the command line, and `sweep`.
 
 penstock.compile("kws.tflite", target="cortex-m4", sram="64KiB").write("out/")
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.api.scanned import ScanSettings, scan
     from penstock.api.settings import Settings, Size, request
     from penstock.api.shown import show
+    from penstock.api.swept import Swept, SweptConfiguration, sweep
     from penstock.api.verified import DRAWN_SETS, Verified, golden, real_judge, verify
     from penstock.exploration import Explored
     from penstock.pipeline.provenance import default_folder
@@ -35,6 +36,7 @@ _MODULES = {
     "penstock.api.scanned": ("ScanSettings", "scan"),
     "penstock.api.settings": ("Settings", "Size", "request"),
     "penstock.api.shown": ("show",),
+    "penstock.api.swept": ("Swept", "SweptConfiguration", "sweep"),
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "real_judge", "verify"),
     "penstock.exploration": ("Explored",),
     "penstock.pipeline.provenance": ("default_folder",),
@@ -53,6 +55,8 @@ __all__ = [
     "Scanned",
     "Settings",
     "Size",
+    "Swept",
+    "SweptConfiguration",
     "Verified",
     "check_outputs",
     "compile",
@@ -69,6 +73,7 @@ __all__ = [
     "run",
     "scan",
     "show",
+    "sweep",
     "verify",
     "write_array",
 ]

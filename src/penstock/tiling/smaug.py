@@ -1,11 +1,12 @@
 """Smaug: a tiler with the rules of SMAUG's SMV backend, which fill the scratchpads.
 
 Tensors are (N, H, W, C) or (N, C), weights (outputs, rows, columns, C) or (outputs, C). Inputs,
-weights and outputs have separate scratchpads. One of five rules applies to a layer:
+weights and outputs have separate scratchpads. One of six rules applies to a layer:
 
     WindowedRule      convolutions: weights with windows, summed over C
     ConnectedRule     fully connected layers: weights summed over C
     PooledRule        windows without weights
+    DepthwiseRule     weights with windows, one for each channel; no sum.  SMAUG has no such rule.
     ScaledRule        four weights per channel, as in batch normalisation; no sum
     ElementwiseRule   neither weights nor windows: one row of elements
 
@@ -29,6 +30,7 @@ from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.smaug_rule import SmaugRule, SmaugShapes, refused
 from penstock.tiling.smaug_rules import (
     ConnectedRule,
+    DepthwiseRule,
     ElementwiseRule,
     PooledRule,
     ScaledRule,
@@ -91,10 +93,12 @@ def flattened(layer: Layer) -> Layer | None:
     """Return an element-wise layer as a single row of elements, or None if operands differ in
     shape.
 
-    SMAUG splits element-wise layers in this way; the pieces need not be boxes of the tensors.
+    SMAUG splits element-wise layers in this way; the pieces need not be boxes of the tensors. An
+    operand that no axis indexes, such as a table, stays as it is.
     """
     output = layer.output.dimensions
-    plain = all(operand.dimensions == output for operand in layer.inputs)
+    indexed = {o.name for o in layer.inputs if any(d.axis is not None for d in o.dimensions)}
+    plain = all(o.dimensions == output for o in layer.inputs if o.name in indexed)
     if not plain or layer.reduced or any(d.axis is None and d.size > 1 for d in output):
         return None
     elements = math.prod(layer.output.shape)
@@ -102,7 +106,10 @@ def flattened(layer: Layer) -> Layer | None:
     return replace(
         layer,
         axes=(Axis("i", elements),),
-        inputs=tuple(replace(operand, dimensions=row) for operand in layer.inputs),
+        inputs=tuple(
+            replace(operand, dimensions=row) if operand.name in indexed else operand
+            for operand in layer.inputs
+        ),
         output=replace(layer.output, dimensions=row),
     )
 
@@ -122,6 +129,8 @@ def select_rule(layer: Layer, scratchpads: Scratchpads) -> SmaugRule:
         wide = len(weights[0].dimensions)
         rules = {(True, 4, 4): WindowedRule, (True, 2, 2): ConnectedRule}
         rules |= {(False, 4, 2): ScaledRule, (False, 2, 2): ScaledRule}
+        if all(d.axis is None for d in weights[0].dimensions[:3]):
+            rules |= {(False, 4, 4): DepthwiseRule}
         if rule := rules.get((bool(layer.reduced), rank, wide)):
             return rule(layer, scratchpads)
     elif not layer.reduced and rank == 4 and is_slid(kinds[INPUT]):

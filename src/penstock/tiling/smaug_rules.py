@@ -21,6 +21,8 @@ from penstock.tiling.tiler import Nest
 NONE, N, NC = TilingDims.NONE, TilingDims.N, TilingDims.NC
 NH, NW, NHW = TilingDims.NH, TilingDims.NW, TilingDims.NHW
 NCH, NCW = TilingDims.NCH, TilingDims.NCW
+WITH_CHANNELS = {NONE: NC, N: NC, NH: NCH, NW: NCW}
+"""Split dimensions, by those that are split besides channels."""
 
 
 class SummedRule(SmaugRule):
@@ -170,6 +172,11 @@ class ConnectedRule(SummedRule):
 class PooledRule(SmaugRule):
     """Pools: windows without weights."""
 
+    @property
+    def outputs_per_channel(self) -> int:
+        """The number of output channels that read an input channel."""
+        return self.wholes[OUTPUT][3] // self.wholes[INPUT][3]
+
     def least(self) -> dict[str, Extents]:
         rows, columns = self.operands[INPUT].dimensions[1:3]
         return {INPUT: (1, rows.window, columns.window, ENGINES), OUTPUT: (1, 1, 1, ENGINES)}
@@ -200,7 +207,8 @@ class PooledRule(SmaugRule):
     def shape(self, shapes: SmaugShapes) -> TileShape:
         dimensions, tile = self.operands[INPUT].dimensions, shapes.tiles[INPUT]
         names = [d.axis or "" for d in dimensions]
-        points, grown = {names[0]: tile[0], names[3]: tile[3]}, dict[str, tuple[int, int]]()
+        channels = tile[3] * self.outputs_per_channel
+        points, grown = {names[0]: tile[0], names[3]: channels}, dict[str, tuple[int, int]]()
         for k in (1, 2):
             if tile[k] < dimensions[k].size:
                 points[names[k]], grown[names[k]] = tile_points(dimensions[k], tile[k], self.layer)
@@ -210,6 +218,39 @@ class PooledRule(SmaugRule):
         order = tuple(d.axis or "" for d in self.operands[OUTPUT].dimensions)
         together = shapes.tiles[OUTPUT][3] == self.wholes[OUTPUT][3]
         return order, self.depths({OUTPUT: 3 if together else 4}, 4)
+
+
+class DepthwiseRule(PooledRule):
+    """Depthwise convolutions, as pools with weights for the channels of a tile.
+
+    SMAUG's engine does not run them, so this rule is penstock's.
+    """
+
+    def least(self) -> dict[str, Extents]:
+        return {**super().least(), WEIGHTS: (*self.wholes[WEIGHTS][:3], ENGINES)}
+
+    def corrected(self, dims: dict[str, TilingDims]) -> dict[str, TilingDims]:
+        both = dims[INPUT] if dims[INPUT] is not NONE else dims[OUTPUT]
+        if dims[WEIGHTS] is not NONE and not both.needs("C"):
+            if both not in WITH_CHANNELS:
+                raise self.refuse(
+                    f"weights are split along {dims[WEIGHTS]}, the input along {both}"
+                )
+            both = WITH_CHANNELS[both]
+        return {**dims, INPUT: both, OUTPUT: both}
+
+    def candidates(self, dims: dict[str, TilingDims]) -> Iterator[dict[str, Extents]]:
+        rows, columns = self.operands[INPUT].dimensions[1:3]
+        least = (1, rows.window, columns.window, ENGINES)
+        steps = (1, stride(rows), stride(columns), ENGINES)
+        cut, (_, height, width, _) = dims[INPUT], self.wholes[OUTPUT]
+        for tile in enumerated(self.wholes[INPUT], self.rooms[INPUT], cut, least, steps):
+            n, h, w, c = tile
+            high = output_points(rows, h + rows.before) if cut.needs("H") else height
+            wide = output_points(columns, w + columns.before) if cut.needs("W") else width
+            channels = c * self.outputs_per_channel
+            weights = (*self.wholes[WEIGHTS][:3], channels)
+            yield {INPUT: tile, WEIGHTS: weights, OUTPUT: (n, high, wide, channels)}
 
 
 class ScaledRule(SmaugRule):
@@ -261,8 +302,7 @@ class ElementwiseRule(SmaugRule):
         return {}
 
     def candidates(self, dims: dict[str, TilingDims]) -> Iterator[dict[str, Extents]]:
-        room = self.rooms[INPUT]
-        most = room.most - room.most % room.alignment
+        most = min(room.most - room.most % room.alignment for room in self.rooms.values())
         if most > 0:
             yield dict.fromkeys(self.wholes, (1, min(most, self.wholes[INPUT][1])))
 

@@ -18,7 +18,8 @@ from offloading import compiled
 from penstock import api
 from penstock.accelerators.smv import KERNELS, Smv
 from penstock.accelerators.smv.cost import cycles, register_loads
-from penstock.accelerators.smv.engine import SmvEngine, drivers
+from penstock.accelerators.smv.drivers import drivers
+from penstock.accelerators.smv.engine import SmvEngine
 from penstock.accelerators.smv.operations import LoadTile, ScratchpadNumber
 from penstock.accelerators.smv.tiling import tiling_of
 from penstock.api import drawn_sets
@@ -117,19 +118,13 @@ def test_cascades_need_little_memory_at_equal_macs(model: str, least_share: floa
     done = compile_request(request)
     whole = compile_request(replace(request, options=Options(max_parts=1)))
     least, layers = done.points[0], whole.points[-1]
-    assert layers.height_bytes == bytes_of_whole_layers(done.graph)
-    assert least.height_bytes <= least_share * layers.height_bytes
+    every = bytes_of_whole_layers(done.graph)
+    striped = any(plan.stripe is not None for plan in layers.schedule.plans)
+    assert layers.height_bytes < every if striped else layers.height_bytes == every
+    assert least.height_bytes <= least_share * every
     assert least.schedule.cost.macs == layers.schedule.cost.macs
     (inputs,) = drawn_sets(done, 1)
     assert run_point(done, inputs, run_graph(done.model, inputs), least).mismatches == 0
-
-
-def test_depthwise_convolutions_stay_with_the_processor() -> None:
-    net = GraphBuilder("net")
-    x = net.input((1, 8, 8, 4))
-    graph = net.build(net.depthwise_conv2d(x, kernel=3, name="depthwise"))
-    (left,) = parts_on_smv(graph).cpu_fallbacks
-    assert "depthwise convolutions are not supported" in left.reason
 
 
 def test_elements_wise_layers_of_every_rank_run_on_the_engine() -> None:
@@ -168,8 +163,10 @@ def test_cycles_are_those_of_smaugs_loops_and_of_copies() -> None:
     engine, copies = 9 * 36 + 9, 4 * 102 + (1152 + 2304 + 72 + 288) // 8
     conv = offloaded(convolution(6, 32, 8))
     assert tiling_of(conv).count == 1
-    assert cycles(conv, 6) == engine + copies
-    assert cycles(offloaded(convolution(6, 32, 8), double_buffering=True), 6) == engine + copies
+    assert cycles(conv, 6).cycles == engine + copies
+    assert (
+        cycles(offloaded(convolution(6, 32, 8), double_buffering=True), 6).cycles == engine + copies
+    )
 
 
 def test_of_many_double_buffered_tiles_the_longer_of_copies_and_computation_counts() -> None:
@@ -183,7 +180,7 @@ def test_of_many_double_buffered_tiles_the_longer_of_copies_and_computation_coun
         copies_done += ends[0]
         engine_done = max(engine_done, copies_done) + ends[1]
     assert tiling.count > 4
-    assert cycles(conv, 16) == pytest.approx(engine_done)
+    assert cycles(conv, 16).cycles == pytest.approx(engine_done)
 
 
 def test_double_buffered_tiles_leave_room_for_the_next() -> None:

@@ -1,18 +1,23 @@
 """smv: SMAUG's engine, with eight processing elements of 32 multipliers each and three scratchpads.
 
 A layer is split into tiles that fit the scratchpads (`tiling.py`).  The commands of a call load,
-compute and store tiles (`kernels.py`).  They call driver functions (`operations.py`, `engine.py`,
-smv.h).  The cost of a call is the sum over its tiles (`cost.py`).
+compute and store tiles (`kernels.py`, `elementwise.py`, `copies.py`).  They call driver functions
+(`operations.py`, `settings.py`, `models.py`, smv.h).  The cost of a call is the sum over its
+tiles (`cost.py`).
 
 The accelerator has these attributes:
 
     input_bytes, weights_bytes, output_bytes    sizes of the scratchpads
+    processing_elements the number of output channels that are computed at once
+    multipliers         the number of input channels that a processing element sums at once
+    bytes_per_cycle     the bandwidth of copies between memory and scratchpads
     tiler               how tile sizes are chosen: least_traffic for the fewest bytes copied, or
                         smaug for SMAUG's rule
     double_buffering    copies of tiles overlap with computation, and tiles take twice the space
 
 Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
-version uses int8 with TFLite's arithmetic.  Neither version supports depthwise convolutions.
+version uses int8 with TFLite's arithmetic.  SMAUG's engine does not run depthwise convolutions;
+here, each processing element computes one channel of them.
 """
 
 from __future__ import annotations
@@ -21,9 +26,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.accelerators.smv import kernels
-from penstock.accelerators.smv.cost import cycles
-from penstock.accelerators.smv.tiling import ELEMENTWISE, TILERS, scratchpads, why_no_tile
+from penstock.accelerators.smv import elementwise, kernels
+from penstock.accelerators.smv.cost import cycles, traffic
+from penstock.accelerators.smv.layers import BATCH_NORM, ELEMENTWISE, UNARY, constant_input
+from penstock.accelerators.smv.tiling import (
+    COPIES,
+    MULTIPLIERS,
+    PROCESSING_ELEMENTS,
+    TILERS,
+    scratchpads,
+    why_no_tile,
+)
 from penstock.uma import (
     AcceleratorTarget,
     Array,
@@ -42,25 +55,32 @@ SCRATCHPAD_BYTES = 32 * 1024
 
 KERNELS: Mapping[str, Compute] = {
     "nn.conv2d": kernels.conv2d,
+    "nn.depthwise_conv2d": kernels.depthwise_conv2d,
     "nn.dense": kernels.fully_connected,
     "nn.max_pool2d": kernels.max_pool2d,
     "nn.avg_pool2d": kernels.average_pool2d,
-    "add": kernels.add,
-    "subtract": kernels.add,
-    "multiply": kernels.mul,
+    BATCH_NORM: elementwise.batch_norm,
+    "add": elementwise.add,
+    "subtract": elementwise.add,
+    "multiply": elementwise.mul,
+    **dict.fromkeys(UNARY, elementwise.lookup),
 }
-"""The kernel of each operator."""
+"""The kernel of each operator or pattern."""
 WHOLE = ("nn.dense",)
 """Operators whose kernel computes the whole output in one call, not row by row."""
 
 
 class Smv(UMABackend):
-    """Backend of smv: convolutions, fully connected layers, pooling, and sums and products."""
+    """Backend of smv: convolutions, depthwise convolutions, fully connected layers, pooling, sums
+    and products, batch normalisation and unary operators."""
 
     def __init__(self) -> None:
         super().__init__()
         for role in ("input", "weights", "output"):
             self._register_target_attr(f"{role}_bytes", default=SCRATCHPAD_BYTES, least=1)
+        self._register_target_attr("processing_elements", default=PROCESSING_ELEMENTS, least=1)
+        self._register_target_attr("multipliers", default=MULTIPLIERS, least=1)
+        self._register_target_attr("bytes_per_cycle", default=COPIES.bytes_per_cycle, least=1)
         self._register_target_attr("tiler", default="least_traffic")
         self._register_target_attr("double_buffering", default=False)
         layers, pools = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d"), ("max", "avg")
@@ -68,15 +88,18 @@ class Smv(UMABackend):
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for kind in pools:
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
+        product = is_op("multiply")(wildcard(), is_constant())
+        self._register_pattern(BATCH_NORM, is_op("add")(product, is_constant()))
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
+        for op in UNARY:
+            self._register_pattern(op, is_op(op)(wildcard()))
         for rule in (
-            not_depthwise,
             dense_pools,
             one_group,
-            one_image,
+            images_or_rows,
             double_rounding,
-            equal_shapes,
+            second_operands,
             tiles_fit,
         ):
             self._register_constraint(rule)
@@ -88,13 +111,6 @@ class Smv(UMABackend):
     def target_name(self) -> str:
         """The name of the accelerator."""
         return "smv"
-
-
-def not_depthwise(offloaded: Offloaded) -> bool:
-    """The engine sums over input channels; depthwise convolutions are not supported.
-
-    A constraint: returns False to refuse such an operator.  Messages quote the first sentence."""
-    return offloaded.main.kind != "DepthwiseConv2D"
 
 
 def dense_pools(offloaded: Offloaded) -> bool | str:
@@ -115,15 +131,15 @@ def one_group(offloaded: Offloaded) -> bool | str:
     return groups == 1 or f"there are {groups} groups of channels"
 
 
-def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors must have shape (1, H, W, C), (H, W, C) or (N, C).
+def images_or_rows(offloaded: Offloaded) -> bool | str:
+    """Tensors must have shape (N, H, W, C), (H, W, C) or (N, C).
 
     A constraint on the output: returns True, or the reason for refusal.  Messages quote the first
     sentence."""
     shape, rank = offloaded.output.shape, len(offloaded.output.shape)
     if offloaded.main.kind == "FullyConnected":
         return rank == 2 or f"the output has shape {list(shape)}"
-    return rank in (2, 3) or (rank == 4 and shape[0] == 1) or f"one has shape {list(shape)}"
+    return rank in (2, 3, 4) or f"one has shape {list(shape)}"
 
 
 def double_rounding(offloaded: Offloaded) -> bool:
@@ -136,17 +152,24 @@ def double_rounding(offloaded: Offloaded) -> bool:
     return not offloaded.parameters.get("single_rounding", 0)
 
 
-def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both inputs of a sum or product must be variable and have the shape of the output.
+def second_operands(offloaded: Offloaded) -> bool | str:
+    """Inputs of a sum or product must have the shape of the output, or be one constant per channel.
 
     A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
-    for k, value in enumerate(offloaded.main.inputs):
-        if value.data is not None:
-            return f"input {k} is constant"
-        if value.type.shape != offloaded.output.shape:
-            return f"input {k} has shape {list(value.type.shape)}"
+    shape = offloaded.output.shape
+    for node in offloaded.composite.nodes:
+        constant = constant_input(node)
+        if constant == 0 and node.kind == "Sub":
+            return "a constant is the first input of a difference"
+        for k, value in enumerate(node.inputs):
+            found = value.type.shape
+            if k == constant:
+                if value.type.elements != shape[-1] or found[-1:] != shape[-1:]:
+                    return f"constant input {k} has shape {list(found)}"
+            elif found != shape:
+                return f"input {k} has shape {list(found)}"
     return True
 
 
@@ -182,6 +205,7 @@ def strategy_of(op: str) -> Any:
             compute,
             name=f"smv_{compute.__name__}",
             cost=cycles,
+            traffic=traffic,
             tables=scales,
             by_rows=op not in WHOLE,
             by_columns=True,
@@ -194,8 +218,8 @@ def strategy_of(op: str) -> Any:
 def scales(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant tables of an operator's kernel, by name.
 
-    They are "multiplier" and "shift", which requantise each output channel.  The mapping is empty
-    if the operator has no tables."""
+    They are "multiplier" and "shift", which requantise each output channel, or the "table" of a
+    unary operator.  The mapping is empty if the operator has no tables."""
     return offloaded.tables
 
 

@@ -1,9 +1,12 @@
-"""cost: cycles of a call of a kernel, from its tiling.
+"""cost: cycles of a call of a kernel, and the bytes that it moves, from its tiling.
 
-    engine   output positions * taps * groups of 8 outputs * groups of 32 channels, as in SMAUG's
-             loops; plus tiles * taps * groups of 8 outputs * groups of 32 channels, to load the
-             weight registers
+    engine   output positions * taps * groups of output channels * groups of input channels, as in
+             SMAUG's loops; plus tiles * taps * groups of output channels * groups of input
+             channels, to load the weight registers
     copies   100 cycles per copy, 2 per run of contiguous bytes, 1 per 8 bytes
+
+A group of output channels has a channel for each processing element, a group of input channels has
+one for each of its multipliers: 8 and 32 by default.  The bytes per cycle are an attribute, too.
 
 Without double buffering, a call takes the sum of engine and copies.  With double buffering, copies
 overlap with computation.  A call then takes the larger of the two, plus the smaller divided by the
@@ -12,42 +15,80 @@ number of tiles, because the first tile cannot overlap.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from penstock.accelerators.smv.layers import has_weights
 from penstock.accelerators.smv.tiling import rows_at_once, tiling_of
-from penstock.uma import Offloaded, Tiling
+from penstock.uma import Breakdown, Offloaded, Tiling
 
 
-def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Return the cycles of a call that computes `rows` output rows.
+def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
+    """Return the cycles of a call that computes `rows` output rows, in total and by resource.
 
     If the tiler finds no tiling for all rows, the call computes them in several intervals.  The
     result is then the sum over the intervals."""
-    turns, rest = divmod(rows, rows_at_once(offloaded, rows))
-    found = turns * tile_cycles(tiling_of(offloaded, rows_at_once(offloaded, rows)))
-    return found + (cycles(offloaded, rest) if rest else 0)
+    attrs = offloaded.target.attrs
+    peak = int(attrs["processing_elements"]) * int(attrs["multipliers"])
+    found = Breakdown(0, macs_per_cycle=peak if offloaded.macs(rows) else None)
+    for tiling, turns in _tilings(offloaded, rows):
+        resources = {
+            "engine": turns * engine_cycles(tiling),
+            "copies": turns * float(tiling.copy_cycles),
+        }
+        found += Breakdown(turns * tile_cycles(tiling), resources)
+    return found
+
+
+def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
+    """Return the bytes that a call for output rows [first, end) copies, by scratchpad.
+
+    The result is that of the tiling for the number of rows, at any position."""
+    found: Counter[str] = Counter()
+    for tiling, turns in _tilings(offloaded, end - first):
+        for moved in tiling.moved:
+            found[moved.operand.role] += turns * moved.bytes
+    return found
 
 
 def tile_cycles(tiling: Tiling) -> float:
     """Return the cycles to copy and compute all tiles of a tiling.
 
     With double buffering, copies overlap with computation, except in the first tile."""
-    engine = tiling.engine_cycles + register_loads(tiling)
+    engine = engine_cycles(tiling)
     copies = float(tiling.copy_cycles)
     if not tiling.scratchpads.double_buffered:
         return engine + copies
     return max(engine, copies) + min(engine, copies) / tiling.count
 
 
+def engine_cycles(tiling: Tiling) -> int:
+    """Return the cycles in which the engine computes, or loads its weight registers."""
+    return tiling.engine_cycles + register_loads(tiling)
+
+
+def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling, int]]:
+    """Yield the tilings of the intervals in which a call computes `rows` rows, and their number."""
+    while rows:
+        size = rows_at_once(offloaded, rows)
+        turns, rest = divmod(rows, size)
+        yield tiling_of(offloaded, size), turns
+        rows = rest
+
+
 def register_loads(tiling: Tiling) -> int:
     """Return how often the engine loads its weight registers.
 
-    In each tile, it loads them for each tap, group of 8 output channels and group of 32 input
-    channels.
-    The result is 0 for layers without weights."""
-    if not tiling.layer.reduced:
+    In each tile, it loads them for each image, tap, group of output channels and group of input
+    channels.  The result is 0 for layers without weights."""
+    if not has_weights(tiling.layer):
         return 0
-    found = tiling.layer.cycles_per_point
-    for axis in tiling.layer.axes:
+    layer, found = tiling.layer, tiling.layer.cycles_per_point
+    grouped = {layer.output.dimensions[-1].axis, *(axis.name for axis in layer.reduced)}
+    if len(layer.output.dimensions) == 4:
+        grouped.add(layer.axes[0].name)
+    for axis in layer.axes:
         tiles = tiling.tiles[axis.name]
-        grouped = axis.lanes > 1
-        found *= sum(-(-(b - a) // axis.lanes) for a, b in tiles) if grouped else len(tiles)
+        groups = sum(-(-(b - a) // axis.lanes) for a, b in tiles)
+        found *= groups if axis.name in grouped else len(tiles)
     return found

@@ -1,30 +1,69 @@
-"""cycles: the cycles that each function of the smv driver takes, from its arguments."""
+"""cycles: the cycles that each function of the smv driver takes, from its arguments.
+
+Each function takes the timing of the engine, and the record of the arguments.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from penstock.accelerators.smv.operations import (
     AddTiles,
     ConnectTile,
     ConvolveTile,
+    DepthwiseTile,
     LoadTile,
+    LookUpTile,
+    NormaliseTile,
     PoolTile,
     StoreTile,
 )
-from penstock.accelerators.smv.tiling import CHANNELS_AT_ONCE, COPIES, OUTPUTS_AT_ONCE
-from penstock.uma import Array
+from penstock.accelerators.smv.tiling import (
+    COPIES,
+    MULTIPLIERS,
+    PROCESSING_ELEMENTS,
+    scratchpads,
+)
+from penstock.uma import AcceleratorTarget, Array, Copies
 
 
-def load_cycles(op: LoadTile[int, Array]) -> float:
+@dataclass(frozen=True, slots=True)
+class EngineTiming:
+    """What the cycles of an operation depend on besides its arguments.
+
+    processing_elements: number of output channels that the engine computes at once.
+    multipliers: number of input channels that each processing element sums at once.
+    copies: the timing of copies."""
+
+    processing_elements: int = PROCESSING_ELEMENTS
+    multipliers: int = MULTIPLIERS
+    copies: Copies = COPIES
+
+    @staticmethod
+    def of(target: AcceleratorTarget) -> EngineTiming:
+        """Return the timing that the attributes of an accelerator define."""
+        attrs = target.attrs
+        elements, multipliers = int(attrs["processing_elements"]), int(attrs["multipliers"])
+        return EngineTiming(elements, multipliers, scratchpads(target).copies)
+
+
+DEFAULT_TIMING = EngineTiming()
+"""The timing of the engine with default attributes."""
+
+
+def load_cycles(timing: EngineTiming, op: LoadTile[int, Array]) -> float:
     """Return the cycles of a load."""
-    return _copy_cycles(op.runs, op.run_bytes, op.source_pitch, chained=bool(op.chained))
+    return _copy_cycles(timing, op.runs, op.run_bytes, op.source_pitch, chained=bool(op.chained))
 
 
-def store_cycles(op: StoreTile[int, Array]) -> float:
+def store_cycles(timing: EngineTiming, op: StoreTile[int, Array]) -> float:
     """Return the cycles of a store."""
-    return _copy_cycles(op.runs, op.run_bytes, op.target_pitch, chained=bool(op.chained))
+    return _copy_cycles(timing, op.runs, op.run_bytes, op.target_pitch, chained=bool(op.chained))
 
 
-def _copy_cycles(runs: int, run_bytes: int, pitch: int, *, chained: bool) -> float:
+def _copy_cycles(
+    timing: EngineTiming, runs: int, run_bytes: int, pitch: int, *, chained: bool
+) -> float:
     """Return the cycles of a copy between memory and a scratchpad.
 
     runs: number of runs of contiguous bytes.
@@ -34,39 +73,58 @@ def _copy_cycles(runs: int, run_bytes: int, pitch: int, *, chained: bool) -> flo
     chained: whether the copy continues the DMA transfer of the previous copy; it then takes no
         cycles to set up."""
     apart = 1 if pitch == run_bytes else runs
-    set_up = 0 if chained else COPIES.per_copy
-    return set_up + COPIES.per_run * apart + runs * run_bytes / COPIES.bytes_per_cycle
+    set_up = 0 if chained else timing.copies.per_copy
+    return set_up + timing.copies.per_run * apart + runs * run_bytes / timing.copies.bytes_per_cycle
 
 
-def _sum_cycles(positions: int, taps: int, depth: int, outputs: int) -> float:
+def _sum_cycles(timing: EngineTiming, positions: int, taps: int, depth: int, outputs: int) -> float:
     """Return the cycles to compute a tile of a convolution or fully connected layer.
 
-    The engine processes groups of 8 output channels and 32 input channels.  For each tap and each
-    pair of groups, it takes one cycle per output position, and one to load the weight registers.
+    The engine processes a group of output channels and a group of input channels at once.  For each
+    tap and each pair of groups, it takes one cycle per output position, and one to load the weight
+    registers.
 
     positions: number of output pixels (rows, for a fully connected layer).
     taps: number of positions in the window; 1 for a fully connected layer.
     depth: number of input channels.
     outputs: number of output channels."""
-    return -(-outputs // OUTPUTS_AT_ONCE) * taps * -(-depth // CHANNELS_AT_ONCE) * (positions + 1)
+    return (
+        -(-outputs // timing.processing_elements)
+        * taps
+        * -(-depth // timing.multipliers)
+        * (positions + 1)
+    )
 
 
-def convolution_cycles(op: ConvolveTile[int]) -> float:
+def convolution_cycles(timing: EngineTiming, op: ConvolveTile[int]) -> float:
     """Return the cycles of a tile of a convolution."""
-    return _sum_cycles(op.out_h * op.out_w, op.kernel_h * op.kernel_w, op.depth, op.outputs)
+    return _sum_cycles(timing, op.out_h * op.out_w, op.kernel_h * op.kernel_w, op.depth, op.outputs)
 
 
-def connection_cycles(op: ConnectTile[int]) -> float:
+def depthwise_cycles(timing: EngineTiming, op: DepthwiseTile[int]) -> float:
+    """Return the cycles of a tile of a depthwise convolution.
+
+    Each processing element computes one channel, with one of its multipliers."""
+    return _sum_cycles(timing, op.out_h * op.out_w, op.kernel_h * op.kernel_w, 1, op.channels)
+
+
+def connection_cycles(timing: EngineTiming, op: ConnectTile[int]) -> float:
     """Return the cycles of a tile of a fully connected layer."""
-    return _sum_cycles(op.rows, 1, op.depth, op.outputs)
+    return _sum_cycles(timing, op.rows, 1, op.depth, op.outputs)
 
 
-def pool_cycles(op: PoolTile[int]) -> float:
-    """Return the cycles of a tile of a pool: output pixels * taps * groups of 8 channels."""
+def pool_cycles(timing: EngineTiming, op: PoolTile[int]) -> float:
+    """Return the cycles of a tile of a pool: output pixels * taps * groups of channels.
+
+    Each processing element computes one channel of a group."""
     window = op.kernel_h * op.kernel_w
-    return window * op.out_h * op.out_w * -(-op.channels // OUTPUTS_AT_ONCE)
+    return window * op.out_h * op.out_w * -(-op.channels // timing.processing_elements)
 
 
-def elementwise_cycles(op: AddTiles[int]) -> float:
-    """Return the cycles of an element-wise tile: pixels * groups of 8 channels."""
-    return op.rows * op.columns * -(-op.channels // OUTPUTS_AT_ONCE)
+def elementwise_cycles(
+    timing: EngineTiming, op: AddTiles[int] | NormaliseTile[int] | LookUpTile[int]
+) -> float:
+    """Return the cycles of an element-wise tile: pixels * groups of channels.
+
+    Each processing element computes one channel of a group."""
+    return op.rows * op.columns * -(-op.channels // timing.processing_elements)

@@ -1,18 +1,17 @@
-"""operations: a record class for each driver function, whose fields are the function's arguments.
+"""operations: a record class for each driver function that copies or computes a tile.
 
-The fields have the order of the arguments of the C function in `smv.h`.  Kernels fill a record with
+The fields are the arguments of the C function in `smv.h`, in order.  Kernels fill a record with
 expressions and addresses (`Expr`, `Address`).  The functional models receive the same record with
 numbers and bytes instead (`int`, `Array`).
 
-Tiles begin at the scratchpad offsets `x` (input), `w` (weights) and `y` (output).  Both inputs of
-an element-wise operation begin at `a` and `b`.  Offsets and pitches are in bytes, sizes in
-elements.
+Tiles begin at the scratchpad offsets `x` (input), `w` (weights) and `y` (output).  The inputs of an
+element-wise operation begin at `a`, in the scratchpad of inputs, and `b`, in the scratchpad of
+weights.  Offsets and pitches are in bytes, sizes in elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, TypeVar
 
@@ -33,88 +32,6 @@ class PoolFunction(IntEnum):
 
     MAX = 0
     AVERAGE = 1
-
-
-@dataclass(frozen=True, slots=True)
-class WindowSteps:
-    """The arguments of `smv_window`, which sets the strides and dilations of windows."""
-
-    stride_h: int = 1
-    stride_w: int = 1
-    dilation_h: int = 1
-    dilation_w: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ElementRange:
-    """The arguments of `smv_numbers`, which sets zero points and the range of output elements.
-
-    in_zero: zero point of the input of a convolution or fully connected layer.
-    out_zero: zero point of the output.
-    least, most: bounds, both inclusive, to which output elements are clamped."""
-
-    in_zero: int = 0
-    out_zero: int = 0
-    least: int = -128
-    most: int = 127
-
-
-@dataclass(frozen=True, slots=True)
-class TilePitches:
-    """The arguments of `smv_pitches`, which sets the pitches of tiles in the scratchpads.
-
-    A pitch is the distance in bytes between consecutive rows, columns, output channels or taps.
-
-    x_row, x_column: the row and column pitch of the input, or of the first of two inputs.
-    w_output, w_tap: the output channel and tap pitch of the weights.  If there are two inputs, they
-        are the row and column pitch of the second one.
-    y_row, y_column: the row and column pitch of the output.
-
-    A pitch that the operation does not use is 0."""
-
-    x_row: int = 0
-    x_column: int = 0
-    w_output: int = 0
-    w_tap: int = 0
-    y_row: int = 0
-    y_column: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TermScales:
-    """The arguments of `smv_terms`, which sets the arithmetic of sums and products of two tensors.
-
-    For input elements a and b, the result is the requantised value of
-
-        sum       M0 * ((a - zero0) << 20) + sign1 * M1 * ((b - zero1) << 20)
-        product   (a - zero0) * (b - zero1)
-
-    zero0, zero1: zero points of a and b.
-    multiplier0, shift0: define M0 = multiplier0 * 2**(shift0 - 31).
-    multiplier1, shift1: define M1 = multiplier1 * 2**(shift1 - 31).
-    sign1: 1 for a sum, -1 for a difference.
-    out_multiplier, out_shift: define the factor of the requantisation in the same way."""
-
-    zero0: int = 0
-    zero1: int = 0
-    multiplier0: int = 0
-    shift0: int = 0
-    multiplier1: int = 0
-    shift1: int = 0
-    sign1: int = 1
-    out_multiplier: int = 0
-    out_shift: int = 0
-
-
-Setting = TypeVar("Setting", WindowSteps, ElementRange, TermScales)
-
-
-def setting(kind: type[Setting], parameters: Mapping[str, int]) -> Setting:
-    """Return a record of class `kind` with values from a kernel's parameters of the same names.
-
-    The record holds the arguments of a driver function that changes settings.  A field is 0 if
-    there is no parameter with its name."""
-    return kind(**{field.name: parameters.get(field.name, 0) for field in fields(kind)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +121,41 @@ class ConvolveTile(Generic[Number]):
 
 
 @dataclass(frozen=True, slots=True)
+class DepthwiseTile(Generic[Number]):
+    """The arguments of `smv_depthwise_conv2d`, which computes a tile of a depthwise convolution.
+
+    Output channel o of the tile reads channel (skipped + o) // per_channel of the input tile.
+
+    x, w, y: offsets in bytes of the tiles of inputs, weights and outputs in their scratchpads.
+    in_h, in_w: rows and columns of the input tile, without padding.
+    pad_top, pad_left: rows and columns of padding before the input tile.
+    per_channel: number of output channels that read each input channel.
+    skipped: number of output channels before the tile that read its first input channel.
+    kernel_h, kernel_w: rows and columns of the window.
+    bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
+        in the scratchpad of weights.
+    out_h, out_w, channels: shape of the output tile."""
+
+    x: Number
+    in_h: Number
+    in_w: Number
+    pad_top: Number
+    pad_left: Number
+    per_channel: int
+    skipped: Number
+    kernel_h: int
+    kernel_w: int
+    w: Number
+    bias: Number
+    multiplier: Number
+    shift: Number
+    y: Number
+    out_h: Number
+    out_w: Number
+    channels: Number
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectTile(Generic[Number]):
     """The arguments of `smv_fully_connected`, which computes a tile of a fully connected layer.
 
@@ -267,7 +219,8 @@ class AddTiles(Generic[Number]):
 
     The function subtracts `b` from `a` if the setting `TermScales.sign1` is -1.
 
-    a, b: offsets in bytes of both operands in the scratchpad of inputs.
+    a: offset in bytes of the first operand in the scratchpad of inputs.
+    b: offset in bytes of the second operand in the scratchpad of weights.
     y: offset in bytes of the result in the scratchpad of outputs.
     rows, columns, channels: shape of each tile."""
 
@@ -284,3 +237,40 @@ class MultiplyTiles(AddTiles[Number]):
     """The arguments of `smv_mul`, which multiplies two tiles element by element.
 
     It has the fields of `AddTiles`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NormaliseTile(Generic[Number]):
+    """The arguments of `smv_batch_norm`, which scales a tile and adds an offset, by channel.
+
+    Each element is multiplied by the factor of its channel and requantised (`ProductScales`).  The
+    offset of the channel is added to this product, as `smv_add` adds b to a.
+
+    x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
+    factors, offsets: where the factors and offsets of the channels begin, in bytes, in the
+        scratchpad of weights.
+    rows, columns, channels: shape of each tile."""
+
+    x: Number
+    factors: Number
+    offsets: Number
+    y: Number
+    rows: Number
+    columns: Number
+    channels: Number
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpTile(Generic[Number]):
+    """The arguments of `smv_lookup`, which replaces each element x of a tile by table[x + 128].
+
+    x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
+    table: offset in bytes of the 256 entries in the scratchpad of weights.
+    rows, columns, channels: shape of each tile."""
+
+    x: Number
+    table: Number
+    y: Number
+    rows: Number
+    columns: Number
+    channels: Number

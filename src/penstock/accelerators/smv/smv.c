@@ -24,6 +24,9 @@ static struct {
     int32_t zero0, zero1, multiplier0, shift0, multiplier1, shift1, sign1, out_multiplier;
     int32_t out_shift;
 } terms;
+static struct {
+    int32_t zero0, zero1, out_multiplier, out_shift, out_zero, least, most;
+} products;
 
 /* Address of `count` bytes at offset `at` of a scratchpad; traps if they are out of bounds. */
 static int8_t *bytes(int32_t memory, int32_t at, int32_t count) {
@@ -77,6 +80,17 @@ void smv_terms(int32_t zero0, int32_t zero1, int32_t multiplier0, int32_t shift0
     terms.sign1 = sign1;
     terms.out_multiplier = out_multiplier;
     terms.out_shift = out_shift;
+}
+
+void smv_scaling(int32_t zero0, int32_t zero1, int32_t out_multiplier, int32_t out_shift,
+                 int32_t out_zero, int32_t least, int32_t most) {
+    products.zero0 = zero0;
+    products.zero1 = zero1;
+    products.out_multiplier = out_multiplier;
+    products.out_shift = out_shift;
+    products.out_zero = out_zero;
+    products.least = least;
+    products.most = most;
 }
 
 void smv_load(int32_t memory, int32_t to, const void *source, int32_t runs, int32_t run_bytes,
@@ -152,6 +166,32 @@ void smv_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t 
     }
 }
 
+void smv_depthwise_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t pad_left,
+                          int32_t per_channel, int32_t skipped, int32_t kernel_h, int32_t kernel_w,
+                          int32_t w, int32_t bias, int32_t multiplier, int32_t shift, int32_t y,
+                          int32_t out_h, int32_t out_w, int32_t channels) {
+    for (int32_t i = 0; i < out_h * out_w; i++) {
+        const int32_t row = i / out_w, column = i % out_w;
+        const int32_t pixel = y + row * pitches.y_row + column * pitches.y_column;
+        for (int32_t o = 0; o < channels; o++) {
+            const int32_t channel = (skipped + o) / per_channel;
+            int32_t sum = 0;
+            for (int32_t tap = 0; tap < kernel_h * kernel_w; tap++) {
+                const int32_t r =
+                    row * window.stride_h + tap / kernel_w * window.dilation_h - pad_top;
+                const int32_t c =
+                    column * window.stride_w + tap % kernel_w * window.dilation_w - pad_left;
+                if (r >= 0 && r < in_h && c >= 0 && c < in_w) {
+                    const int32_t at = x + r * pitches.x_row + c * pitches.x_column + channel;
+                    sum += (*bytes(SMV_INPUT, at, 1) - numbers.in_zero) *
+                           *bytes(SMV_WEIGHTS, w + tap * pitches.w_tap + o, 1);
+                }
+            }
+            finish_sum(sum, o, bias, multiplier, shift, pixel, 0, 0, 1);
+        }
+    }
+}
+
 void smv_fully_connected(int32_t x, int32_t rows, int32_t depth, int32_t w, int32_t bias,
                          int32_t multiplier, int32_t shift, int32_t y, int32_t y_first,
                          int32_t outputs, int32_t accumulate, int32_t finish) {
@@ -216,7 +256,7 @@ static void elementwise(int32_t (*of)(int32_t, int32_t), int32_t a, int32_t b, i
         const int8_t *const left =
             bytes(SMV_INPUT, a + row * pitches.x_row + column * pitches.x_column, channels);
         const int8_t *const right =
-            bytes(SMV_INPUT, b + row * pitches.w_output + column * pitches.w_tap, channels);
+            bytes(SMV_WEIGHTS, b + row * pitches.w_output + column * pitches.w_tap, channels);
         int8_t *const out =
             bytes(SMV_OUTPUT, y + row * pitches.y_row + column * pitches.y_column, channels);
         for (int32_t c = 0; c < channels; c++) {
@@ -232,4 +272,41 @@ void smv_add(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int
 
 void smv_mul(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels) {
     elementwise(product_of, a, b, y, rows, columns, channels);
+}
+
+void smv_batch_norm(int32_t x, int32_t factors, int32_t offsets, int32_t y, int32_t rows,
+                    int32_t columns, int32_t channels) {
+    const int8_t *const factor = bytes(SMV_WEIGHTS, factors, channels);
+    const int8_t *const offset = bytes(SMV_WEIGHTS, offsets, channels);
+    for (int32_t i = 0; i < rows * columns; i++) {
+        const int32_t row = i / columns, column = i % columns;
+        const int8_t *const in =
+            bytes(SMV_INPUT, x + row * pitches.x_row + column * pitches.x_column, channels);
+        int8_t *const out =
+            bytes(SMV_OUTPUT, y + row * pitches.y_row + column * pitches.y_column, channels);
+        for (int32_t c = 0; c < channels; c++) {
+            const int32_t product = (in[c] - products.zero0) * (factor[c] - products.zero1);
+            const int32_t scaled =
+                penstock_multiply(product, products.out_multiplier, products.out_shift);
+            const int32_t left =
+                penstock_clamp(scaled + products.out_zero, products.least, products.most);
+            const int32_t sum = sum_of(left - terms.zero0, offset[c] - terms.zero1);
+            out[c] = in_range(penstock_multiply(sum, terms.out_multiplier, terms.out_shift));
+        }
+    }
+}
+
+void smv_lookup(int32_t x, int32_t table, int32_t y, int32_t rows, int32_t columns,
+                int32_t channels) {
+    const int8_t *const entries = bytes(SMV_WEIGHTS, table, 256);
+    for (int32_t i = 0; i < rows * columns; i++) {
+        const int32_t row = i / columns, column = i % columns;
+        const int8_t *const in =
+            bytes(SMV_INPUT, x + row * pitches.x_row + column * pitches.x_column, channels);
+        int8_t *const out =
+            bytes(SMV_OUTPUT, y + row * pitches.y_row + column * pitches.y_column, channels);
+        for (int32_t c = 0; c < channels; c++) {
+            out[c] = entries[in[c] + 128];
+        }
+    }
 }

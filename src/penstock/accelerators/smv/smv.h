@@ -21,7 +21,7 @@ void smv_numbers(int32_t in_zero, int32_t out_zero, int32_t least, int32_t most)
 
 /* Sets the distances between consecutive rows and columns of tiles, and between the weights of
  * consecutive outputs and taps.  For sums and products, w_output and w_tap are the row and column
- * pitch of b. */
+ * pitch of b, 0 if b has one element per channel. */
 void smv_pitches(int32_t x_row, int32_t x_column, int32_t w_output, int32_t w_tap, int32_t y_row,
                  int32_t y_column);
 
@@ -29,6 +29,10 @@ void smv_pitches(int32_t x_row, int32_t x_column, int32_t w_output, int32_t w_ta
 void smv_terms(int32_t zero0, int32_t zero1, int32_t multiplier0, int32_t shift0,
                int32_t multiplier1, int32_t shift1, int32_t sign1, int32_t out_multiplier,
                int32_t out_shift);
+
+/* Sets the zero points, multiplier and range of the products in smv_batch_norm. */
+void smv_scaling(int32_t zero0, int32_t zero1, int32_t out_multiplier, int32_t out_shift,
+                 int32_t out_zero, int32_t least, int32_t most);
 
 /* Copies runs of bytes into a scratchpad; a chained copy belongs to the same DMA transfer as the
  * preceding copy. */
@@ -48,6 +52,13 @@ void smv_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t 
                 int32_t multiplier, int32_t shift, int32_t y, int32_t y_first, int32_t out_h,
                 int32_t out_w, int32_t outputs, int32_t accumulate, int32_t finish);
 
+/* Convolves each channel of a tile with its own window, and requantises the sums.  Output channel o
+ * reads input channel (skipped + o) / per_channel. */
+void smv_depthwise_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t pad_left,
+                          int32_t per_channel, int32_t skipped, int32_t kernel_h, int32_t kernel_w,
+                          int32_t w, int32_t bias, int32_t multiplier, int32_t shift, int32_t y,
+                          int32_t out_h, int32_t out_w, int32_t channels);
+
 /* As smv_conv2d, for a fully connected layer with `rows` rows of inputs. */
 void smv_fully_connected(int32_t x, int32_t rows, int32_t depth, int32_t w, int32_t bias,
                          int32_t multiplier, int32_t shift, int32_t y, int32_t y_first,
@@ -58,8 +69,19 @@ void smv_pool(int32_t kind, int32_t x, int32_t in_h, int32_t in_w, int32_t pad_t
               int32_t pad_left, int32_t kernel_h, int32_t kernel_w, int32_t y, int32_t out_h,
               int32_t out_w, int32_t channels);
 
-/* Sums (differences if sign1 is -1) and products of two input tiles. */
+/* Sums (differences if sign1 is -1) and products of two tiles; a is in the scratchpad of inputs, b in
+ * that of weights. */
 void smv_add(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels);
 void smv_mul(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels);
+
+/* Multiplies each element by the factor of its channel, and adds the offset of the channel to the
+ * requantised product as smv_add does.  Factors and offsets are in the scratchpad of weights. */
+void smv_batch_norm(int32_t x, int32_t factors, int32_t offsets, int32_t y, int32_t rows,
+                    int32_t columns, int32_t channels);
+
+/* Replaces each element by the entry at its value + 128 of a table of 256 bytes, which is in the
+ * scratchpad of weights. */
+void smv_lookup(int32_t x, int32_t table, int32_t y, int32_t rows, int32_t columns,
+                int32_t channels);
 
 #endif

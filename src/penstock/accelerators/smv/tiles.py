@@ -1,14 +1,16 @@
 """tiles: the offsets of a kernel call's tiles in the scratchpads, and the loops over the tiles.
 
-A call computes the output rows [first, end).  The number of rows may differ from call to call, but
-all calls of a kernel use the tiling for the largest number.  The loop over tiles of rows runs from
-`first` to `end`, so the last tile may be smaller than the others.
+A call computes the output rows [first, end), or all rows of all images of a batch.  The number of
+rows may differ from call to call, but all calls of a kernel use the tiling for the largest number.
+The loop over tiles of rows runs from `first` to `end`, so the last tile may be smaller than the
+others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
@@ -37,6 +39,11 @@ def added(a: Expr, b: Expr) -> Expr:
     return b if a == 0 else a if b == 0 else a + b
 
 
+def is_flat(operand: LayerOperand) -> bool:
+    """Whether an operand is a single row of elements, as in a flattened layer."""
+    return len(operand.dimensions) == 2 and operand.dimensions[0] == Dimension(1)
+
+
 @dataclass(frozen=True)
 class ScratchpadTile:
     """The place of a tensor's current tile in a scratchpad.
@@ -47,7 +54,9 @@ class ScratchpadTile:
     room: maximum number of elements of a tile along each dimension.
     pitches: distance in bytes between consecutive elements along each dimension.
     region: part of the tensor that the tile covers, an interval of indices per dimension.
-    level: number of loops around the commands that load or store the tile."""
+    level: number of loops around the commands that load or store the tile.
+
+    In a flattened layer, a tensor is a single row of elements: it has shape (1, elements)."""
 
     operand: LayerOperand
     base: Expr
@@ -55,6 +64,11 @@ class ScratchpadTile:
     pitches: tuple[int, ...]
     region: tuple[Span, ...]
     level: int
+
+    @property
+    def flat(self) -> bool:
+        """Whether the tile belongs to a flattened layer."""
+        return is_flat(self.operand)
 
     def at(self, *corner: Expr) -> Expr:
         """Return the offset in bytes, in the scratchpad, of one element of the tile.
@@ -91,9 +105,24 @@ class CallTiles:
         """The name of the loop axis that runs over output rows.
 
         It is the axis of H for an output of shape (N, H, W, C) or (H, W, C), and the axis of N for
-        an output of shape (N, C)."""
+        an output of shape (N, C).  In a flattened layer, it is the only axis."""
         names = [axis.name for axis in self.whole.axes[: len(self.whole.output.dimensions)]]
         return names[-3] if len(names) > 2 else names[0]
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether the layer computes several images of shape (H, W, C)."""
+        return len(self.whole.output.dimensions) == 4 and self.whole.output.shape[0] > 1
+
+    @property
+    def row_span(self) -> Span:
+        """The interval along the axis of output rows that the call computes."""
+        if self.has_batch:
+            return 0, self.whole.axis(self.row_axis).extent
+        if not is_flat(self.whole.output):
+            return self.call.first, self.call.end
+        row = self.call.result.row_bytes
+        return self.call.first * row, self.call.end * row
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
@@ -135,6 +164,24 @@ class CallTiles:
         hold a larger region (`ScratchpadTile.region`), which several computations use."""
         return self._region(operand, self.tiling.order)
 
+    @property
+    def image(self) -> Expr:
+        """The number of the image that a command computes, a variable in the loop of `by_image`."""
+        return Var("image") if self.has_batch else 0
+
+    def by_image(self, compute: Command) -> tuple[Command, ...]:
+        """Return a command that computes one image in a loop over the images of the current tile.
+
+        A layer of one image needs no loop."""
+        if not self.has_batch:
+            return (compute,)
+        return (Loop("image", *self.box(self.whole.output)[0], 1, (compute,)),)
+
+    def corner(self, tile: ScratchpadTile) -> tuple[Expr, ...]:
+        """Return the first element of a tensor that a command accesses, one index per dimension."""
+        lower = tuple(lower for lower, _ in self.box(tile.operand))
+        return (self.image, *lower[1:]) if self.has_batch else lower
+
     def padding(self, dimension: Dimension) -> Expr:
         """Return the number of padding elements that the current tile reads before the tensor.
 
@@ -174,7 +221,7 @@ class CallTiles:
         name: name of the axis."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
         is_rows, part = name == self.row_axis, cut[-1] < self.whole.axis(name).extent
-        bounds: Span = (self.call.first, self.call.end) if is_rows else (0, cut[-1])
+        bounds: Span = self.row_span if is_rows else (0, cut[-1])
         if len(cut) == 2:
             return bounds, None
         lengths = [b - a for a, b in pairwise(cut)]
@@ -207,7 +254,7 @@ class CallTiles:
     def _whole_axis(self, axis: str) -> Span:
         """Return the interval of iterations along a loop axis that the whole call computes."""
         if axis == self.row_axis:
-            return (self.call.first, self.call.end)
+            return self.row_span
         return (0, self.whole.axis(axis).extent)
 
     @staticmethod
@@ -217,8 +264,12 @@ class CallTiles:
         So the interval may begin below 0, or end beyond the size of the tensor.
 
         span: interval of iterations along the loop axis of the dimension."""
-        factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
-        return span[0] * factor + offset, span[1] * factor + offset + extra
+        factor, extra = Fraction(d.factor), d.offset + d.extra
+        if factor.denominator == 1:
+            return span[0] * int(factor) + int(d.offset), span[1] * int(factor) + int(extra)
+        up, down = factor.numerator, factor.denominator
+        lower = added(span[0] * up, int(d.offset * down)) // down
+        return lower, (span[1] * up + (int(extra * down) + down - 1)) // down
 
     def _needs(self, d: Dimension, span: Span) -> Span:
         """Return the interval of indices along dimension `d` that is accessed, without padding.

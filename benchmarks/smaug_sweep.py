@@ -1,0 +1,149 @@
+"""SMAUG sweep: latency and traffic on smv against scratchpad sizes, bandwidth and lanes.
+
+    python -m benchmarks.smaug_sweep [PICTURE] [--network resnet8|vgg] [--workers N] [--quick]
+
+Prints a table for resnet8 and for a layer of VGG16, and draws both into PICTURE, by default
+smaug_sweep.svg. Schedules are layer by layer, as SMAUG's are. All figures are the compiler's
+estimates: cycles of the whole network, those in which the engine computes and copies run, and the
+bytes copied between memory and scratchpads. With --quick, each axis has two values.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot
+from rich.table import Table
+
+from benchmarks.entry import console, entry
+from penstock import api
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph
+from penstock.scheduling.options import Options
+
+SCRATCHPADS = ("input_bytes", "weights_bytes", "output_bytes")
+KIB = 1024
+SIZES = (8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB)
+BANDWIDTHS = (2, 8, 32)
+LANES = (4, 8, 16)
+"""Bytes of each scratchpad, bytes per cycle, and processing elements; SMAUG's are 32 KiB, 8 here,
+and 8."""
+HEADER = ("KiB each", "bytes/cycle", "lanes", "cycles", "engine", "copies", "bytes moved", "on CPU")
+COLOURS = ("tab:blue", "tab:orange", "tab:green")
+STYLES = (":", "-", "--")
+
+
+def vgg() -> Graph:
+    """A quarter of the rows of VGG16's fifth convolution."""
+    net = GraphBuilder("vgg16_conv5")
+    return net.build(net.conv2d(net.input((1, 14, 56, 128)), 256, 3, name="conv5"))
+
+
+NETWORKS: Mapping[str, Callable[[], str | Graph]] = {"resnet8": lambda: "zoo:resnet8", "vgg": vgg}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints a table for each network, and writes the picture."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.smaug_sweep", description=__doc__)
+    parser.add_argument("picture", nargs="?", type=Path, default=Path("smaug_sweep.svg"))
+    parser.add_argument("--network", choices=NETWORKS, help="this one only")
+    parser.add_argument("--workers", type=int, default=1, help="number of processes")
+    parser.add_argument("--quick", action="store_true", help="two values for each axis")
+    wanted = parser.parse_args(arguments)
+    names = [wanted.network] if wanted.network else [*NETWORKS]
+    found = {name: swept(NETWORKS[name](), wanted.workers, wanted.quick) for name in names}
+    for name, one in found.items():
+        console().print(table(name, one))
+    draw(found, wanted.picture)
+    print(f"wrote {wanted.picture}")
+    return 0
+
+
+def swept(model: str | Graph, workers: int, quick: bool) -> api.Swept:
+    """Compiles a network for every configuration."""
+    step = 2 if quick else 1
+    return api.sweep(
+        model,
+        "host",
+        accelerator="smv",
+        axes={
+            SCRATCHPADS: SIZES[::step],
+            "bytes_per_cycle": BANDWIDTHS[::step],
+            "processing_elements": LANES[::step],
+        },
+        workers=workers,
+        options=Options(max_parts=1),
+    )
+
+
+def table(name: str, found: api.Swept) -> Table:
+    """A row for each configuration."""
+    made = Table(*HEADER, title=f"{name} on {found.accelerator}")
+    for one in found.configurations:
+        size, bandwidth, lanes = parameters(one)
+        busy = (f"{one.busy_cycles[name]:,.0f}" for name in ("engine", "copies"))
+        made.add_row(
+            f"{size // KIB}",
+            f"{bandwidth}",
+            f"{lanes}",
+            f"{one.cycles:,}",
+            *busy,
+            f"{one.traffic_bytes:,}",
+            ", ".join(one.cpu_fallbacks) or "-",
+        )
+    return made
+
+
+def parameters(one: api.SweptConfiguration) -> tuple[int, int, int]:
+    """Bytes of each scratchpad, bytes per cycle, and processing elements."""
+    names = (SCRATCHPADS[0], "bytes_per_cycle", "processing_elements")
+    size, bandwidth, lanes = (int(one.attributes[name]) for name in names)
+    return size, bandwidth, lanes
+
+
+def draw(found: Mapping[str, api.Swept], path: Path) -> None:
+    """Draws latency and traffic against the size of the scratchpads: a line for each bandwidth and
+    number of lanes."""
+    matplotlib.rcParams["svg.hashsalt"] = "penstock"
+    rows = len(found)
+    figure, axes = pyplot.subplots(rows, 2, figsize=(11, 4 * rows), squeeze=False)
+    for (name, one), (latency, traffic) in zip(found.items(), axes, strict=True):
+        _lines(latency, one, lambda c: c.cycles / 1e3)
+        _lines(traffic, one, lambda c: c.traffic_bytes / KIB)
+        latency.set(title=f"{name}: latency", ylabel="thousand cycles")
+        traffic.set(title=f"{name}: traffic", ylabel="KiB copied")
+    axes[0][0].legend(fontsize="x-small")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    pyplot.close(figure)
+
+
+def _lines(axes: Any, found: api.Swept, value: Callable[[api.SweptConfiguration], float]) -> None:
+    known = {parameters(one): value(one) for one in found.configurations}
+    sizes, bandwidths, lanes = (sorted(set(values)) for values in zip(*known, strict=True))
+    for (k, bandwidth), (i, count) in product(enumerate(bandwidths), enumerate(lanes)):
+        axes.plot(
+            [size // KIB for size in sizes],
+            [known[size, bandwidth, count] for size in sizes],
+            color=COLOURS[i],
+            linestyle=STYLES[k],
+            marker="o",
+            markersize=3,
+            label=f"{bandwidth} bytes/cycle, {count} lanes",
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks([size // KIB for size in sizes], [f"{size // KIB}" for size in sizes])
+    axes.set_xlabel("KiB of each scratchpad")
+    axes.set_ylim(bottom=0)
+
+
+if __name__ == "__main__":
+    entry(main)

@@ -1,0 +1,65 @@
+"""commands: functions that kernels share: driver calls, arithmetic on addresses and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import wraps
+
+from penstock.accelerators.smv.cycles import EngineTiming
+from penstock.accelerators.smv.drivers import drivers
+from penstock.accelerators.smv.tiles import Span, added
+from penstock.accelerators.smv.tiling import rows_at_once, scratchpads
+from penstock.uma import (
+    Address,
+    Command,
+    Compute,
+    DriverRecord,
+    Expr,
+    KernelCall,
+    Loop,
+    Var,
+    minimum,
+)
+
+
+def by_row_intervals(kernel: Callable[[KernelCall], Sequence[Command]]) -> Compute:
+    """Decorate a kernel so that its calls may compute any number of rows.
+
+    `kernel` requires a tiling of all rows of a call.  If the tiler finds none, the decorated kernel
+    loops over intervals of rows for which there is a tiling."""
+
+    @wraps(kernel)
+    def compute(call: KernelCall) -> Sequence[Command]:
+        rows, first = rows_at_once(call, call.rows), Var("first_row")
+        if rows == call.rows:
+            return kernel(call)
+        part = replace(call, first=first, end=minimum(first + rows, call.end), rows=rows)
+        return [Loop(first.name, call.first, call.end, rows, tuple(kernel(part)))]
+
+    return compute
+
+
+def offset(address: Address, offset_bytes: Expr) -> Address:
+    """Return the address `offset_bytes` bytes after `address`."""
+    return Address(address.buffer, added(address.offset, offset_bytes))
+
+
+def length(span: Span) -> Expr:
+    """Return the length of an interval."""
+    return difference(span[1], span[0])
+
+
+def difference(a: Expr, b: Expr) -> Expr:
+    """Return a - b, simplified to 0 if both are equal."""
+    return 0 if a == b else a - b
+
+
+def invoke(call: KernelCall, record: DriverRecord) -> Command:
+    """Return the command that calls a driver function with the fields of `record` as arguments.
+
+    The class of `record` determines the function."""
+    sizes = [memory.size_bytes for memory in scratchpads(call.target).scratchpads]
+    timing = EngineTiming.of(call.target)
+    functions = drivers(call.target.name, (sizes[0], sizes[1], sizes[2]), timing)
+    return call.invoke_record(functions[type(record)], record)

@@ -1,0 +1,289 @@
+"""copies: the commands that copy tiles between memory and scratchpads.
+
+Each row of a tile is copied by a command of its own, because the rows of a tensor need not be
+equally spaced in memory.  All of them belong to one DMA transfer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from penstock.accelerators.smv.commands import difference, invoke, length, offset
+from penstock.accelerators.smv.operations import LoadTile, ScratchpadNumber, StoreTile
+from penstock.accelerators.smv.tiles import ScratchpadTile, Span, added
+from penstock.uma import (
+    INPUT,
+    OUTPUT,
+    WEIGHTS,
+    Address,
+    Command,
+    Expr,
+    KernelCall,
+    Loop,
+    Operand,
+    Var,
+    maximum,
+    minimum,
+)
+
+SCRATCHPADS = {
+    INPUT: ScratchpadNumber.INPUT,
+    WEIGHTS: ScratchpadNumber.WEIGHTS,
+    OUTPUT: ScratchpadNumber.OUTPUT,
+}
+"""The scratchpad of the tensors of a role."""
+
+
+def load(call: KernelCall, tensor: Operand, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that load a tile of a tensor, row by row."""
+
+    def copy(piece: _Piece) -> Command:
+        record = LoadTile(
+            SCRATCHPADS[tile.operand.role],
+            to=piece.at,
+            source=piece.address,
+            runs=piece.runs,
+            run_bytes=piece.run_bytes,
+            source_pitch=tile.operand.shape[-1],
+            pitch=row_and_column(tile)[1],
+            chained=piece.chained,
+        )
+        return invoke(call, record)
+
+    return _copied(tensor, tile, copy)
+
+
+def store(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that store a tile of the output, row by row."""
+
+    def copy(piece: _Piece) -> Command:
+        record = StoreTile(
+            target=piece.address,
+            at=piece.at,
+            runs=piece.runs,
+            run_bytes=piece.run_bytes,
+            target_pitch=tile.operand.shape[-1],
+            pitch=row_and_column(tile)[1],
+            chained=piece.chained,
+        )
+        return invoke(call, record)
+
+    return _copied(call.result, tile, copy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The part of a tile in one row of the tensor in memory, which one command copies.
+
+    at: offset in bytes in the scratchpad.
+    address: the address in memory.
+    runs, run_bytes: number of contiguous runs, and bytes per run.
+    chained: 0 for the first piece of a tile, otherwise 1."""
+
+    at: Expr
+    address: Address
+    runs: Expr
+    run_bytes: Expr
+    chained: Expr
+
+
+def _copied(
+    tensor: Operand, tile: ScratchpadTile, copy: Callable[[_Piece], Command]
+) -> Sequence[Command]:
+    """Return the commands that copy all pieces of a tile.
+
+    tensor: the tensor in memory.
+    copy: returns the command that copies a piece."""
+    if tile.flat:
+        return _copied_elements(tensor, tile, copy)
+    rows, columns, channels = spans(tile.region)
+    row, images = Var("r"), _images(tile)
+    image: Expr = 0 if images is None else Var("image")
+    piece = _Piece(
+        _row_offset(tile, image, row),
+        _memory_address(tensor, tile, _row_number(tile, image, row), columns, channels),
+        length(columns),
+        length(channels),
+        minimum(1, added(difference(row, rows[0]), 0 if images is None else image - images[0])),
+    )
+    by_row = Loop("r", *rows, 1, (copy(piece),))
+    return [by_row] if images is None else [Loop("image", *images, 1, (by_row,))]
+
+
+def _images(tile: ScratchpadTile) -> Span | None:
+    """Return the images that a tile of a batch covers; None if the tensor is a single image."""
+    is_batch = len(tile.operand.shape) == 4 and tile.operand.shape[0] > 1
+    return tile.region[0] if is_batch else None
+
+
+def _row_number(tile: ScratchpadTile, image: Expr, row: Expr) -> Expr:
+    """Return the index of a row of an image among the rows of all images."""
+    return row if image == 0 else image * tile.operand.shape[1] + row
+
+
+def _copied_elements(
+    tensor: Operand, tile: ScratchpadTile, copy: Callable[[_Piece], Command]
+) -> Sequence[Command]:
+    """Return the commands that copy the pieces of a tile of a flattened layer.
+
+    A tensor whose rows are contiguous is copied in one piece."""
+    lower, upper = tile.region[1]
+    if tensor.contiguous:
+        return [
+            copy(_Piece(tile.base, offset(tensor.address, lower), 1, difference(upper, lower), 0))
+        ]
+    row, size = Var("r"), tensor.row_bytes
+    rows = lower // size, (upper + size - 1) // size
+    first, end = maximum(lower, row * size), minimum(upper, (row + 1) * size)
+    piece = _Piece(
+        added(tile.base, first - lower),
+        tensor.row(row, first - row * size),
+        1,
+        end - first,
+        minimum(1, row - rows[0]),
+    )
+    return [Loop("r", *rows, 1, (copy(piece),))]
+
+
+def load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that load a tile of weights: for each output channel and tap, one run of
+    contiguous input channels."""
+    outputs, channels = tile.region[0], tile.region[-1]
+    _, *taps, depth = tile.operand.shape
+    count = math.prod(taps)
+    load = LoadTile(
+        ScratchpadNumber.WEIGHTS,
+        to=tile.base,
+        source=offset(call.operand(1).address, outputs[0] * (count * depth) + channels[0]),
+        runs=length(outputs) * count,
+        run_bytes=length(channels),
+        source_pitch=depth,
+        pitch=tile.pitches[-2],
+        chained=0,
+    )
+    return [invoke(call, load)]
+
+
+def load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that load biases, multipliers and shifts of a tile of output channels."""
+    (outputs,) = tile.region
+    tables = (call.operand(2).address, 4), (call.table("multiplier"), 4), (call.table("shift"), 1)
+    loads = (
+        LoadTile(
+            ScratchpadNumber.WEIGHTS,
+            to=place,
+            source=offset(table, outputs[0] * size),
+            runs=1,
+            run_bytes=length(outputs) * size,
+            source_pitch=0,
+            pitch=0,
+            chained=int(k > 0),
+        )
+        for k, (place, (table, size)) in enumerate(
+            zip(scale_offsets(tile, outputs), tables, strict=True)
+        )
+    )
+    return [invoke(call, load) for load in loads]
+
+
+def load_constants(
+    call: KernelCall, tile: ScratchpadTile, sources: Sequence[Address]
+) -> Sequence[Command]:
+    """Return the commands that load constants per channel, one array for each row of the tile.
+
+    sources: addresses of the arrays."""
+    channels = tile.region[-1]
+    loads = (
+        LoadTile(
+            ScratchpadNumber.WEIGHTS,
+            to=added(tile.base, k * tile.pitches[0]),
+            source=offset(source, channels[0]),
+            runs=1,
+            run_bytes=length(channels),
+            source_pitch=0,
+            pitch=0,
+            chained=int(k > 0),
+        )
+        for k, source in enumerate(sources)
+    )
+    return [invoke(call, load) for load in loads]
+
+
+def load_table(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the command that loads the table of a unary operator."""
+    size = tile.operand.shape[0]
+    return [
+        invoke(
+            call,
+            LoadTile(
+                ScratchpadNumber.WEIGHTS,
+                to=tile.base,
+                source=call.table("table"),
+                runs=1,
+                run_bytes=size,
+                source_pitch=size,
+                pitch=size,
+                chained=0,
+            ),
+        )
+    ]
+
+
+def scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr]:
+    """Return where the biases, multipliers and shifts of the output channels `outputs` begin.
+
+    The result has three offsets in bytes in the scratchpad of weights.  `tile` holds the values as
+    three consecutive arrays, and may hold more channels than the interval `outputs`."""
+    room, at = tile.room[0], difference(outputs[0], tile.region[0][0])
+    pairs = ((0, at * 4), (4 * room, at * 4), (8 * room, at))
+    first, second, third = (added(tile.base + start, offset) for start, offset in pairs)
+    return first, second, third
+
+
+def spans(region: Sequence[Span]) -> tuple[Span, Span, Span]:
+    """Return the row, column and channel intervals; a region of two dimensions has one column."""
+    if len(region) == 2:
+        return region[0], (0, 1), region[1]
+    return region[-3], region[-2], region[-1]
+
+
+def row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
+    """Return (row pitch, column pitch): bytes between consecutive rows, or columns, of a tile.
+
+    Rows, columns and channels are the last three dimensions.  A tile with two dimensions, rows and
+    channels, has a single column; its column pitch is 0."""
+    if len(tile.pitches) == 2:
+        return tile.pitches[0], 0
+    *_, row, column, _ = tile.pitches
+    return row, column
+
+
+def _row_offset(tile: ScratchpadTile, image: Expr, row: Expr) -> Expr:
+    """Return the byte offset in the scratchpad at which a row of `tile` begins.
+
+    image, row: indices of the row in the whole tensor."""
+    first = spans(tile.region)[0][0]
+    found = added(tile.base, difference(row, first) * row_and_column(tile)[0])
+    if image == 0:
+        return found
+    return added(found, difference(image, tile.region[0][0]) * tile.pitches[0])
+
+
+def _memory_address(
+    tensor: Operand, tile: ScratchpadTile, row: Expr, columns: Span, channels: Span
+) -> Address:
+    """Return the address in memory of the first element of one row of a tile.
+
+    tensor: the tensor in memory.
+    row: index of the row in the whole tensor.
+    columns, channels: intervals of the tensor that the tile covers.
+
+    The input of a fully connected layer may have another shape in memory than in the tiling, which
+    reshapes it to two dimensions.  `row` then counts rows of the reshaped tensor, and the tensor
+    must be contiguous."""
+    depth = tile.operand.shape[-1]
+    if len(tile.operand.shape) == 2 and tensor.type.shape != tile.operand.shape:
+        return offset(tensor.address, row * depth + channels[0])
+    return tensor.row(row, columns[0] * depth + channels[0])

@@ -1,0 +1,164 @@
+"""elementwise: the commands of unary operators, sums, products and batch normalisation.
+
+In SMAUG's tiling, a tile is an interval of all elements; otherwise it has rows, columns and
+channels.  The commands are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.accelerators.smv.commands import by_row_intervals, invoke, length
+from penstock.accelerators.smv.copies import (
+    load,
+    load_constants,
+    load_table,
+    row_and_column,
+    spans,
+    store,
+)
+from penstock.accelerators.smv.layers import constant_input
+from penstock.accelerators.smv.operations import (
+    AddTiles,
+    LookUpTile,
+    MultiplyTiles,
+    NormaliseTile,
+)
+from penstock.accelerators.smv.settings import (
+    ElementRange,
+    ProductScales,
+    TermScales,
+    TilePitches,
+    setting,
+)
+from penstock.accelerators.smv.tiles import CallTiles, ScratchpadTile
+from penstock.uma import Address, Command, Expr, KernelCall, Node
+
+
+@by_row_intervals
+def add(call: KernelCall) -> Sequence[Command]:
+    """Return the commands of an element-wise sum or difference."""
+    return _combined(call, AddTiles)
+
+
+@by_row_intervals
+def mul(call: KernelCall) -> Sequence[Command]:
+    """Return the commands of an element-wise product."""
+    return _combined(call, MultiplyTiles)
+
+
+@by_row_intervals
+def batch_norm(call: KernelCall) -> Sequence[Command]:
+    """Return the commands of a product and a sum with constants per channel."""
+    tiles = CallTiles.of(call)
+    x, w, y = tiles.operand_tiles
+    product, total = call.composite.nodes
+    corner = tiles.corner(y)
+    rows, columns, channels = spans(tiles.box(y.operand))
+    compute = NormaliseTile(
+        x=x.at(*corner),
+        factors=w.at(0, corner[-1]),
+        offsets=w.at(1, corner[-1]),
+        y=y.at(*corner),
+        rows=length(rows),
+        columns=length(columns),
+        channels=length(channels),
+    )
+    sources = [_constant(call, node) for node in (product, total)]
+    scaling, terms = _parameters(product), _parameters(total)
+    return [
+        invoke(call, setting(ElementRange, terms)),
+        invoke(call, setting(TermScales, terms)),
+        invoke(call, setting(ProductScales, scaling)),
+        invoke(call, TilePitches(*row_and_column(x), 0, 0, *row_and_column(y))),
+        *tiles.nest(
+            [_load_variable(call, x), load_constants(call, w, sources)],
+            tiles.by_image(invoke(call, compute)),
+            store(call, y),
+        ),
+    ]
+
+
+@by_row_intervals
+def lookup(call: KernelCall) -> Sequence[Command]:
+    """Return the commands of a unary operator, which a table of 256 entries defines."""
+    tiles = CallTiles.of(call)
+    x, table, y = tiles.operand_tiles
+    corner = tiles.corner(y)
+    rows, columns, channels = spans(tiles.box(y.operand))
+    compute = LookUpTile(
+        x=x.at(*corner),
+        table=table.base,
+        y=y.at(*corner),
+        rows=length(rows),
+        columns=length(columns),
+        channels=length(channels),
+    )
+    return [
+        invoke(call, TilePitches(*row_and_column(x), 0, 0, *row_and_column(y))),
+        *tiles.nest(
+            [load(call, call.operand(0), x), load_table(call, table)],
+            tiles.by_image(invoke(call, compute)),
+            store(call, y),
+        ),
+    ]
+
+
+def _combined(call: KernelCall, record: type[AddTiles[Expr]]) -> Sequence[Command]:
+    """Return the commands of a sum or product of two tensors, or of a tensor and constants per
+    channel.
+
+    record: `AddTiles` for a sum or difference, `MultiplyTiles` for a product."""
+    tiles = CallTiles.of(call)
+    a, b, y = tiles.operand_tiles
+    constant = constant_input(call.main)
+    corner = tiles.corner(y)
+    rows, columns, channels = spans(tiles.box(y.operand))
+    compute = record(
+        a=a.at(*corner),
+        b=b.at(*corner) if constant is None else b.at(0, corner[-1]),
+        y=y.at(*corner),
+        rows=length(rows),
+        columns=length(columns),
+        channels=length(channels),
+    )
+    second = row_and_column(b) if constant is None else (0, 0)
+    loads = [
+        _load_variable(call, a),
+        load(call, call.operand(1), b)
+        if constant is None
+        else load_constants(call, b, [_constant(call, call.main)]),
+    ]
+    p = _parameters(call.main)
+    return [
+        invoke(call, setting(ElementRange, p)),
+        invoke(call, setting(TermScales, p)),
+        invoke(call, TilePitches(*row_and_column(a), *second, *row_and_column(y))),
+        *tiles.nest(loads, tiles.by_image(invoke(call, compute)), store(call, y)),
+    ]
+
+
+def _load_variable(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that load a tile of the first input that is not constant."""
+    return load(call, call.operand(1 if constant_input(call.main) == 0 else 0), tile)
+
+
+def _constant(call: KernelCall, node: Node) -> Address:
+    """Return the address of the constant input of a node of the composite."""
+    k = constant_input(node)
+    assert k is not None
+    return call.operands[call.composite.inputs.index(node.inputs[k].name)].address
+
+
+def _parameters(node: Node) -> Mapping[str, int]:
+    """Return the parameters of an element-wise node, as if a constant were its second operand.
+
+    Parameters of the operands have names that end with 0 or 1."""
+    found = dict(node.op.kernel(node.site).params)
+    if constant_input(node) != 0:
+        return found
+    exchanged = {"0": "1", "1": "0"}
+    return {
+        name[:-1] + exchanged.get(name[-1], name[-1]) if name != "sign1" else name: value
+        for name, value in found.items()
+    }

@@ -1,0 +1,313 @@
+"""models: the functional models of the driver's functions, which compute like `smv.c`.
+
+Each receives the state of the engine and the record of the function's arguments.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from penstock.accelerators.smv.engine import SmvEngine
+from penstock.accelerators.smv.operations import (
+    AddTiles,
+    ConnectTile,
+    ConvolveTile,
+    DepthwiseTile,
+    LoadTile,
+    LookUpTile,
+    MultiplyTiles,
+    NormaliseTile,
+    PoolFunction,
+    PoolTile,
+    ScratchpadNumber,
+    StoreTile,
+)
+from penstock.accelerators.smv.settings import (
+    ElementRange,
+    ProductScales,
+    TermScales,
+    TilePitches,
+    WindowSteps,
+)
+from penstock.uma import Array, multiply, requantise
+
+Sums = NDArray[np.int64]
+
+
+def load(engine: SmvEngine, op: LoadTile[int, Array]) -> None:
+    """Functional model of `smv_load`: copy runs of bytes from memory to a scratchpad."""
+    tile = engine.tile(op.memory, op.to, (op.runs, op.run_bytes), (op.pitch, 1))
+    tile[:] = _strided(op.source, op.runs, op.run_bytes, op.source_pitch).view(np.int8)
+
+
+def store(engine: SmvEngine, op: StoreTile[int, Array]) -> None:
+    """Functional model of `smv_store`: copy runs of bytes from the output scratchpad to memory."""
+    tile = engine.tile(ScratchpadNumber.OUTPUT, op.at, (op.runs, op.run_bytes), (op.pitch, 1))
+    _strided(op.target, op.runs, op.run_bytes, op.target_pitch)[:] = tile.view(np.uint8)
+
+
+def _strided(content: Array, runs: int, run_bytes: int, pitch: int) -> Array:
+    """Return a view of shape (runs, run_bytes) on runs of bytes that are `pitch` bytes apart.
+
+    The first run begins at the first byte of `content`.  Raises IndexError if the last run exceeds
+    `content`."""
+    if (runs - 1) * pitch + run_bytes > content.size:
+        raise IndexError(f"{runs} runs of {run_bytes} bytes, {pitch} apart, leave the memory")
+    return as_strided(content, (runs, run_bytes), (pitch, 1))
+
+
+def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
+    """Functional model of `smv_conv2d`: convolve a tile."""
+    pitches, window = engine.pitches, engine.window
+    image = engine.tile(
+        ScratchpadNumber.INPUT,
+        op.x,
+        (op.in_h, op.in_w, op.depth),
+        (pitches.x_row, pitches.x_column, 1),
+    )
+    taps = engine.tile(
+        ScratchpadNumber.WEIGHTS,
+        op.w,
+        (op.outputs, op.kernel_h, op.kernel_w, op.depth),
+        (pitches.w_output, op.kernel_w * pitches.w_tap, pitches.w_tap, 1),
+    )
+    shape = (op.out_h, op.out_w, op.outputs)
+    products = np.zeros(shape)
+    if 0 not in (*image.shape, *shape):
+        # float64 holds every sum exactly: products are below 2**15, and there are less than 2**38.
+        centred = image.astype(np.float64) - engine.range.in_zero
+        factors = taps.astype(np.float64)
+        for k in range(op.kernel_h):
+            at = k * window.dilation_h - op.pad_top
+            rows = _tap_indices(op.out_h, window.stride_h, at, op.in_h)
+            for l in range(op.kernel_w):  # noqa: E741
+                at = l * window.dilation_w - op.pad_left
+                columns = _tap_indices(op.out_w, window.stride_w, at, op.in_w)
+                inside = rows[1][:, None, None] & columns[1][:, None]
+                products += (centred[rows[0][:, None], columns[0]] * inside) @ factors[:, k, l].T
+    _finish_sums(engine, products.astype(np.int64), op)
+
+
+def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:
+    """Functional model of `smv_depthwise_conv2d`: convolve the channels of a tile one by one."""
+    pitches, window, limits = engine.pitches, engine.window, engine.range
+    sources = (op.skipped + np.arange(op.channels)) // op.per_channel
+    depth = int(sources[-1]) + 1 if op.channels else 0
+    image = engine.tile(
+        ScratchpadNumber.INPUT,
+        op.x,
+        (op.in_h, op.in_w, depth),
+        (pitches.x_row, pitches.x_column, 1),
+    )
+    taps = engine.tile(
+        ScratchpadNumber.WEIGHTS,
+        op.w,
+        (op.kernel_h, op.kernel_w, op.channels),
+        (op.kernel_w * pitches.w_tap, pitches.w_tap, 1),
+    )
+    shape = (op.out_h, op.out_w, op.channels)
+    totals = np.broadcast_to(engine.scales(op.bias, op.channels, np.int32), shape).copy()
+    if 0 not in (*image.shape, *shape):
+        centred = image.astype(np.int64) - engine.range.in_zero
+        for k in range(op.kernel_h):
+            at = k * window.dilation_h - op.pad_top
+            rows = _tap_indices(op.out_h, window.stride_h, at, op.in_h)
+            for l in range(op.kernel_w):  # noqa: E741
+                at = l * window.dilation_w - op.pad_left
+                columns = _tap_indices(op.out_w, window.stride_w, at, op.in_w)
+                inside = rows[1][:, None, None] & columns[1][:, None]
+                read = centred[rows[0][:, None], columns[0]][..., sources]
+                totals += read * inside * taps[k, l].astype(np.int64)
+    engine.outputs(op.y, shape)[:] = requantise(
+        totals,
+        engine.scales(op.multiplier, op.channels, np.int32),
+        engine.scales(op.shift, op.channels, np.int8),
+        limits.out_zero,
+        (limits.least, limits.most),
+    )
+
+
+def fully_connected(engine: SmvEngine, op: ConnectTile[int]) -> None:
+    """Functional model of `smv_fully_connected`: multiply a tile of inputs by a tile of weights."""
+    pitches = engine.pitches
+    vectors = engine.tile(ScratchpadNumber.INPUT, op.x, (op.rows, op.depth), (pitches.x_row, 1))
+    weights = engine.tile(
+        ScratchpadNumber.WEIGHTS, op.w, (op.outputs, op.depth), (pitches.w_output, 1)
+    )
+    centred = vectors.astype(np.int64) - engine.range.in_zero
+    products = (centred @ weights.astype(np.int64).T)[:, None]
+    _finish_sums(engine, products, op)
+
+
+def pool(engine: SmvEngine, op: PoolTile[int]) -> None:
+    """Functional model of `smv_pool`: compute the maximum or the mean of each window of a tile."""
+    pitches, window, limits = engine.pitches, engine.window, engine.range
+    shape = (op.in_h, op.in_w, op.channels)
+    image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
+    found = engine.outputs(op.y, (op.out_h, op.out_w, op.channels))
+    for i in range(op.out_h):
+        rows = _window_elements(i, window.stride_h, op.pad_top, op.kernel_h, op.in_h)
+        for j in range(op.out_w):
+            columns = _window_elements(j, window.stride_w, op.pad_left, op.kernel_w, op.in_w)
+            under = image[rows, columns].astype(np.int64).reshape(-1, op.channels)
+            is_max = op.function is PoolFunction.MAX
+            value = under.max(0, initial=-128) if is_max else _mean(under)
+            found[i, j] = np.clip(value, limits.least, limits.most)
+
+
+def add(engine: SmvEngine, op: AddTiles[int]) -> None:
+    """Functional model of `smv_add`: add two tiles, or subtract the second."""
+    terms = engine.terms
+    left, right = _centred_inputs(engine, op)
+    _store_result(engine, op, _scaled_sums(terms, left, right))
+
+
+def mul(engine: SmvEngine, op: MultiplyTiles[int]) -> None:
+    """Functional model of `smv_mul`: multiply two tiles element by element."""
+    left, right = _centred_inputs(engine, op)
+    _store_result(engine, op, left * right)
+
+
+def batch_norm(engine: SmvEngine, op: NormaliseTile[int]) -> None:
+    """Functional model of `smv_batch_norm`: multiply by a factor and add an offset, by channel."""
+    pitches, terms, products = engine.pitches, engine.terms, engine.products
+    shape = (op.rows, op.columns, op.channels)
+    image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
+    factors, offsets = (
+        engine.tile(ScratchpadNumber.WEIGHTS, at, (op.channels,), (1,)).astype(np.int64)
+        for at in (op.factors, op.offsets)
+    )
+    scaled = requantise(
+        (image.astype(np.int64) - products.zero0) * (factors - products.zero1),
+        products.out_multiplier,
+        products.out_shift,
+        products.out_zero,
+        (products.least, products.most),
+    )
+    left, right = scaled.astype(np.int64) - terms.zero0, offsets - terms.zero1
+    _store_result(engine, op, _scaled_sums(terms, left, right))
+
+
+def lookup(engine: SmvEngine, op: LookUpTile[int]) -> None:
+    """Functional model of `smv_lookup`: replace each element of a tile by an entry of a table."""
+    pitches, shape = engine.pitches, (op.rows, op.columns, op.channels)
+    image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
+    table = engine.tile(ScratchpadNumber.WEIGHTS, op.table, (256,), (1,))
+    engine.outputs(op.y, shape)[:] = table[image.astype(np.int64) + 128]
+
+
+def _scaled_sums(terms: TermScales, left: Sums, right: Sums) -> Sums:
+    """Return the sums, or differences, of centred elements, each multiplied by its scale."""
+    return multiply(left << 20, terms.multiplier0, terms.shift0) + terms.sign1 * multiply(
+        right << 20, terms.multiplier1, terms.shift1
+    )
+
+
+def _store_result(engine: SmvEngine, op: AddTiles[int] | NormaliseTile[int], values: Sums) -> None:
+    """Requantise element-wise sums or products and write them to the output tile of `op`."""
+    terms, limits = engine.terms, engine.range
+    engine.outputs(op.y, (op.rows, op.columns, op.channels))[:] = requantise(
+        values, terms.out_multiplier, terms.out_shift, limits.out_zero, (limits.least, limits.most)
+    )
+
+
+def set_window(engine: SmvEngine, window: WindowSteps) -> None:
+    """Functional model of `smv_window`: set the strides and dilations of windows."""
+    engine.window = window
+
+
+def set_range(engine: SmvEngine, limits: ElementRange) -> None:
+    """Functional model of `smv_numbers`: set zero points and the range of output elements."""
+    engine.range = limits
+
+
+def set_pitches(engine: SmvEngine, pitches: TilePitches) -> None:
+    """Functional model of `smv_pitches`: set the pitches of tiles."""
+    engine.pitches = pitches
+
+
+def set_terms(engine: SmvEngine, terms: TermScales) -> None:
+    """Functional model of `smv_terms`: set the parameters of sums and products of two tensors."""
+    engine.terms = terms
+
+
+def set_products(engine: SmvEngine, products: ProductScales) -> None:
+    """Functional model of `smv_scaling`: set the parameters of products in batch normalisation."""
+    engine.products = products
+
+
+def _tap_indices(
+    count: int, stride: int, offset: int, extent: int
+) -> tuple[Sums, NDArray[np.bool_]]:
+    """Return which input elements one tap of a window reads along a dimension.
+
+    The result is (indices, inside), two arrays of `count` elements.  At output position i, the tap
+    reads input element i * stride + offset.  `indices` holds these numbers, clipped to [0, extent).
+    `inside` is False where the tap reads padding.
+
+    count: number of output positions.
+    offset: input index that the tap reads at output position 0; negative in the padding.
+    extent: number of input elements."""
+    at = np.arange(count) * stride + offset
+    return at.clip(0, extent - 1), (at >= 0) & (at < extent)
+
+
+def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) -> slice:
+    """Return the slice of the input that a window covers along one dimension, without padding.
+
+    index: output position of the window.
+    pad: number of padding elements before the input.
+    size: number of elements of the window.
+    extent: number of elements of the input."""
+    lower = index * stride - pad
+    return slice(max(lower, 0), max(0, min(lower + size, extent)))
+
+
+def _mean(under: Sums) -> Sums:
+    """Return the mean over the first axis, rounded to nearest with ties away from zero.
+
+    under: the elements of a window, of shape (elements, channels)."""
+    count, total = len(under), under.sum(0)
+    half = count // 2
+    return np.where(total > 0, (total + half) // count, -((half - total) // count))
+
+
+def _centred_inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
+    """Return the elements of both input tiles minus their zero points."""
+    pitches, terms, shape = engine.pitches, engine.terms, (op.rows, op.columns, op.channels)
+    first, second = (pitches.x_row, pitches.x_column, 1), (pitches.w_output, pitches.w_tap, 1)
+    left = engine.tile(ScratchpadNumber.INPUT, op.a, shape, first)
+    right = engine.tile(ScratchpadNumber.WEIGHTS, op.b, shape, second)
+    return left.astype(np.int64) - terms.zero0, right.astype(np.int64) - terms.zero1
+
+
+def _finish_sums(
+    engine: SmvEngine, products: Sums, op: ConvolveTile[int] | ConnectTile[int]
+) -> None:
+    """Complete the sums of an output tile and write them to the output scratchpad.
+
+    products: the sums of products of this tile, of shape (rows, columns, output channels).
+
+    The function first adds a term to each product sum: the partial sum in the output scratchpad if
+    `op.accumulate`, otherwise the bias.  It then writes requantised int8 elements if `op.finish`,
+    otherwise int32 partial sums."""
+    rows, columns, outputs = products.shape
+    shape, limits = (rows, columns, outputs), engine.range
+    sums_at = op.y + 4 * op.y_first
+    if op.accumulate:
+        before = np.ascontiguousarray(engine.sums(sums_at, shape)).view(np.int32)
+        totals = products + before[..., 0]
+    else:
+        totals = products + engine.scales(op.bias, outputs, np.int32)
+    if not op.finish:
+        engine.sums(sums_at, shape)[:] = totals.astype(np.int32).view(np.int8).reshape(*shape, 4)
+        return
+    engine.outputs(op.y + op.y_first, shape)[:] = requantise(
+        totals,
+        engine.scales(op.multiplier, outputs, np.int32),
+        engine.scales(op.shift, outputs, np.int8),
+        limits.out_zero,
+        (limits.least, limits.most),
+    )

@@ -1,0 +1,195 @@
+"""`sweep`: latency and traffic of a model on configurations of an accelerator."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Unpack
+
+from penstock.api.settings import Model, Settings, request
+from penstock.api.signatures import with_settings
+from penstock.brief import Brief, shortened
+from penstock.errors import UsageError
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.pipeline.compilation import compile_request
+from penstock.reports.layer_report import layers
+from penstock.workers import Workers, executor_of, mapped
+
+AttributeValue = str | int | bool | float
+Axes = (
+    Mapping[str, Sequence[AttributeValue]]
+    | Mapping[tuple[str, ...], Sequence[AttributeValue]]
+    | Mapping[str | tuple[str, ...], Sequence[AttributeValue]]
+)
+"""The values of each attribute in a sweep.  Attributes named in a tuple have equal values."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SweptConfiguration(Brief):
+    """A configuration of the accelerator, with the estimated figures of one inference.
+
+    attributes: the attributes that the sweep sets, by name.
+    cycles: cycles of the selected schedule, CPU fallbacks included.
+    accelerator_cycles: cycles of the layers that the accelerator runs.
+    busy_cycles: cycles in which each resource of the accelerator works, by name; empty if the
+        backend does not state them.
+    moved_bytes: bytes that the accelerator moves, by category as the backend names them; "other"
+        for layers whose bytes it does not state.
+    ram_bytes: bytes of RAM, stack reserve included.
+    cpu_fallbacks: the names of the nodes that the processor runs."""
+
+    attributes: Mapping[str, AttributeValue]
+    cycles: int
+    accelerator_cycles: int
+    busy_cycles: Mapping[str, float]
+    moved_bytes: Mapping[str, int]
+    ram_bytes: int
+    cpu_fallbacks: tuple[str, ...]
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Bytes that the accelerator moves, in total."""
+        return sum(self.moved_bytes.values())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Swept(Brief):
+    """The configurations of a sweep, in the order of the product of its axes."""
+
+    accelerator: str
+    configurations: tuple[SweptConfiguration, ...]
+
+    def __repr__(self) -> str:
+        return shortened(f"Swept({self.accelerator}, {len(self.configurations)} configurations)")
+
+    def as_csv(self) -> str:
+        """A line per configuration: attributes, cycles, bytes moved, RAM, number of CPU
+        fallbacks."""
+        names = [*dict.fromkeys(n for one in self.configurations for n in one.attributes)]
+        busy = [*dict.fromkeys(n for one in self.configurations for n in one.busy_cycles)]
+        moved = [*dict.fromkeys(n for one in self.configurations for n in one.moved_bytes)]
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(
+            [
+                *names,
+                *("cycles", "accelerator_cycles"),
+                *(f"{name}_cycles" for name in busy),
+                *("traffic_bytes", *(f"{name}_bytes" for name in moved)),
+                *("ram_bytes", "cpu_fallbacks"),
+            ]
+        )
+        for one in self.configurations:
+            writer.writerow(
+                [
+                    *(one.attributes[name] for name in names),
+                    *(one.cycles, one.accelerator_cycles),
+                    *(one.busy_cycles.get(name, 0) for name in busy),
+                    *(one.traffic_bytes, *(one.moved_bytes.get(name, 0) for name in moved)),
+                    *(one.ram_bytes, len(one.cpu_fallbacks)),
+                ]
+            )
+        return out.getvalue()
+
+
+@with_settings
+def sweep(
+    model: Model,
+    target: str = DEFAULT_TARGET,
+    *,
+    accelerator: str,
+    axes: Axes,
+    workers: Workers = 1,
+    **settings: Unpack[Settings],
+) -> Swept:
+    """Compile a model for each configuration of an accelerator.
+
+    accelerator: "NAME[:attr=value,...]"; the attributes stated here are the same everywhere.
+    axes: for an attribute, or a tuple of attributes that have equal values, the values of the
+        sweep.  Every combination of the values of all axes is a configuration.
+    workers: number of processes, or an executor; the result does not depend on it.
+
+    All figures are estimates of the compiler.  A layer that does not fit a configuration is a CPU
+    fallback there.  With `options=Options(max_parts=1)`, the schedule is layer by layer, and the
+    search takes little time.
+
+    Raises as `compile`; UsageError if an axis has no values, if two axes set the same attribute, or
+    if `settings` names accelerators.
+
+    >>> swept = sweep("zoo:lenet5", "host", accelerator="smv", axes={"bytes_per_cycle": [4, 8]})
+    >>> [one.attributes["bytes_per_cycle"] for one in swept.configurations]
+    [4, 8]
+    >>> slow, fast = swept.configurations
+    >>> slow.cycles > fast.cycles, slow.traffic_bytes == fast.traffic_bytes
+    (True, True)
+    """
+    if "accelerators" in settings:
+        raise _bad_sweep("the setting `accelerators` is given", "name one accelerator to sweep")
+    found = tuple(_configurations(axes))
+    measured = partial(_measured, model, target, accelerator, settings)
+    with executor_of(workers) as executor:
+        return Swept(accelerator, tuple(mapped(measured, found, executor)))
+
+
+def _configurations(axes: Axes) -> Iterator[Mapping[str, AttributeValue]]:
+    """Yield the attributes of each configuration, those of the last axis changing fastest."""
+    keys = [(key,) if isinstance(key, str) else key for key in axes]
+    names = [name for key in keys for name in key]
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise _bad_sweep(f'two axes set the attribute "{repeated}"', "name each attribute once")
+    for key, values in zip(keys, axes.values(), strict=True):
+        if not values:
+            raise _bad_sweep(f"the axis {', '.join(key)} has no values", "state at least one value")
+    for chosen in product(*axes.values()):
+        yield {name: v for key, v in zip(keys, chosen, strict=True) for name in key}
+
+
+def _measured(
+    model: Model,
+    target: str,
+    accelerator: str,
+    settings: Settings,
+    attributes: Mapping[str, AttributeValue],
+) -> SweptConfiguration:
+    """Compile a model for one configuration."""
+    given = ",".join(f"{name}={_text(value)}" for name, value in attributes.items())
+    joined = "" if not given else "," if ":" in accelerator else ":"
+    every: Settings = {**settings, "accelerators": [f"{accelerator}{joined}{given}"]}
+    wanted = request(model, target, **every)
+    done = compile_request(wanted)
+    busy: Counter[str] = Counter()
+    moved: Counter[str] = Counter()
+    offloaded = [one for one in layers(done.schedule, done.program) if one.offloaded]
+    for layer in offloaded:
+        busy.update(layer.breakdown.by_resource if layer.breakdown else {})
+        moved.update(layer.traffic or {"other": layer.moved_bytes})
+    return SweptConfiguration(
+        attributes,
+        done.schedule.cost.cycles,
+        sum(layer.cycles for layer in offloaded),
+        dict(busy),
+        dict(moved),
+        done.point.ram_bytes(wanted),
+        tuple(left.node.name for left in done.parts.cpu_fallbacks),
+    )
+
+
+def _text(value: AttributeValue) -> str:
+    """An attribute value as it is written after the name of an accelerator."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bad_sweep(what: str, help: str) -> UsageError:
+    return UsageError(
+        "usage-140",
+        what,
+        where="sweep",
+        why="a configuration sets each attribute of one accelerator to one value",
+        help=help,
+    )

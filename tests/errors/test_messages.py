@@ -145,6 +145,8 @@ COMMANDS: dict[str, str] = {
     "usage-118": "compile good.tflite --state pixels=clamped",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
+    "usage-141": "compare missing.json good.tflite",
+    "usage-142": "compare good.tflite good.tflite",
     "usage-123": "compile recurrent.onnx --io model",
     "usage-130": "compile two_streams.tflite --incremental 1",
     "usage-131": "compile explicit_state.tflite --incremental 1",

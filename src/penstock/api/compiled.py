@@ -30,6 +30,7 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_times import engine_times
 from penstock.reports.goal import totals
 from penstock.reports.html import framed, render_html
+from penstock.reports.json_value import Json
 from penstock.reports.layer_report import LayerReport, layers
 from penstock.reports.report import Point, Report, make_report
 from penstock.reports.timeline import Timeline, timelines
@@ -59,10 +60,14 @@ class Compiled(Brief):
         packages: package formats, or "all"; several are in folders named after them.
 
         Raises UsageError for an unknown format."""
-        text = json.dumps(self.report.as_json(), indent=2) + "\n"
+        text = json.dumps(self.as_json(), indent=2) + "\n"
         return packaged(delivery(self.compilation), chosen_formats(packages)).with_files(
             ("report.json", text.encode()), ("report.html", self.page(self.report))
         )
+
+    def as_json(self) -> dict[str, Json]:
+        """The contents of report.json: the report with its layers."""
+        return {**self.report.as_json(), "layers": [layer.as_json() for layer in self.layers]}
 
     def page(self, report: Report, measured: Sequence[ExecutionCounts | None] = ()) -> bytes:
         """A report as HTML; `measured` holds the simulated counts of each step."""

@@ -24,7 +24,8 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_work import CycleCounts
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
-from penstock.reports.report import Instructions, Json, Report
+from penstock.reports.json_value import Json
+from penstock.reports.report import Instructions, Report
 from penstock.simulators.core_tools import require_tools
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
@@ -71,9 +72,7 @@ class Ran(Brief):
         """The layers as JSON objects, with simulated figures where there are any."""
         found: list[dict[str, Json]] = []
         for layer in self.compiled.layers:
-            row: dict[str, Json] = dataclasses.asdict(layer)
-            if layer.breakdown is not None:
-                row["limited_by"], row["utilisation"] = layer.limit, layer.utilisation
+            row = layer.as_json()
             if self.steps:
                 counts = None if layer.step is None else self.steps[layer.step]
                 row["simulated_cycles"] = counts.cycles if counts else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.brief import Brief
@@ -22,6 +22,7 @@ from penstock.reports.engine_work import (
     engine_work,
     left_to_cpu,
 )
+from penstock.reports.json_value import Json
 from penstock.reports.layer_report import requantisation_classes
 from penstock.reports.times import times
 from penstock.scheduling.model.row_stripes import count_stripes, highest_stripe
@@ -29,7 +30,6 @@ from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 SCHEMA = "penstock-report-1"
-Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)

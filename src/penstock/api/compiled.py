@@ -30,6 +30,7 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_times import engine_times
 from penstock.reports.goal import totals
 from penstock.reports.html import framed, render_html
+from penstock.reports.interface_tensor import InterfaceTensor
 from penstock.reports.json_value import Json
 from penstock.reports.layer_report import LayerReport, layers
 from penstock.reports.report import Point, Report, make_report
@@ -81,6 +82,16 @@ class Compiled(Brief):
             measured or None,
             budget,
         )
+
+    @property
+    def inputs(self) -> tuple[InterfaceTensor, ...]:
+        """The inputs of the generated code: shape, element type, scale and zero point."""
+        return self.report.interface.inputs
+
+    @property
+    def outputs(self) -> tuple[InterfaceTensor, ...]:
+        """The outputs of the generated code: shape, element type, scale and zero point."""
+        return self.report.interface.outputs
 
     @property
     def layers(self) -> tuple[LayerReport, ...]:

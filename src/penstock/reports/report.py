@@ -22,6 +22,7 @@ from penstock.reports.engine_work import (
     engine_work,
     left_to_cpu,
 )
+from penstock.reports.interface_tensor import ModelInterface, model_interface
 from penstock.reports.json_value import Json
 from penstock.reports.layer_report import requantisation_classes
 from penstock.reports.times import times
@@ -160,6 +161,7 @@ class Report(Brief):
     that do not count as RAM, such as those of accelerators, to bytes. `optimize` is the goal that
     selected the point; `alternatives` are the results of other options. `version` is that of
     penstock, and `command` states the request. `clock_hz` is the clock of the target, if known.
+    `interface` lists the inputs and outputs of the generated code.
     """
 
     model: str
@@ -186,6 +188,7 @@ class Report(Brief):
     alternatives: tuple[Alternative, ...] = ()
     version: str = ""
     clock_hz: int | None = None
+    interface: ModelInterface = field(default_factory=ModelInterface)
 
     def as_json(self) -> dict[str, Json]:
         """Return the contents of report.json."""
@@ -293,6 +296,7 @@ def make_report(
         ),
         constant_channels=tuple(constant_by_layer(schedule).values()),
         free_bytes=free_bytes,
+        interface=model_interface(model, schedule.assigned_parts.graph),
     )
 
 

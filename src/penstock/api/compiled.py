@@ -12,7 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Unpack
 
-from penstock.alternatives import Planned, alternatives, streamed, streamed_model
+from penstock.alternatives import (
+    Planned,
+    alternatives,
+    streamed,
+    streamed_model,
+    with_smaller_kernels,
+)
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
@@ -163,6 +169,7 @@ def compile(
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
         alternatives=alternatives(done, with_streaming),
+        smaller_kernels=with_smaller_kernels(done, report.flash_bytes),
         version=version("penstock"),
         clock_hz=wanted.target.clock_hz,
     )

@@ -103,6 +103,15 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
+class SmallerKernels:
+    """A target whose kernels for the same core are slower, and about how many bytes of flash they
+    save."""
+
+    target: str
+    saved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Optimality:
     """Certificates: "optimal", or a proved upper bound of the relative gap to the minimum."""
 
@@ -161,7 +170,8 @@ class Report(Brief):
     that do not count as RAM, such as those of accelerators, to bytes. `optimize` is the goal that
     selected the point; `alternatives` are the results of other options. `version` is that of
     penstock, and `command` states the request. `clock_hz` is the clock of the target, if known.
-    `interface` lists the inputs and outputs of the generated code.
+    `smaller_kernels` are those that save much flash. `interface` lists the inputs and outputs of
+    the generated code.
     """
 
     model: str
@@ -188,6 +198,7 @@ class Report(Brief):
     alternatives: tuple[Alternative, ...] = ()
     version: str = ""
     clock_hz: int | None = None
+    smaller_kernels: tuple[SmallerKernels, ...] = ()
     interface: ModelInterface = field(default_factory=ModelInterface)
 
     def as_json(self) -> dict[str, Json]:

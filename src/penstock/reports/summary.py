@@ -259,7 +259,7 @@ def _ram_note(report: Report) -> str:
         parts.append(f"static {number(ram.static)}")
     apart = (f"; {memory} {number(size)}" for memory, size in report.free_bytes.items())
     measured = report.stack_bytes_measured
-    used = "" if measured is None else f" ({number(measured)} used)"
+    used = f" ({'not measured' if measured is None else f'{number(measured)} used'})"
     return " + ".join([*parts, f"stack {number(ram.stack)}{used}"]) + "".join(apart)
 
 

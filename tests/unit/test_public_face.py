@@ -12,6 +12,7 @@ import pytest
 import penstock
 from command_line import CommandLine
 from penstock import api
+from penstock.revision import identity
 
 MOST_LETTERS = 300
 
@@ -26,7 +27,8 @@ def test_the_version_is_the_package_s(
 ) -> None:
     assert penstock.__version__ == version("penstock")
     said = CommandLine(monkeypatch, capsys)("--version")
-    assert (said.code, said.out, said.err) == (0, f"penstock {penstock.__version__}\n", "")
+    assert (said.code, said.out, said.err) == (0, f"penstock {identity()}\n", "")
+    assert identity().startswith(penstock.__version__)
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ from penstock.reports.json_value import Json
 from penstock.reports.layer_report import LayerReport, layers
 from penstock.reports.report import Point, Report, make_report
 from penstock.reports.timeline import Timeline, timelines
+from penstock.revision import commit
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers, executor_of, mapped
 
@@ -171,6 +172,7 @@ def compile(
         alternatives=alternatives(done, with_streaming),
         smaller_kernels=with_smaller_kernels(done, report.flash_bytes),
         version=version("penstock"),
+        commit=commit(),
         clock_hz=wanted.target.clock_hz,
     )
     check_flash(report, done)

@@ -65,9 +65,9 @@ app.add_typer(backend_app, name="backend")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from penstock.revision import identity
 
-        print(f"penstock {version('penstock')}")
+        print(f"penstock {identity()}")
         raise typer.Exit
 
 
@@ -76,7 +76,10 @@ def _root(
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+            "--version",
+            help="Print version and commit, and exit.",
+            callback=_print_version,
+            is_eager=True,
         ),
     ] = False,
 ) -> None:

@@ -106,7 +106,7 @@ def _recorded(name: str, report: Mapping[str, Json]) -> RecordedReport:
         name,
         {path: _count(name, report, path) for path in FIGURES},
         {
-            **{key: str(report.get(key, "")) for key in ("model", "target", "version")},
+            **{key: str(report.get(key, "")) for key in ("model", "target", "version", "commit")},
             "command": str(report.get("command", "")),
             "goal": str(report.get("optimize", "")),
             "cascades": _cascades(name, report.get("cascades")),

@@ -41,6 +41,8 @@ def summary(
         of the report.
     verbose: whether classes of requantisation and certificates that prove nothing are listed."""
     title = Text.assemble((printable(report.model), "bold"), f" for {printable(report.target)}")
+    if report.version:
+        title.append(f", by {report.compiler}", "dim")
     totals = Table.grid(Column(), Column(justify="right"), Column(), padding=(0, 2, 0, 0))
     for label, value, note in (
         ("RAM", number(report.ram_bytes.total), _ram_note(report)),

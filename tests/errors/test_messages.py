@@ -150,6 +150,7 @@ COMMANDS: dict[str, str] = {
     "usage-122": "scan . --stop-after read --verify",
     "usage-141": "compare missing.json good.tflite",
     "usage-142": "compare good.tflite good.tflite",
+    "usage-144": "compile floats.tflite --assume-int8",
     "usage-123": "compile recurrent.onnx --io model",
     "usage-130": "compile two_streams.tflite --incremental 1",
     "usage-131": "compile explicit_state.tflite --incremental 1",

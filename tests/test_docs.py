@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import re
@@ -72,3 +73,18 @@ def test_tutorial_code_prints_the_documented_output(page: Path) -> None:
     found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert found.attempted > 0
     assert found.failed == 0
+
+
+def test_messages_name_pages_by_their_titles() -> None:
+    """An installation contains no pages, so their paths would mean nothing."""
+    named: set[str] = set()
+    for path in (ROOT / "src" / "penstock").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named |= set(re.findall(r'(?:guide|page) "([^"]+)"', node.value))
+    pages = (ROOT / "docs").rglob("*.md")
+    titles = {page.read_text("utf-8").partition("\n")[0].removeprefix("# ") for page in pages}
+    assert {"From PyTorch", "From Keras and TensorFlow Lite"} <= named
+    assert named - titles == set()
+    messages = (ROOT / "tests" / "errors" / "messages").glob("*.txt")
+    assert [path.name for path in messages if "docs/" in path.read_text("utf-8")] == []

@@ -3,7 +3,23 @@
     import penstock
     penstock.compile("kws.tflite", target="cortex-m4", sram="64KiB").write("out/")
 
-The names below are the public API; each is imported on first use.
+Functions, one for each command; `help(penstock.compile)` describes one with all settings:
+
+    compile   a model to C: Compiled, with report, layers, inputs, outputs, and write()
+    explore   the Pareto front of memory against cycles: Explored
+    run       compile and execute, on a simulated core or on the host: Ran, with outputs
+    profile   as run, with the cycles of each layer: Ran
+    verify    compare every element of every tensor with a reference: Verified
+    scan      compile all models of a folder: an iterator of Scanned
+    golden    run a model in TensorFlow Lite Micro and record the results
+    show      the result of a stage of the compiler as text
+
+Records of the results: Compiled, Explored, Ran, Scanned, Verified.  All are frozen; in notebooks,
+all but Scanned show a page.
+Models built in Python: GraphBuilder, Graph, Region, Affine.  Options of the search: Options.
+Exceptions: PenstockError and its subclasses, with a code and the parts what, where, why, help.
+
+Each name is imported on first use.
 """
 
 from __future__ import annotations

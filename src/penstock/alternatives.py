@@ -17,12 +17,13 @@ from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.culling import culled
+from penstock.pipeline.flash_capacity import smaller_kernels
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule, searches, with_alternatives
-from penstock.reports.report import Alternative
+from penstock.reports.report import Alternative, Flash, SmallerKernels
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.cascades.search import FrontierSearch
 from penstock.scheduling.cascades.selection import KNEE, Optimize, pick
@@ -44,6 +45,10 @@ HOPS_TRIED: Final = (1, 2, 4)
 strides demand more than one."""
 LEAST_SAVING: Final = 2
 """By what factor an incremental network has fewer multiply-accumulates per run, at least."""
+
+NOTABLE_TABLE_BYTES: Final = 4096
+NOTABLE_TABLE_SHARE: Final = Fraction(1, 8)
+"""Tables of kernels are notable if they need that many bytes, and that share of the model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,30 @@ def alternatives(done: Compilation, with_streaming: Planned | None) -> tuple[Alt
         condition = "the caller supplies the input row by row"
         found.append(Alternative("--stream-input", *with_streaming.chosen, condition))
     return (*found, *_incremental(done))
+
+
+def with_measured_stack(done: Compilation, stack_bytes: int) -> tuple[Alternative, ...]:
+    """The same point with the measured stack as the reserve, if that is smaller.
+
+    Empty if the budget then allows another point, whose stack is not known."""
+    request = done.request
+    smaller = replace(request, stack_bytes=stack_bytes)
+    chosen = chosen_index(done.points, smaller)
+    if stack_bytes >= request.stack_bytes or chosen is None or done.points[chosen] != done.point:
+        return ()
+    condition = "callers and interrupts have a stack reserve of their own"
+    figures = _bytes_and_cycles(done.point, smaller)
+    return (Alternative(f"--stack {stack_bytes}", *figures, condition),)
+
+
+def with_smaller_kernels(done: Compilation, flash: Flash) -> tuple[SmallerKernels, ...]:
+    """Targets with other kernels for the same core that save much flash; empty unless the tables of
+    the selected kernels need much."""
+    notable_bytes = max(NOTABLE_TABLE_BYTES, int(NOTABLE_TABLE_SHARE * flash.model))
+    if flash.weights - flash.model < notable_bytes:
+        return ()
+    found = smaller_kernels(done.model, done.parts, done.request)
+    return tuple(SmallerKernels(*each) for each in found if each[1] >= notable_bytes)
 
 
 def _named(

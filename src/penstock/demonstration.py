@@ -14,7 +14,8 @@ from penstock.api.ran import RUN
 from penstock.pipeline.graphs import read
 from penstock.pipeline.stage_names import READ
 from penstock.reports.formats import ABSENT
-from penstock.reports.report import Json, Report
+from penstock.reports.json_value import Json
+from penstock.reports.report import Report
 from penstock.reports.times import duration
 from penstock.simulators.core_tools import require_tools
 

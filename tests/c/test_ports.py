@@ -17,6 +17,7 @@ from penstock import api
 from penstock.codegen.c_program import c_sources
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.ops.dequantize import dequantised
+from penstock.reports.interface_tensor import InterfaceTensor
 from penstock.simulators.tflite_micro_child import fresh_interpreter
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects
 from penstock.toolchains.host import host_compiler, link_executable, run_executable
@@ -141,7 +142,7 @@ def _quantisation(name: str, spec: TensorSpec) -> list[str]:
 def test_the_header_s_functions_convert_as_tensorflow_lite_micro(
     type: str, cxx: bool, tmp_path: Path
 ) -> None:
-    """Over ties, numbers near them, and numbers that saturate."""
+    """Over ties, numbers near them, and numbers that saturate; as do the methods in Python."""
     spec, limits = OUTSIDE[type], np.iinfo(type)
     width = int(limits.max) - int(limits.min)
     rng = np.random.default_rng(1)
@@ -159,6 +160,14 @@ def test_the_header_s_functions_convert_as_tensorflow_lite_micro(
     backs = np.frombuffer(found[reals.size * every.itemsize :], np.float32)
     expected = answers(one_operator("DEQUANTIZE", spec, every.size), every)[0]
     np.testing.assert_array_equal(backs, expected)
+    tensor = interface_tensor(type, spec)
+    np.testing.assert_array_equal(tensor.quantize(reals), elements, strict=True)
+    np.testing.assert_array_equal(tensor.dequantize(every), backs, strict=True)
+
+
+def interface_tensor(type: str, spec: TensorSpec) -> InterfaceTensor:
+    q = Quantisation(spec.scales, spec.zero_points)
+    return InterfaceTensor.of(spec.name, TensorType(SHAPE, DType(type), q))
 
 
 def converted(type: str, reals: Array, every: Array, cxx: bool, folder: Path) -> bytes:
@@ -229,3 +238,5 @@ def test_elements_of_32_bits_are_dequantised(tmp_path: Path) -> None:
     found = np.frombuffer(run_c(program, False, made, every.tobytes()), np.float32)
     type = TensorType(every.shape, DType.INT32, Quantisation(OUTSIDE["int32"].scales, (0,)))
     np.testing.assert_array_equal(found, dequantised(every, type))
+    in_python = InterfaceTensor.of("y", type).dequantize(every)
+    np.testing.assert_array_equal(in_python, found, strict=True)

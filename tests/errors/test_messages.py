@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import CommandLine
@@ -33,12 +34,14 @@ from penstock.frontends.text import graph_from_text
 from penstock.hardware.frequency import parse_frequency
 from penstock.hardware.load import load_target
 from penstock.ir.affine import Affine
+from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.memory.text import parse as parse_problem
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.flash_capacity import boards_with
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
+from penstock.reports.interface_tensor import InterfaceTensor
 from penstock.scheduling.grouping.banks import proportional
 from penstock.scheduling.grouping.problem import problem_from_edges
 from penstock.scheduling.grouping.strategies import best
@@ -145,6 +148,9 @@ COMMANDS: dict[str, str] = {
     "usage-118": "compile good.tflite --state pixels=clamped",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
+    "usage-141": "compare missing.json good.tflite",
+    "usage-142": "compare good.tflite good.tflite",
+    "usage-144": "compile floats.tflite --assume-int8",
     "usage-123": "compile recurrent.onnx --io model",
     "usage-130": "compile two_streams.tflite --incremental 1",
     "usage-131": "compile explicit_state.tflite --incremental 1",
@@ -246,6 +252,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
     "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
+    "usage-143": lambda: InterfaceTensor.of(
+        "x", TensorType((1, 4), DType.INT32, Quantisation((0.5,), (0,)))
+    ).quantize(np.zeros(4)),
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
     ),

@@ -76,7 +76,7 @@ def test_profile_and_show_take_models() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("penstock comp", ["compile"]),
+        ("penstock compi", ["compile"]),
         ("penstock compile --stream", ["--stream-input"]),
         ("penstock compile net.tflite --target cortex-m0", ["cortex-m0plus"]),
         ("penstock backend l", ["list"]),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib.metadata import version
@@ -12,6 +14,9 @@ import pytest
 import penstock
 from command_line import CommandLine
 from penstock import api
+from penstock.api.rungs import LAST_RUNGS
+from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.revision import identity
 
 MOST_LETTERS = 300
 
@@ -26,7 +31,8 @@ def test_the_version_is_the_package_s(
 ) -> None:
     assert penstock.__version__ == version("penstock")
     said = CommandLine(monkeypatch, capsys)("--version")
-    assert (said.code, said.out, said.err) == (0, f"penstock {penstock.__version__}\n", "")
+    assert (said.code, said.out, said.err) == (0, f"penstock {identity()}\n", "")
+    assert identity().startswith(penstock.__version__)
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +110,19 @@ def test_notebooks_show_the_page_of_a_result(results: tuple[object, ...]) -> Non
     assert Frames(explored._repr_html_()).pages == [page]
     assert Frames(ran._repr_html_()).pages == [dict(ran.bundle().files)["profile.html"].decode()]
     assert "checked: machine" in Frames(verified._repr_html_()).pages[0]
+
+
+def test_the_help_of_the_package_begins_with_its_functions() -> None:
+    description = str(penstock.__doc__)
+    functions = [n for n in penstock.__all__ if inspect.isfunction(getattr(penstock, n))]
+    rows = re.findall(r"^    (\w+)  +\S", description, re.MULTILINE)
+    assert sorted(rows) == functions
+    assert [n for n in penstock.__all__ if not n.endswith("Error") and n not in description] == []
+
+
+def test_the_help_of_functions_lists_values() -> None:
+    assert all(f'"{name}"' in str(penstock.show.__doc__) for name in STAGE_NAMES)
+    assert all(f'"{name}"' in str(penstock.verify.__doc__) for name in LAST_RUNGS)
+    for name in penstock.__all__:
+        text = str(getattr(penstock, name).__doc__)
+        assert re.search(r"`[A-Z]+_[A-Z_]+`", text) is None, name

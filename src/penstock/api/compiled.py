@@ -12,7 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Unpack
 
-from penstock.alternatives import Planned, alternatives, streamed, streamed_model
+from penstock.alternatives import (
+    Planned,
+    alternatives,
+    streamed,
+    streamed_model,
+    with_smaller_kernels,
+)
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
@@ -30,9 +36,12 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_times import engine_times
 from penstock.reports.goal import totals
 from penstock.reports.html import framed, render_html
+from penstock.reports.interface_tensor import InterfaceTensor
+from penstock.reports.json_value import Json
 from penstock.reports.layer_report import LayerReport, layers
 from penstock.reports.report import Point, Report, make_report
 from penstock.reports.timeline import Timeline, timelines
+from penstock.revision import commit
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers, executor_of, mapped
 
@@ -59,10 +68,14 @@ class Compiled(Brief):
         packages: package formats, or "all"; several are in folders named after them.
 
         Raises UsageError for an unknown format."""
-        text = json.dumps(self.report.as_json(), indent=2) + "\n"
+        text = json.dumps(self.as_json(), indent=2) + "\n"
         return packaged(delivery(self.compilation), chosen_formats(packages)).with_files(
             ("report.json", text.encode()), ("report.html", self.page(self.report))
         )
+
+    def as_json(self) -> dict[str, Json]:
+        """The contents of report.json: the report with its layers."""
+        return {**self.report.as_json(), "layers": [layer.as_json() for layer in self.layers]}
 
     def page(self, report: Report, measured: Sequence[ExecutionCounts | None] = ()) -> bytes:
         """A report as HTML; `measured` holds the simulated counts of each step."""
@@ -76,6 +89,16 @@ class Compiled(Brief):
             measured or None,
             budget,
         )
+
+    @property
+    def inputs(self) -> tuple[InterfaceTensor, ...]:
+        """The inputs of the generated code: shape, element type, scale and zero point."""
+        return self.report.interface.inputs
+
+    @property
+    def outputs(self) -> tuple[InterfaceTensor, ...]:
+        """The outputs of the generated code: shape, element type, scale and zero point."""
+        return self.report.interface.outputs
 
     @property
     def layers(self) -> tuple[LayerReport, ...]:
@@ -147,7 +170,9 @@ def compile(
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
         alternatives=alternatives(done, with_streaming),
+        smaller_kernels=with_smaller_kernels(done, report.flash_bytes),
         version=version("penstock"),
+        commit=commit(),
         clock_hz=wanted.target.clock_hz,
     )
     check_flash(report, done)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Unpack
 
 from penstock import execution, ladder
+from penstock.alternatives import with_measured_stack
 from penstock.api.arrays import check_sets, drawn_sets
 from penstock.api.compiled import Compiled, check_flash, compile
 from penstock.api.progress import ignore_stage
@@ -24,7 +25,8 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_work import CycleCounts
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
-from penstock.reports.report import Instructions, Json, Report
+from penstock.reports.json_value import Json
+from penstock.reports.report import Instructions, Report
 from penstock.simulators.core_tools import require_tools
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
@@ -71,9 +73,7 @@ class Ran(Brief):
         """The layers as JSON objects, with simulated figures where there are any."""
         found: list[dict[str, Json]] = []
         for layer in self.compiled.layers:
-            row: dict[str, Json] = dataclasses.asdict(layer)
-            if layer.breakdown is not None:
-                row["limited_by"], row["utilisation"] = layer.limit, layer.utilisation
+            row = layer.as_json()
             if self.steps:
                 counts = None if layer.step is None else self.steps[layer.step]
                 row["simulated_cycles"] = counts.cycles if counts else None
@@ -194,6 +194,7 @@ def _with_measurements(
     If accelerators run steps, the total stays unknown: stand-ins for their drivers say nothing
     about it.  The processor's own share is known."""
     offloaded = compiled.offloaded_steps
+    stack_bytes = max(run.stack_bytes for run in runs)
     counts = max((_without_stand_ins(run, offloaded) for run in runs), key=lambda c: c.cycles)
     report, processor = compiled.report, compiled.compilation.request.target.engines[0]
     return dataclasses.replace(
@@ -206,7 +207,11 @@ def _with_measurements(
         ),
         cycles=CycleCounts(report.cycles.estimated, None if offloaded else counts.cycles),
         instructions=Instructions(None if offloaded else counts.instructions),
-        stack_bytes_measured=max(run.stack_bytes for run in runs),
+        stack_bytes_measured=stack_bytes,
+        alternatives=(
+            *report.alternatives,
+            *with_measured_stack(compiled.compilation, stack_bytes),
+        ),
         engines=tuple(
             engine.simulated(counts.cycles) if engine.name == processor.name else engine
             for engine in report.engines

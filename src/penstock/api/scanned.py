@@ -213,7 +213,10 @@ def _terminated(one: ModelFile, error: ToolError) -> Scanned:
 
 def _examine(path: Path, how: Examination) -> None:
     """Compile and verify a model.  Raises the error that stops it."""
-    wanted = replace(how.request, model=str(path))
+    reading = how.request.reading
+    if reading.assume_int8 and _format(path) == "tflite":
+        reading = replace(reading, assume_int8=False)
+    wanted = replace(how.request, model=str(path), reading=reading)
     if how.stop_after is not None:
         run_through(wanted, how.stop_after)
     elif how.verify:

@@ -26,7 +26,8 @@ def show(
 ) -> str:
     """Run the stages up to one and return its result as text.
 
-    stop_after: the stage, one of `penstock.pipeline.stages.STAGE_NAMES`.
+    stop_after: the stage, one of "read", "simplify", "assign", "schedule", "place", "lower",
+        "write".
     with_data: include constants, so that the text can be parsed back.
     workers: number of processes, or an executor; the result does not depend on it.
 

@@ -156,7 +156,8 @@ def verify(
         have no ground truth beyond the operators' own arithmetic.
     every_point: run all points of the frontier on the machine, with the first set of inputs.
     compiler: "zig" or "gcc", for the program of the simulated core.
-    last_rung: the rung at which to end, one of `LAST_RUNGS`; "reference" needs ground truth.
+    last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host" or
+        "core".
     hops: runs of an incremental network, without ground truth.
     workers: number of processes, or an executor; the result does not depend on it.
     on_stage: called with the name of each stage when it begins.

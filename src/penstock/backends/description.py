@@ -111,5 +111,5 @@ def backend_code(role: str, where: str) -> Generator[None]:
             "backend-042",
             f"the {role} raises {reason_of(error)}",
             where=", ".join(filter(None, (where, line_of(error)))),
-            help="correct the function; docs/how-to/add-a-backend.md describes its arguments",
+            help='correct the function; the guide "Add a backend" describes its arguments',
         ) from error

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from penstock.cli import backend, build, check, execute, lists, scan, show
+from penstock.cli import backend, build, check, compare, execute, lists, scan, show
 from penstock.cli.parameters import with_records
 from penstock.cli.sections import TERMS, SectionedCommand
 from penstock.cli.terminal import print_error
@@ -37,7 +37,8 @@ app = typer.Typer(
     name="penstock",
     help="Compile quantised neural networks to C for microcontrollers and accelerators.",
     epilog="Exit codes: 0 success; 1 error in the model, target or budget, or a mismatch found by "
-    "`verify`; 2 usage error; 3 internal error; 4 `scan`: some models do not compile.",
+    "`verify` or `compare --fail-if-worse`; 2 usage error; 3 internal error; 4 `scan`: "
+    "some models do not compile.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -52,7 +53,7 @@ for command in (
 ):
     app.command(cls=SectionedCommand, epilog=TERMS)(with_records(command))
 for command in (
-    *(check.golden, show.show, lists.targets, lists.ops, lists.options),
+    *(compare.compare, check.golden, show.show, lists.targets, lists.ops, lists.options),
     with_records(build.demo),
 ):
     app.command(cls=SectionedCommand)(command)
@@ -64,9 +65,9 @@ app.add_typer(backend_app, name="backend")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from penstock.revision import identity
 
-        print(f"penstock {version('penstock')}")
+        print(f"penstock {identity()}")
         raise typer.Exit
 
 
@@ -75,7 +76,10 @@ def _root(
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+            "--version",
+            help="Print version and commit, and exit.",
+            callback=_print_version,
+            is_eager=True,
         ),
     ] = False,
 ) -> None:

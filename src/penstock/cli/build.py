@@ -51,7 +51,7 @@ def compile(
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
         done.write(folder, packages, force=destination.force)
     if as_json:
-        print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
+        print_json({**done.as_json(), "seconds": dict(done.compilation.seconds)})
     else:
         from penstock.reports import summary
 

@@ -31,6 +31,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "models --stop-after read",
         "models --target cortex-m4 --sram 256KiB --jobs 2",
     ),
+    "penstock compare": (
+        "before.json after.json",
+        "kws-before kws-after --fail-if-worse",
+    ),
     "penstock golden": (
         "kws.tflite -o kws.npz",
         "recurrent.tflite -o recurrent.npz --state state_in=state_out",

@@ -69,7 +69,7 @@ def run(
     _write_outputs(output or [], outputs)
     if as_json:
         arrays = {name: array.tolist() for name, array in outputs.items()}
-        print_json({**done.report.as_json(), "outputs": arrays})
+        print_json({**done.as_json(), "outputs": arrays})
     else:
         _print_run(done, outputs, CompileCommand(model, target), verbose)
 

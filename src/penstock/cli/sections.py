@@ -20,7 +20,7 @@ _ORDER = (
     *("Arguments", COMMON_OPTIONS, MEMORY_OPTIONS, MODEL_OPTIONS, ACCELERATOR_OPTIONS),
     SEARCH_OPTIONS,
 )
-TERMS = "Terms are defined in docs/glossary.md, the search options in docs/options.md."
+TERMS = 'The pages "Glossary" and "Search options" of the documentation define the terms.'
 
 
 class HelpFormatter(Protocol):

@@ -52,6 +52,7 @@ def generate(
     keeps_input: bool,
     drivers: Mapping[str, DriverCode] = NO_DRIVERS,
     optimise: Optimise = "speed",
+    compiler: str = "penstock",
 ) -> Bundle:
     """Generates the C files of a program.
 
@@ -60,6 +61,7 @@ def generate(
     keeps_input    whether run preserves its input
     drivers        how calls of accelerators are written, by engine
     optimise       selects the default build type of the CMake project
+    compiler       name and version of the compiler, for the comment in the header
 
     Raises BackendError for inconsistent drivers."""
     if program.init:
@@ -76,6 +78,7 @@ def generate(
         "prefix": prefix,
         "upper": prefix.upper(),
         "provenance": c_text.comment(provenance),
+        "compiler": c_text.comment(compiler),
         "keeps_input": keeps_input,
         "alignment": ARENA_ALIGNMENT_BYTES,
         "build_type": BUILD_TYPES[optimise],

@@ -48,7 +48,8 @@ _TYPES = {
     ),
     DType.FLOAT32: (
         "the operator computes with real numbers",
-        "quantise the model to int8 in full (post-training integer quantisation)",
+        "quantise the model to int8 in full (post-training integer quantisation; guide "
+        '"From Keras and TensorFlow Lite")',
     ),
 }
 """(cause, remedy) by element type of a node's tensors."""

@@ -58,10 +58,19 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
     external data of an ONNX model.
 
     Raises ModelError (malformed), UnsupportedError (well-formed but not supported), or UsageError
-    (an extent is given for a dimension that the file does not leave open)."""
+    (the reading contradicts the file, such as an extent of a dimension that is not open)."""
     raw = unpacked(raw, name)
     if tflite.looks_like_tflite(raw):
         check_dimensions((), reading, name)
+        if reading.assume_int8:
+            raise UsageError(
+                "usage-144",
+                "--assume-int8 takes ONNX models only",
+                where=name,
+                why="this is a TFLite model",
+                help="if it is a float model, quantise it "
+                '(guide "From Keras and TensorFlow Lite"); otherwise, leave the option out',
+            )
         return import_tflite(tflite.decode(raw, name))
     if looks_like_onnx(raw, name):
         return _parse_onnx(raw, name, reading, folder)

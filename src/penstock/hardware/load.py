@@ -59,7 +59,7 @@ def _unknown(name: str, option: str) -> UsageError:
         where=option,
         why=f"targets are {', '.join(generic_target_names())}; the boards "
         f"{', '.join(board_names())}; and files whose names end in .toml",
-        help=hint or "`penstock targets` describes them; docs/how-to/add-a-target.md adds one",
+        help=hint or '`penstock targets` describes them; the guide "Add a target" adds one',
     )
 
 

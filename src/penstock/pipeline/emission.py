@@ -15,6 +15,7 @@ from penstock.pipeline.provenance import c_prefix, provenance
 from penstock.pipeline.request import Request
 from penstock.program.lower import lower
 from penstock.program.program import Program
+from penstock.revision import identity
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 
@@ -37,4 +38,5 @@ def write(program: Program, request: Request) -> Bundle:
         keeps_input=request.options.keep_input,
         drivers=drivers,
         optimise=request.target.compiler.optimise,
+        compiler=f"penstock {identity()}",
     )

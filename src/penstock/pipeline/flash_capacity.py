@@ -33,7 +33,10 @@ def flash_error(report: Report, model: Graph, parts: Parts, request: Request) ->
     flash = report.flash_bytes
     memory = request.target.memory_for("constant")
     subject = "constants" if flash.code is None else "constants and code"
-    others = list(_smaller_kernels(model, parts, request))
+    others = [
+        f"kernels of --target {name} are slower and need about {saved} bytes less"
+        for name, saved in smaller_kernels(model, parts, request)
+    ]
     if request.flash_bytes is not None and flash.total <= memory.size_bytes:
         others.insert(0, f"use at least --flash {flash.total}")
     boards = boards_with(report.ram_bytes.total, flash.total)
@@ -77,8 +80,11 @@ def boards_with(ram_bytes: int, flash_bytes: int) -> tuple[str, ...]:
     return tuple(name for _, name in sorted(found)[:NAMED_BOARDS])
 
 
-def _smaller_kernels(model: Graph, parts: Parts, request: Request) -> Iterator[str]:
-    """Yield clauses about targets with the same core whose kernels need less flash."""
+def smaller_kernels(model: Graph, parts: Parts, request: Request) -> Iterator[tuple[str, int]]:
+    """Yield targets with the same core whose kernels need less flash, and about how many bytes
+    they save.
+
+    model: the graph as it is read."""
     own, graph = stored_bytes(parts), simplify(model, request.rounding, request.io)
     for name in generic_target_names():
         other = load_target(name)
@@ -91,7 +97,7 @@ def _smaller_kernels(model: Graph, parts: Parts, request: Request) -> Iterator[s
             continue
         size = stored_bytes(assign_engines(graph, replace(request, target=other)))
         if size < own:
-            yield f"kernels of --target {name} are slower and need about {own - size} bytes less"
+            yield name, own - size
 
 
 def _kernels(target: Target) -> str:

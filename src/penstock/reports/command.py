@@ -51,6 +51,14 @@ class CompileCommand:
         changes = (*command.changes, str(ram_bytes))
         return replace(command, sram_bytes=ram_bytes, optimize=None, changes=changes)
 
+    def with_target(self, name: str) -> CompileCommand:
+        """Return the command for another built-in target.
+
+        >>> str(CompileCommand("a.onnx", "cortex-m4", folder="a").with_target("host"))
+        'penstock compile a.onnx --target host -o a-host'
+        """
+        return replace(self, target=name, changes=(*self.changes, name))
+
     def with_options(self, text: str) -> CompileCommand:
         """Return the command with further options, which replace the budget and the goal.
 
@@ -58,6 +66,8 @@ class CompileCommand:
         'penstock compile a.onnx --target host --sram 64 --optimize size'
         >>> str(CompileCommand("a.onnx", "host", folder="a").with_options("--incremental 2"))
         'penstock compile a.onnx --target host --incremental 2 -o a-incremental-2'
+        >>> str(CompileCommand("a.onnx", "host", ("--stack", "512")).with_options("--stack 64"))
+        'penstock compile a.onnx --target host --stack 64'
         """
         found, words = self, shlex.split(text)
         while words:
@@ -69,6 +79,14 @@ class CompileCommand:
                 found = replace(found, sram_bytes=int(*value))
             elif option == "--optimize":
                 found = replace(found, optimize=str(*value))
-            elif option not in found.options:
-                found = replace(found, options=(*found.options, option, *value))
+            else:
+                found = replace(found, options=_with_option(found.options, option, value))
         return found
+
+
+def _with_option(options: tuple[str, ...], option: str, value: tuple[str, ...]) -> tuple[str, ...]:
+    """The options with one more, or with another value for it."""
+    if option not in options:
+        return (*options, option, *value)
+    position = options.index(option) + 1
+    return (*options[:position], *value, *options[position + len(value) :])

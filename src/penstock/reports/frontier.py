@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 
 from penstock.brief import Brief
 from penstock.reports.command import CompileCommand
-from penstock.reports.report import CascadeReport, Json, striped
+from penstock.reports.json_value import Json
+from penstock.reports.report import CascadeReport, striped
 from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.model.schedule import Schedule
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from penstock.hardware.load import generic_target_names
 from penstock.reports.command import CompileCommand
+from penstock.reports.formats import number, printable
 from penstock.reports.goal import alternative_words
 from penstock.reports.report import Report
 
@@ -15,7 +17,8 @@ from penstock.reports.report import Report
 def proposals(report: Report, named: CompileCommand | None) -> Iterator[RenderableType]:
     """Yield what other options yield, each with the command to copy, which is not wrapped."""
     found = tuple(alternative_words(report))
-    if not found and report.ram_bytes_streamed_input is not None:
+    is_complete = report.ram_bytes_streamed_input is not None
+    if not found and not report.smaller_kernels and is_complete:
         return
     yield Text("\nother options:")
     command = report.command if named is None else named.with_rest(report.command)
@@ -23,5 +26,13 @@ def proposals(report: Report, named: CompileCommand | None) -> Iterator[Renderab
         yield Text(words, "dim")
         whole = str(command.with_options(other.options))
         yield Text(f"    {whole}", no_wrap=True, overflow="ignore")
-    if report.ram_bytes_streamed_input is None:
+    for kernels in report.smaller_kernels:
+        saved = number(kernels.saved_bytes)
+        words = f"about {saved} bytes of flash less: slower kernels with smaller tables"
+        if report.target not in generic_target_names():
+            words += f"; memory sizes and clock are not those of {printable(report.target)}"
+        yield Text(words, "dim")
+        whole = str(command.with_target(kernels.target))
+        yield Text(f"    {whole}", no_wrap=True, overflow="ignore")
+    if not is_complete:
         yield Text("a streamed input was not planned: --plan-streaming", "dim")

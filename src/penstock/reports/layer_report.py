@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from penstock.reports.band_range import BandRange
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer
 from penstock.reports.costed_steps import CostedStep, numbered_steps
 from penstock.reports.engine_work import is_offloaded
+from penstock.reports.json_value import Json
 from penstock.reports.logical_shape import logical_shape, producers
 from penstock.reports.resource_use import ResourceUse, resource_use
 from penstock.scheduling.model.cost import total
@@ -83,6 +85,13 @@ class LayerReport(Brief):
         """Utilisation of the accelerator's multipliers in [0, 1], or None if the backend does not
         state their number."""
         return self.breakdown and self.breakdown.utilisation(self.macs, self.cycles)
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the layer as a JSON object, with what limits it if the backend states that."""
+        row: dict[str, Json] = dataclasses.asdict(self)
+        if self.breakdown is not None:
+            row["limited_by"], row["utilisation"] = self.limit, self.utilisation
+        return row
 
 
 def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.brief import Brief
@@ -22,14 +22,16 @@ from penstock.reports.engine_work import (
     engine_work,
     left_to_cpu,
 )
+from penstock.reports.interface_tensor import ModelInterface, model_interface
+from penstock.reports.json_value import Json
 from penstock.reports.layer_report import requantisation_classes
 from penstock.reports.times import times
+from penstock.revision import described
 from penstock.scheduling.model.row_stripes import count_stripes, highest_stripe
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 SCHEMA = "penstock-report-1"
-Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,15 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
+class SmallerKernels:
+    """A target whose kernels for the same core are slower, and about how many bytes of flash they
+    save."""
+
+    target: str
+    saved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Optimality:
     """Certificates: "optimal", or a proved upper bound of the relative gap to the minimum."""
 
@@ -158,8 +169,10 @@ class Report(Brief):
     `engines` and `left_to_cpu` are empty without accelerators. `numbers_assumed` is True if the
     scales are arbitrary (`--assume-int8`) and outputs are meaningless. `free_bytes` maps memories
     that do not count as RAM, such as those of accelerators, to bytes. `optimize` is the goal that
-    selected the point; `alternatives` are the results of other options. `version` is that of
-    penstock, and `command` states the request. `clock_hz` is the clock of the target, if known.
+    selected the point; `alternatives` are the results of other options. `version` and `commit` are
+    those of penstock; the commit is empty if it is not known. `command` states the request.
+    `clock_hz` is the clock of the target, if known. `smaller_kernels` are those that save much
+    flash. `interface` lists the inputs and outputs of the generated code.
     """
 
     model: str
@@ -185,7 +198,15 @@ class Report(Brief):
     optimize: str = "balanced"
     alternatives: tuple[Alternative, ...] = ()
     version: str = ""
+    commit: str = ""
     clock_hz: int | None = None
+    smaller_kernels: tuple[SmallerKernels, ...] = ()
+    interface: ModelInterface = field(default_factory=ModelInterface)
+
+    @property
+    def compiler(self) -> str:
+        """The compiler, with its version, and its commit if that is known."""
+        return f"penstock {described(self.version, self.commit)}"
 
     def as_json(self) -> dict[str, Json]:
         """Return the contents of report.json."""
@@ -293,6 +314,7 @@ def make_report(
         ),
         constant_channels=tuple(constant_by_layer(schedule).values()),
         free_bytes=free_bytes,
+        interface=model_interface(model, schedule.assigned_parts.graph),
     )
 
 

@@ -41,6 +41,8 @@ def summary(
         of the report.
     verbose: whether classes of requantisation and certificates that prove nothing are listed."""
     title = Text.assemble((printable(report.model), "bold"), f" for {printable(report.target)}")
+    if report.version:
+        title.append(f", by {report.compiler}", "dim")
     totals = Table.grid(Column(), Column(justify="right"), Column(), padding=(0, 2, 0, 0))
     for label, value, note in (
         ("RAM", number(report.ram_bytes.total), _ram_note(report)),
@@ -259,7 +261,7 @@ def _ram_note(report: Report) -> str:
         parts.append(f"static {number(ram.static)}")
     apart = (f"; {memory} {number(size)}" for memory, size in report.free_bytes.items())
     measured = report.stack_bytes_measured
-    used = "" if measured is None else f" ({number(measured)} used)"
+    used = f" ({'not measured' if measured is None else f'{number(measured)} used'})"
     return " + ".join([*parts, f"stack {number(ram.stack)}{used}"]) + "".join(apart)
 
 

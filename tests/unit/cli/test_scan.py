@@ -50,6 +50,13 @@ def folder(tmp_path: Path) -> Path:
     return inner.parent
 
 
+def test_assumed_scales_concern_onnx_models_only(penstock: CommandLine, folder: Path) -> None:
+    said = penstock("scan", folder, "--stop-after", "read", "--assume-int8", "--json")
+    assert {m["model"] for m in said.json["models"] if m["verdict"] == "compiles"} == {
+        "good.tflite"
+    }
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_folder_is_scanned_to_its_end(penstock: CommandLine, folder: Path, jobs: str) -> None:
     said = penstock("scan", folder, "--jobs", jobs, "--json")

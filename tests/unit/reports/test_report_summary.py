@@ -17,6 +17,7 @@ from penstock.reports.report import (
     Optimality,
     Requantised,
     RungReport,
+    SmallerKernels,
 )
 from penstock.reports.summary import summary
 
@@ -41,6 +42,7 @@ def test_the_summary_says_the_totals_and_what_is_proven(example: Example) -> Non
         "partition into cascades at most 25.0 % above a proved lower bound",
     ):
         assert words in text
+    assert "+ stack 1,024 (not measured)" in text
     assert "instructions" not in text
 
 
@@ -80,6 +82,16 @@ def test_the_summary_says_what_was_simulated_and_checked(example: Example) -> No
         "checked: host 7 tensors, 21 mismatches",
     ):
         assert words in " ".join(text.split())
+
+
+def test_smaller_kernels_are_proposed(example: Example) -> None:
+    found = (SmallerKernels("cortex-m4-portable", 54321),)
+    report = dataclasses.replace(example.report, smaller_kernels=found)
+    text = shown(summary(report), 200)
+    assert "about 54,321 bytes of flash less: slower kernels with smaller tables\n" in text
+    assert "penstock compile small.tflite --target cortex-m4-portable" in text
+    text = shown(summary(dataclasses.replace(report, target="stm32f407")), 200)
+    assert "tables; memory sizes and clock are not those of stm32f407\n" in text
 
 
 def test_the_layer_table_has_a_line_a_layer_and_a_line_of_sums(example: Example) -> None:

@@ -110,7 +110,7 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
                 "usage-102",
                 f"feature buffer of {size_bytes} bytes without the extension, must be 0",
                 where=f"--accelerator nvdla:extension=False,{FEATURE_BUFFER}={wanted}",
-                why="the feature buffer belongs to the extension (docs/nvdla.md)",
+                why="the feature buffer belongs to the extension that penstock assumes",
                 help=f"leave out extension=False or {FEATURE_BUFFER}",
             )
         return size_bytes

@@ -169,5 +169,5 @@ def _malformed(what: str, where: str) -> BackendError:
         what,
         where=f"a stream of register writes for NVDLA, {where}",
         why="a stream is pairs of a register's address and a word of 32 bits",
-        help="docs/nvdla.md lists the registers",
+        help='the page "NVDLA: registers, streams, memory, and the extension" lists them',
     )

@@ -193,7 +193,7 @@ def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> N
             f"{type(candidate).__name__} is not a tiler: it has no method {missing[0]}",
             where=where,
             why=f"a tiler has the methods {', '.join(TILER_METHODS)}",
-            help="see docs/how-to/write-a-tiler.md; a tiler may derive from LeastTraffic",
+            help='see the guide "Write a tiler"; a tiler may derive from LeastTraffic',
         )
     if op not in patterns:
         meaning(op, where, also=list(patterns))

@@ -60,7 +60,7 @@ def packaged(delivery: Delivery, formats: Sequence[PackageFormat]) -> Bundle:
 
 def _unknown(name: str) -> UsageError:
     known = (*package_formats(), ALL)
-    page = "docs/how-to/add-to-a-firmware-project.md describes the formats"
+    page = 'the guide "Add a model to a firmware project" describes the formats'
     return UsageError(
         "usage-060",
         f"there is no package format {name!r}" if name else "no package format is named",

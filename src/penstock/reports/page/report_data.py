@@ -51,7 +51,7 @@ def report_data(
         indices.setdefault(layer.name, []).append(index)
     return PageData(
         title=printable(report.model),
-        subtitle=f"compiled for {printable(report.target)} by penstock {report.version}",
+        subtitle=f"compiled for {printable(report.target)} by {report.compiler}",
         provenance=_provenance(report),
         warning=_warning(report),
         command=printable(str(report.command)),

@@ -6,7 +6,7 @@
 
 struct Console {
     void begin(long) {}
-    explicit operator bool() const { return true; }
+    explicit operator bool() const { return false; } // no serial monitor is open
     void print(const char *text) { fputs(text, stdout); }
     void print(char letter) { putchar(letter); }
     void print(long number) { printf("%ld", number); }
@@ -16,5 +16,6 @@ struct Console {
 };
 
 extern Console Serial;
+unsigned long millis();
 void setup();
 void loop();

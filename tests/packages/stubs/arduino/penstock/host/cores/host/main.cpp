@@ -2,6 +2,11 @@
 
 Console Serial;
 
+unsigned long millis() {
+    static unsigned long now = 0;
+    return now += 100;
+}
+
 int main() {
     setup();
     return 0;

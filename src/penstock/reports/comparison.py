@@ -1,0 +1,132 @@
+"""Comparison of two reports: the figures that differ, and those that are worse."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.reports.json_value import Json
+from penstock.reports.report_file import FIGURES, RecordedLayer, RecordedReport
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChange:
+    """A figure of both reports; None where a report does not state it."""
+
+    name: str
+    before: int | None
+    after: int | None
+
+    @property
+    def differs(self) -> bool:
+        return self.before != self.after
+
+    @property
+    def is_larger(self) -> bool:
+        """Whether both reports state the figure, and the second one a larger value."""
+        return self.before is not None and self.after is not None and self.after > self.before
+
+
+@dataclass(frozen=True, slots=True)
+class LayerChange:
+    """A layer that differs, or that only one of the reports lists."""
+
+    name: str
+    before: RecordedLayer | None
+    after: RecordedLayer | None
+
+    @property
+    def cycles(self) -> FigureChange:
+        """Simulated cycles if both reports state them, or else estimates."""
+        both = self.before, self.after
+        simulated = all(one is None or one.simulated_cycles is not None for one in both)
+        values = (one and (one.simulated_cycles if simulated else one.cycles) for one in both)
+        return FigureChange("cycles", *values)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportComparison:
+    """Two reports side by side.
+
+    facts: what describes the model, the request and the schedule, where it differs: before, after.
+    layers: None unless both reports list layers.
+    same_outputs: None unless both reports record outputs."""
+
+    before: str
+    after: str
+    figures: tuple[FigureChange, ...]
+    facts: Mapping[str, tuple[str, str]]
+    layers: tuple[LayerChange, ...] | None
+    same_outputs: bool | None
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """The names of the totals that grew, and `outputs` if these differ.
+
+        Totals that include other parts of the program are not comparable: the size of the code and
+        simulated cycles only count if both reports state them."""
+        by_name = {figure.name: figure for figure in self.figures}
+        code, simulated = by_name["flash_bytes.code"], by_name["cycles.simulated"]
+        measured_once = (code.before is None) != (code.after is None)
+        totals = (
+            "ram_bytes.total",
+            "flash_bytes.weights" if measured_once else "flash_bytes.total",
+            "cycles.estimated" if None in (simulated.before, simulated.after) else simulated.name,
+        )
+        larger = tuple(name for name in totals if by_name[name].is_larger)
+        return (*larger, "outputs") if self.same_outputs is False else larger
+
+    def as_json(self) -> dict[str, Json]:
+        """The comparison as `penstock compare --json` prints it."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "figures": {
+                one.name: {"before": one.before, "after": one.after} for one in self.figures
+            },
+            "facts": {
+                key: {"before": before, "after": after}
+                for key, (before, after) in self.facts.items()
+            },
+            "layers": None
+            if self.layers is None
+            else [dataclasses.asdict(layer) for layer in self.layers],
+            "same_outputs": self.same_outputs,
+            "worse": self.worse,
+        }
+
+
+def compare(before: RecordedReport, after: RecordedReport) -> ReportComparison:
+    """Compare two reports."""
+    both_list_layers = bool(before.layers and after.layers)
+    recorded = before.outputs is not None and after.outputs is not None
+    return ReportComparison(
+        before.path,
+        after.path,
+        tuple(FigureChange(name, before.figures[name], after.figures[name]) for name in FIGURES),
+        {
+            key: (text, after.facts[key])
+            for key, text in before.facts.items()
+            if text != after.facts[key]
+        },
+        _layer_changes(before, after) if both_list_layers else None,
+        before.outputs == after.outputs if recorded else None,
+    )
+
+
+def _layer_changes(before: RecordedReport, after: RecordedReport) -> tuple[LayerChange, ...]:
+    """The layers that differ, in the order of the first report, then those of the second only."""
+    names = dict.fromkeys((*before.layers, *after.layers))
+    pairs = ((before.layers.get(name), after.layers.get(name)) for name in names)
+    found = zip(names, pairs, strict=True)
+    return tuple(LayerChange(name, *pair) for name, pair in found if _differ(*pair))
+
+
+def _differ(one: RecordedLayer | None, other: RecordedLayer | None) -> bool:
+    """Whether layers differ; simulated cycles count only if both were simulated."""
+    if one is None or other is None:
+        return True
+    if None in (one.simulated_cycles, other.simulated_cycles):
+        one, other = replace(one, simulated_cycles=None), replace(other, simulated_cycles=None)
+    return one != other

@@ -1,0 +1,124 @@
+"""`penstock compare`: figures that differ, those that are worse, and files that are no reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import CommandLine
+
+LAYER = {"name": "conv", "kernel": "conv2d_s8", "calls": 1, "macs": 9, "cycles": 40}
+REPORT: dict[str, Any] = {
+    "schema": "penstock-report-1",
+    "model": "kws",
+    "target": "cortex-m4",
+    "version": "0.1.0",
+    "command": "penstock compile kws.tflite --target cortex-m4",
+    "optimize": "balanced",
+    "ram_bytes": {"total": 3000, "arena": 1976, "static": 0, "stack": 1024},
+    "flash_bytes": {"total": 500, "weights": 400, "code": 100},
+    "cycles": {"estimated": 70, "simulated": 80},
+    "cascades": [{"layers": 2, "rows": 1, "calls": 7}],
+    "layers": [LAYER, {**LAYER, "name": "pool"}],
+}
+
+
+def _write(name: str, **changes: Any) -> str:
+    Path(name).write_text(json.dumps({**REPORT, **changes}), "utf-8")
+    return name
+
+
+def test_equal_reports(penstock: CommandLine) -> None:
+    said = penstock("compare", _write("a.json"), _write("b.json"), "--fail-if-worse", "--json")
+    assert said.code == 0
+    assert said.json["facts"] == {}
+    assert said.json["layers"] == []
+    assert said.json["worse"] == []
+    assert penstock("compare", "a.json", "b.json").out.endswith("nothing is worse\n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "worse"),
+    [
+        ({"ram_bytes": {**REPORT["ram_bytes"], "total": 3001}}, ["ram_bytes.total"]),
+        ({"ram_bytes": {**REPORT["ram_bytes"], "arena": 1977}}, []),
+        ({"ram_bytes": {**REPORT["ram_bytes"], "total": 2999}}, []),
+        ({"flash_bytes": {"total": 501, "weights": 400, "code": 101}}, ["flash_bytes.total"]),
+        ({"flash_bytes": {"total": 400, "weights": 400, "code": None}}, []),
+        ({"flash_bytes": {"total": 401, "weights": 401, "code": None}}, ["flash_bytes.weights"]),
+        ({"cycles": {"estimated": 70, "simulated": 81}}, ["cycles.simulated"]),
+        ({"cycles": {"estimated": 71, "simulated": 80}}, []),
+        ({"cycles": {"estimated": 71, "simulated": None}}, ["cycles.estimated"]),
+        ({"outputs": {"y": [1]}}, []),
+    ],
+)
+def test_only_totals_that_grow_are_worse(
+    penstock: CommandLine, changes: dict[str, Any], worse: list[str]
+) -> None:
+    words = ("compare", _write("a.json"), _write("b.json", **changes), "--fail-if-worse")
+    said = penstock(*words, "--json")
+    assert said.json["worse"] == worse
+    assert said.code == (1 if worse else 0)
+    assert penstock(*words).code == said.code
+    assert penstock(*words[:3]).code == 0
+
+
+def test_outputs_that_differ_are_worse(penstock: CommandLine) -> None:
+    before, after = _write("a.json", outputs={"y": [1]}), _write("b.json", outputs={"y": [2]})
+    assert penstock("compare", before, after, "--json").json["same_outputs"] is False
+    said = penstock("compare", before, after, "--fail-if-worse")
+    assert said.code == 1
+    assert said.out.endswith("outputs: differ\nworse: outputs\n")
+
+
+def test_layers_and_facts_that_differ(penstock: CommandLine) -> None:
+    bands = {**LAYER, "name": "conv", "kernel": "conv2d_s8_dsp", "cycles": 11}
+    layers = [bands, bands, {**LAYER, "name": "added"}]
+    after = _write("b.json", layers=layers, optimize="size", cascades=[])
+    found = penstock("compare", _write("a.json"), after, "--json").json
+    assert found["facts"] == {
+        "goal": {"before": "balanced", "after": "size"},
+        "cascades": {"before": "2×1 (7 calls)", "after": ""},
+    }
+    named = {layer["name"]: layer for layer in found["layers"]}
+    assert named["conv"]["before"]["cycles"] == 40
+    assert (named["conv"]["after"]["cycles"], named["conv"]["after"]["calls"]) == (22, 2)
+    assert named["pool"]["after"] is None
+    assert named["added"]["before"] is None
+    out = penstock("compare", "a.json", "b.json").out
+    assert "conv2d_s8 -> conv2d_s8_dsp" in out
+    assert "-45 %" in out
+
+
+def test_directories_that_compile_writes(penstock: CommandLine, model: Path) -> None:
+    assert penstock("compile", model, "-o", "fast", "--optimize", "speed").code == 0
+    small = penstock("compile", model, "-o", "small", "--optimize", "size", "--json")
+    Path("small.json").write_text(small.out, "utf-8")
+    found = penstock("compare", "fast", "small.json", "--json").json
+    ram = found["figures"]["ram_bytes.total"]
+    assert ram["after"] == small.json["ram_bytes"]["total"] <= ram["before"]
+    assert found["layers"] is not None
+    assert penstock("compare", "small", "small.json", "--json").json["layers"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[1]", 'the JSON value has no key "schema"'),
+        ('{"schema": "other-1"}', "its schema is 'other-1'"),
+        (json.dumps({**REPORT, "cycles": {"estimated": "9"}}), "\"cycles.estimated\" is '9'"),
+        (json.dumps({**REPORT, "layers": [1]}), '"layers" contains 1'),
+        (json.dumps({**REPORT, "cascades": [{}]}), '"cascades.layers" is missing'),
+    ],
+)
+def test_files_that_are_no_reports(penstock: CommandLine, text: str, why: str) -> None:
+    Path("other.json").write_text(text, "utf-8")
+    said = penstock("compare", _write("a.json"), "other.json")
+    assert said.code == 2
+    assert why in said.err
+    (Path("empty")).mkdir()
+    said = penstock("compare", "empty", "a.json")
+    assert "the directory contains neither report.json nor profile.json" in said.err

@@ -1,0 +1,44 @@
+"""Proposals besides schedules: kernels with smaller tables, the measured stack as the reserve."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+import penstock
+from penstock import alternatives
+from penstock.api.settings import Settings
+
+
+def test_kernels_with_smaller_tables_are_proposed_if_they_save_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, portable = "zoo:lenet5", "cortex-m4-portable"
+    assert penstock.compile(name, "cortex-m4").report.smaller_kernels == ()
+    monkeypatch.setattr(alternatives, "NOTABLE_TABLE_SHARE", Fraction(1, 100))
+    monkeypatch.setattr(alternatives, "NOTABLE_TABLE_BYTES", 512)
+    done = penstock.compile(name, "cortex-m4").report
+    (found,) = done.smaller_kernels
+    assert found.target == portable
+    other = penstock.compile(name, portable).report
+    assert other.smaller_kernels == ()
+    saved = done.flash_bytes.weights - other.flash_bytes.weights
+    assert found.saved_bytes == saved
+
+
+@pytest.mark.parametrize(
+    ("settings", "proposed"),
+    [({}, True), ({"stack": 544}, False), ({"stack": 100}, False), ({"sram": 3100}, False)],
+)
+def test_a_measured_stack_is_proposed_as_the_reserve(settings: Settings, proposed: bool) -> None:
+    """With 3,100 bytes, 544 for the stack, the fastest point fits that needs 500 bytes more."""
+    done = penstock.compile("zoo:lenet5", "cortex-m4", **settings)
+    found = alternatives.with_measured_stack(done.compilation, 544)
+    if not proposed:
+        assert found == ()
+        return
+    (other,) = found
+    assert other.options == "--stack 544"
+    smaller = penstock.compile("zoo:lenet5", "cortex-m4", stack=544).report
+    assert (other.ram_bytes, other.cycles) == (smaller.ram_bytes.total, smaller.cycles.estimated)

@@ -34,6 +34,9 @@ from penstock.accelerators.smv.settings import (
 from penstock.accelerators.smv.tiles import CallTiles, ScratchpadTile
 from penstock.uma import Address, Command, Expr, KernelCall, Node
 
+_OPERAND_PARAMETERS = (("zero0", "zero1"), ("multiplier0", "multiplier1"), ("shift0", "shift1"))
+"""The parameters of the first operand, each with that of the second one."""
+
 
 @by_row_intervals
 def add(call: KernelCall) -> Sequence[Command]:
@@ -151,14 +154,10 @@ def _constant(call: KernelCall, node: Node) -> Address:
 
 
 def _parameters(node: Node) -> Mapping[str, int]:
-    """Return the parameters of an element-wise node, as if a constant were its second operand.
-
-    Parameters of the operands have names that end with 0 or 1."""
+    """Return the parameters of an element-wise node, as if a constant were its second operand."""
     found = dict(node.op.kernel(node.site).params)
-    if constant_input(node) != 0:
-        return found
-    exchanged = {"0": "1", "1": "0"}
-    return {
-        name[:-1] + exchanged.get(name[-1], name[-1]) if name != "sign1" else name: value
-        for name, value in found.items()
-    }
+    if constant_input(node) == 0:
+        for first, second in _OPERAND_PARAMETERS:
+            if first in found:
+                found[first], found[second] = found[second], found[first]
+    return found

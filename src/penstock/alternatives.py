@@ -36,7 +36,7 @@ PLANNED_PARTS: Final = 128
 PLANNED_PARTS_WITH_MEMORIES: Final = 32
 """The same if the search also assigns tensors to memories, which takes longer for each part."""
 ACCEPTED_SLOWDOWN: Final = Fraction(11, 10)
-"""Relative cycles of a point that is offered because it needs less RAM."""
+"""Relative cycles of a point that is proposed because it needs less RAM."""
 RELEVANT_SLOWDOWN: Final = 1.02
 """Estimated relative cycles up to which a point that recomputes may be selected: `balanced` accepts
 `KNEE` above the fastest point, and the estimates are rarely too high."""

@@ -107,7 +107,7 @@ class Registrations:
     roofline: cost model of implementations without a cost function; None for the chip's default.
     region: returns the commands of a region's call, given those of each of its calls; None for
         their concatenation in a stream.
-    select: the driver function that selects an instance of the accelerator; None for no such one.
+    select: the driver function that selects an instance of the accelerator; None if there is none.
     tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles."""
 
     merge_compiler_regions: bool = True

@@ -1,4 +1,4 @@
-"""What a cascade needs that recomputes some of its tensors, and the cycles of its parts."""
+"""Plans of chains: memory and cycles of a cascade that recomputes some of its tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PartCycles:
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
-    """A set of recomputed tensors, with what a cascade that recomputes them needs.
+    """A set of tensors to recompute, with the memory and cycles of the cascade that does so.
 
     chains: shape of each chain, by the position of its last part.
     peak_bytes: live bytes at the peak of the cascade.

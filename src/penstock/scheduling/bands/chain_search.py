@@ -275,7 +275,7 @@ class ChainSearch:
         return float(work) + len(firsts) * self._call_cycles(last, chain)
 
     def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
-        """Return the cycles that a chain's rows take more than rows of whole tensors.
+        """Return the cycles that a chain adds because it computes each row in several bands.
 
         Each band of a row takes `row_cycles`.
         share: for each part, the share of its output's elements that it computes.

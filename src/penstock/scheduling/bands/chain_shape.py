@@ -48,16 +48,16 @@ class ChainShape:
     members: positions of its parts except the last one, in ascending order.
     width: number of columns of a band.
     arena_bytes: memory of the intermediate tensors and of the kernels' scratch.
-    lower, upper: which share of its output each part computes in a call.  If a call of the chain
-        computes rows [first, end) of the chain's output, part k of (*members, last part) computes
-        upper[k, end] - lower[k, first] times the elements of its output, in all bands together.
+    lower, upper: the share of its output that each part computes in a call, in all bands together.
+        For rows [first, end) of the chain's output, part k of (*members, last part) computes
+        the share upper[k, end] - lower[k, first].
     bands: number of bands.
-    columns: how many columns each part computes in all bands together, as a multiple of its
-        output's.
+    columns: number of columns that each part computes in all bands together, divided by the
+        number of columns of its output.
     keeps_halos: whether each band keeps the columns that the next one needs, which would otherwise
         compute them again.
-    moves: position of the part that computes the tensor, for each call with which a band moves such
-        columns.
+    moves: one entry for each call by which a band moves kept columns: the position of the part
+        that computes these columns.
     moved_bytes: bytes that all bands of a call move.
     """
 
@@ -78,7 +78,7 @@ class _CallColumn:
     """What a call of a chain stores of one column of an intermediate tensor.
 
     size_bytes: bytes of the column, in all rows of the call.
-    dead: index in (*members, last part) after the last reader.
+    dead: index after the last reader in (*members, last part); from there on, the column is free.
     """
 
     size_bytes: int

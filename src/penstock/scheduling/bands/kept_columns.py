@@ -82,9 +82,10 @@ def kept_spans(
 
 
 def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
-    """Return how many of the first columns of each tensor the first columns of the last one need.
+    """Return, for each tensor, how many of its columns must exist for a prefix of the last one.
 
-    columns: number of the first columns of the last tensor.
+    They are counted from the first column on.
+    columns: number of columns of the prefix of the last tensor.
     """
     ends = {tensors[-1]: columns}
     for name in reversed(tensors):

@@ -92,7 +92,7 @@ def count_stripes(stripes: Stripes) -> int:
 
 
 def count_elements(stripes: Stripes) -> int:
-    """Return the sum of the numbers of elements of all stripes."""
+    """Return how many elements all stripes contain in total."""
     return sum(
         count * prod(shape) for config in stripes for shape, count in config.count_stripes().items()
     )

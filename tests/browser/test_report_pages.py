@@ -101,7 +101,7 @@ def test_a_report_loads_nothing_and_fits_at_every_width(
     assert [text.rsplit(" ", 1)[0] for text in limits] == [layer.limit for layer in resources]
     assert bool(resources) == (opened in ("ethos_u55", "nvdla"))
     fallbacks = compiled(opened).report.left_to_cpu
-    reasons = browser.texts("#engines h3 + .box tbody tr")
+    reasons = browser.texts("#engines h3 + .framed tbody tr")
     assert len(reasons) == len(fallbacks)
     assert all(any(node.reason in text for text in reasons) for node in fallbacks)
 
@@ -151,18 +151,87 @@ def test_a_block_marks_its_layer(opened: str, browser: Browser) -> None:
     assert len(browser.all("#graph .row.hot")) == 1
 
 
-def test_a_click_shows_the_facts_and_a_click_beside_blocks_ends_that(
+def test_a_click_opens_the_panel_of_a_layer_and_a_click_beside_blocks_closes_it(
     opened: str, browser: Browser
 ) -> None:
     """A finger has no hover: its pointer leaves before the click."""
     options = "{ bubbles: true, clientX: 300, clientY: 300 }"
     click = f"arguments[0].dispatchEvent(new MouseEvent('click', {options}))"
     browser.run(click, browser.all("#graph .row")[3])
-    assert browser.find("#tip").is_displayed()
+    assert browser.find("#detail").is_displayed()
+    assert not browser.find("#tip").is_displayed()
     assert browser.run(HOT_LAYERS) == ["2"]
     browser.run(click, browser.find(".plot"))
     assert browser.run(HOT_LAYERS) == []
+    assert not browser.find("#detail").is_displayed()
     assert "live in arena" in browser.find("#tip").text
+
+
+@pytest.mark.parametrize("opened", ["kws", "ethos_u55"], indirect=True)
+def test_the_panel_states_the_facts_of_a_layer(opened: str, browser: Browser) -> None:
+    layers = compiled(opened).layers
+    facts = (
+        "return Object.fromEntries(Array.from(document.querySelectorAll('#detail dt'), "
+        "(name) => [name.textContent, name.nextSibling.textContent]))"
+    )
+    browser.run("document.querySelector('#layers tbody tr').focus()")
+    browser.press("\ue007")  # Enter
+    for width in WIDTHS:
+        browser.resize(width)
+        assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+    for index, layer in enumerate(layers[:4]):
+        shown = browser.run(facts)
+        for attribute in layer.attributes:
+            assert shown[attribute.name] == attribute.words
+        assert shown["kernel"] == layer.kernel
+        assert shown["MACs"] == f"{layer.macs:,}"
+        assert shown["weights, bias"].startswith(f"{layer.constant_bytes:,} bytes")
+        assert layer.place[:12] in browser.find("#detail .origin").text
+        roles = browser.texts("#detail tbody td:nth-child(2)")
+        assert roles == [one.role for one in layer.tensors]
+        sizes = browser.texts("#detail tbody td:nth-child(5)")
+        assert sizes == [f"{one.size_bytes:,}" for one in layer.tensors]
+        zeros = browser.texts("#detail tbody td:nth-child(7)")
+        assert zeros == [str(one.zero_point) for one in layer.tensors]
+        assert browser.run(HOT_LAYERS) == [str(index)]
+        browser.press("\ue015")  # down: the panel follows
+    browser.find("#detail button[aria-label='previous layer']").click()
+    assert f"step {layers[3].step}:" in browser.find("#detail h2").text
+    browser.press("\ue00c")  # Escape
+    assert not browser.find("#detail").is_displayed()
+    assert browser.console() == []
+
+
+@pytest.mark.parametrize("opened", ["vww"], indirect=True)
+def test_lists_are_shown_whole_and_views_select_columns(opened: str, browser: Browser) -> None:
+    def hidden(selector: str) -> int:
+        script = "const box = document.querySelector(arguments[0]); return box.%s - box.%s"
+        return browser.run(script % ("scrollHeight", "clientHeight"), selector)
+
+    assert hidden("#layers .box") <= 0  # 31 rows do not scroll
+    assert hidden("#graph .graph") > 0
+    button = browser.find("#graph .whole-button")
+    assert button.text == f"show all {len(compiled(opened).layers)} layers"
+    button.click()
+    assert hidden("#graph .graph") <= 0
+    assert button.text == "show fewer layers"
+    shown = "return [...document.querySelectorAll('#layers thead th:not([hidden])')].length"
+    cost = browser.run(shown)
+    sideways = browser.find("#layers .sideways")
+    assert not sideways.is_displayed()  # the default columns fit at 1440 pixels
+    views = browser.all("#layers .group button")
+    assert [view.text for view in views] == ["cost", "operator", "memory", "all columns"]
+    views[3].click()
+    browser.settle()
+    assert browser.run(shown) == len(browser.all("#layers thead th")) > cost
+    assert sideways.is_displayed()
+    views[1].click()
+    heads = [text.replace("\n", " ") for text in browser.texts("#layers thead th:not([hidden])")]
+    wanted = {"kernel size", "stride", "padding", "input shape", "weight bytes", "output scale"}
+    assert wanted <= set(heads)
+    box = browser.find("#layers .box").rect
+    browser.run("document.querySelector('#layers .box').scrollLeft = 400")
+    assert browser.find("#layers tbody th").rect["x"] <= box["x"] + 2  # the names stay
 
 
 def test_a_profile_shows_what_was_simulated(browser: Browser, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ outside.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ from penstock.ir.graph import Node, Value
 from penstock.ir.op import Croppable, Kernel, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
+from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 
 Attribute = str | int | bool | float | bytes | tuple["Attribute", ...]
@@ -54,6 +56,15 @@ class Composite(Brief, OperatorDefaults):
     def inner_names(self) -> frozenset[str]:
         """Names of the values that the nodes read or compute."""
         return frozenset(v.name for n in self.nodes for v in (*n.inputs, n.output))
+
+    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
+        """Those of the inner nodes, with the operator's name where several state the same."""
+        found = [(node, one) for node in self.nodes for one in node.op.stated_attributes()]
+        counts = Counter(one.name for _, one in found)
+        return tuple(
+            replace(one, name=f"{node.kind}: {one.name}") if counts[one.name] > 1 else one
+            for node, one in found
+        )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         """The type of the last node's output."""

@@ -17,6 +17,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.operator_facts import LayerKind, OnnxName, RelayName
 from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.region import Region
+from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, Data, DType, TensorType
 
 
@@ -216,6 +217,11 @@ class Op(Protocol):
 
     def inner_names(self) -> frozenset[str]:
         """Names of the values inside a composite; empty for other operators."""
+        ...
+
+    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
+        """The attributes as reports state them; by default, the fields that differ from their
+        defaults."""
         ...
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:

@@ -11,6 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import ClassVar
 
+from penstock.ir.stated_attribute import StatedAttribute, stated_fields
 from penstock.ir.tensor import Quantisation
 
 
@@ -100,3 +101,6 @@ class OperatorDefaults:
 
     def inner_names(self) -> frozenset[str]:
         return frozenset()
+
+    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
+        return tuple(stated_fields(self))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.region import Interval
+from penstock.ir.stated_attribute import StatedAttribute
 
 MOST_STEP = 2**15
 """Strides, dilations and paddings of TFLite are smaller.
@@ -76,6 +77,35 @@ class Window:
         lower, upper = self.reads(out)
         lower = min(max(lower, 0), extent)
         return lower, max(lower, min(upper, extent))
+
+
+def stated_windows(rows: Window, columns: Window) -> tuple[StatedAttribute, ...]:
+    """The attributes of a window along rows and columns, rows first.
+
+    >>> [one.words for one in stated_windows(Window(3, 2, after=1), Window(1))]
+    ['3 × 1', '2 × 1', 'bottom 1']
+    >>> stated_padding(1, 1, 1, 1).words
+    '1 on each side'
+    """
+    return (
+        StatedAttribute("kernel size", f"{rows.size} × {columns.size}"),
+        StatedAttribute("stride", f"{rows.stride} × {columns.stride}"),
+        *(
+            [StatedAttribute("dilation", f"{rows.dilation} × {columns.dilation}")]
+            if (rows.dilation, columns.dilation) != (1, 1)
+            else []
+        ),
+        stated_padding(rows.before, rows.after, columns.before, columns.after),
+    )
+
+
+def stated_padding(top: int, bottom: int, left: int, right: int) -> StatedAttribute:
+    """The padding of an image, without the sides that have none."""
+    if top and top == bottom == left == right:
+        return StatedAttribute("padding", f"{top} on each side")
+    sides = {"top": top, "bottom": bottom, "left": left, "right": right}
+    words = ", ".join(f"{side} {count}" for side, count in sides.items() if count)
+    return StatedAttribute("padding", words or "none")
 
 
 def foreign_windows(

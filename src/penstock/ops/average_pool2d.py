@@ -21,6 +21,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
+from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import pool, sliding
 from penstock.opkit.activation import Activation, fused_activation
@@ -28,7 +29,7 @@ from penstock.opkit.checks import require
 from penstock.opkit.requantised import requantised
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.window import Window
+from penstock.opkit.window import Window, stated_windows
 from penstock.ops import depthwise_conv2d
 from penstock.ops.average_last import AverageLast
 from penstock.ops.running_sum import RunningSum
@@ -48,6 +49,10 @@ class AveragePool2D(OperatorDefaults):
         *relay("nn.avg_pool2d", "qnn.avg_pool2d"),
         RelayName("nn.global_avg_pool2d", condition=pool.covers_image),
     )
+
+    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
+        windows = stated_windows(self.rows, self.columns)
+        return (*windows, *OperatorDefaults.stated_attributes(self))
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         y = pool.result_type(self.rows, self.columns, inputs)

@@ -30,6 +30,7 @@ from penstock.ir.operator_facts import (
     relay,
 )
 from penstock.ir.region import Region
+from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import onnx_constants, sliding
 from penstock.opkit.accumulators import layer_node
@@ -39,7 +40,7 @@ from penstock.opkit.checks import require, require_dtype, require_int8, require_
 from penstock.opkit.onnx_windows import windows as onnx_windows
 from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.window import Window, foreign_windows
+from penstock.opkit.window import Window, foreign_windows, stated_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,10 @@ class DepthwiseConv2D(OperatorDefaults):
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d")
     BIAS_INPUT: ClassVar[int | None] = 2
     LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.DEPTHWISE
+
+    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
+        windows = stated_windows(self.rows, self.columns)
+        return (*windows, *OperatorDefaults.stated_attributes(self))
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"depthwise convolution has {len(inputs)} inputs, must have 3")

@@ -20,13 +20,14 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
+from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import pool, sliding
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.requantised import requantised
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.window import Window
+from penstock.opkit.window import Window, stated_windows
 from penstock.ops.running_max import RunningMax
 from penstock.ops.slice import Slice
 
@@ -48,6 +49,10 @@ class MaxPool2D(OperatorDefaults):
         *relay("nn.max_pool2d"),
         RelayName("nn.global_max_pool2d", condition=pool.covers_image),
     )
+
+    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
+        windows = stated_windows(self.rows, self.columns)
+        return (*windows, *OperatorDefaults.stated_attributes(self))
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return pool.result_type(self.rows, self.columns, inputs)

@@ -27,6 +27,7 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import LayerKind, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
+from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
@@ -81,6 +82,15 @@ class TransposeConv(OperatorDefaults):
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
     BIAS_INPUT: ClassVar[int | None] = 2
     LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.TRANSPOSED
+
+    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
+        rows, columns = self.rows, self.columns
+        return (
+            StatedAttribute("kernel size", f"{rows.size} × {columns.size}"),
+            StatedAttribute("stride", f"{rows.stride} × {columns.stride}"),
+            StatedAttribute("crop", f"top {rows.before}, left {columns.before}"),
+            *OperatorDefaults.stated_attributes(self),
+        )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"transposed convolution has {len(inputs)} inputs, must have 3")

@@ -32,8 +32,8 @@ D3_MODULES = (
 )
 """The modules of D3 that pages contain, each after those that it needs."""
 _SCRIPTS = (
-    *("elements", "numbers", "highlight", "table", "time_axis", "block_labels", "memory"),
-    *("graph", "engines", "resources", "frontier", "layers", "page"),
+    *("elements", "numbers", "highlight", "scroll_frame", "table", "time_axis", "block_labels"),
+    *("memory", "graph", "engines", "resources", "frontier", "layers", "detail", "page"),
 )
 """The scripts of a page, in order."""
 _STYLES = ("colors", "page", "figures")

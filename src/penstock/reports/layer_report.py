@@ -10,6 +10,7 @@ from math import prod
 
 from penstock.brief import Brief
 from penstock.ir.breakdown import Breakdown
+from penstock.ir.stated_attribute import StatedAttribute
 from penstock.program.program import Program
 from penstock.program.steps import steps
 from penstock.reports.band_range import BandRange
@@ -17,6 +18,7 @@ from penstock.reports.constant_channels import ConstantChannels, constant_by_lay
 from penstock.reports.costed_steps import CostedStep, numbered_steps
 from penstock.reports.engine_work import is_offloaded
 from penstock.reports.json_value import Json
+from penstock.reports.layer_tensor import LayerTensor, TensorRole, tensors
 from penstock.reports.logical_shape import logical_shape, producers
 from penstock.reports.resource_use import ResourceUse, resource_use
 from penstock.scheduling.model.cost import total
@@ -41,7 +43,8 @@ class LayerReport(Brief):
     the buffer of its output. `bands` are the bands of columns that it computes, or None for all
     columns. `factor` is F of the layer: computed elements as a multiple of those of its output,
     over all bands. `breakdown` is the use of the accelerator's resources, and `traffic` the bytes
-    that it moves by category, if the backend reports them.
+    that it moves by category, if the backend reports them. `attributes` are those of its operator,
+    `tensors` the tensors that it reads and writes.
     """
 
     step: int | None
@@ -68,6 +71,18 @@ class LayerReport(Brief):
     buffer_bytes: int | None = None
     bands: BandRange | None = None
     factor: float = 1.0
+    attributes: tuple[StatedAttribute, ...] = ()
+    tensors: tuple[LayerTensor, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The node in the model file, such as `node 3 CONV_2D`; empty if the file has none."""
+        return self.origin.split(": ", 1)[-1]
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of weights, bias and other constants, as the model stores them."""
+        return sum(one.size_bytes for one in self.tensors if one.role is TensorRole.CONSTANT)
 
     @property
     def moved_bytes(self) -> int:
@@ -127,6 +142,8 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
             sizes.get(number),
             one.bands,
             factors[one.tensor],
+            tuple(x for node in one.part.nodes[-1:] for x in node.op.stated_attributes()),
+            tensors(one.part, making),
         )
         for (number, one, cascade_number), read in zip(
             ((x.number, x.step, x.cascade) for x in found), reads, strict=True

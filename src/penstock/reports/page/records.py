@@ -30,13 +30,28 @@ class MemoryPart:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerTensorData:
+    """A tensor that a layer reads or writes. `scale` states one scale, or the range of several."""
+
+    role: str
+    name: str
+    full_name: str
+    shape: str
+    element_type: str
+    size_bytes: int
+    scale: str
+    zero_point: str
+
+
+@dataclass(frozen=True, slots=True)
 class LayerData:
     """A layer. `name` is short and unique, `full_name` that of the model file.
 
     `cycles` are estimated, `simulated_cycles` those of a simulated core. `live_bytes` is the
     maximum of its output that is live at a time. `above_floor` is the ratio of the cycles to the
     floor of the layer's kind. `bands` says in which chain and bands it runs, `factor` is its F;
-    both are absent if no layer of the network runs in bands.
+    both are absent if no layer of the network runs in bands. `place` is its node in the model file,
+    `attributes` are those of its operator, by name.
     """
 
     step: int | None
@@ -67,6 +82,10 @@ class LayerData:
     constant: str
     bands: str
     factor: float | None
+    place: str
+    attributes: Mapping[str, str]
+    constant_bytes: int
+    tensors: tuple[LayerTensorData, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,18 @@ from collections.abc import Mapping, Sequence
 from penstock.hardware.target import CALLER
 from penstock.reports.engine_times import EngineTimes
 from penstock.reports.engine_work import has_simulated, shares
-from penstock.reports.formats import ABSENT, extents, kib, number, printable, short_names
+from penstock.reports.formats import (
+    ABSENT,
+    extents,
+    first_name,
+    kib,
+    number,
+    printable,
+    short_names,
+)
 from penstock.reports.goal import alternative_words, goal_words
 from penstock.reports.layer_report import LayerReport
+from penstock.reports.layer_tensor import LayerTensor
 from penstock.reports.page.memory_data import memory_data, stretches
 from penstock.reports.page.records import (
     EngineData,
@@ -18,6 +27,7 @@ from penstock.reports.page.records import (
     FrontierData,
     KeyFigure,
     LayerData,
+    LayerTensorData,
     MemoryPart,
     OtherOptionsData,
     PageData,
@@ -242,6 +252,28 @@ def _layer(
         f"channels {constant.ranges})",
         bands="" if row.bands == ABSENT else row.bands,
         factor=round(layer.factor, 3) if in_bands else None,
+        place=printable(layer.place),
+        attributes={printable(one.name): printable(one.words) for one in layer.attributes},
+        constant_bytes=layer.constant_bytes,
+        tensors=tuple(_tensor(one) for one in layer.tensors),
+    )
+
+
+def _tensor(one: LayerTensor) -> LayerTensorData:
+    scale = ""
+    if one.scales is not None:
+        least, most = one.scales
+        scale = f"{least:.6g}" if least == most else f"{least:.3g} to {most:.3g}"
+        scale += f", {one.channels} channels" if one.channels != 1 else ""
+    return LayerTensorData(
+        role=one.role,
+        name=first_name(one.name),
+        full_name=printable(one.name),
+        shape=extents(one.shape),
+        element_type=one.element_type,
+        size_bytes=one.size_bytes,
+        scale=scale,
+        zero_point="" if one.zero_point is None else str(one.zero_point),
     )
 
 

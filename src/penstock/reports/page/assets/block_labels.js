@@ -19,8 +19,8 @@ function drawBlockLabels(labels, blocks, at, y, width, curveBetween) {
         best = { area, left: left + 3, right: right - 3, top: y(upper), bottom: y(lower) };
     }
     const room = { width: best.right - best.left, height: best.bottom - best.top };
-    const across = room.height >= 13 ? blockLabel(block.name, room.width) : "";
-    const along = room.width >= 7 ? blockLabel(block.name, room.height - 6) : "";
+    const across = room.height >= 13 ? cutInMiddle(block.name, room.width) : "";
+    const along = room.width >= 7 ? cutInMiddle(block.name, room.height - 6) : "";
     const upright = across !== block.name && along.length > across.length;
     const text = upright ? along : across;
     if (!text) continue;
@@ -47,13 +47,4 @@ function drawBlockLabels(labels, blocks, at, y, width, curveBetween) {
       (label) => `translate(${label.x.toFixed(1)},${label.y.toFixed(1)})rotate(${label.angle})`,
     )
     .text((label) => label.text);
-}
-
-/** Return the name, or its end, which tells apart the names of a network; "" without room. */
-function blockLabel(name, room) {
-  if (textWidth(name) <= room) return name;
-  if (room < 60) return "";
-  let length = Math.min(name.length - 1, Math.floor(room / 4));
-  while (length > 4 && textWidth(`…${name.slice(-length)}`) > room) length -= 1;
-  return length > 4 ? `…${name.slice(-length)}` : "";
 }

@@ -32,6 +32,17 @@ function fitted(text, room) {
   return length > 2 ? `${text.slice(0, length)}…` : "";
 }
 
+/** Return the text, without as much of its middle as does not fit: both ends tell names apart; "" without room. */
+function cutInMiddle(text, room) {
+  if (textWidth(text) <= room) return text;
+  for (let kept = Math.min(text.length - 1, Math.floor(room / 3)); kept >= 6; kept -= 1) {
+    const end = Math.ceil(kept / 2);
+    const cut = `${text.slice(0, kept - end)}…${text.slice(-end)}`;
+    if (textWidth(cut) <= room) return cut;
+  }
+  return "";
+}
+
 /** Return the text, without its middle if it is very long. */
 function shortened(text) {
   return text.length <= 120 ? text : `${text.slice(0, 60)} … ${text.slice(-55)}`;
@@ -108,9 +119,16 @@ function copyButton(command) {
   );
 }
 
-/** Return a name that loses its beginning, not its end, where there is no room. */
+/** Return a name that loses its middle where there is no room: its last letters remain. */
 function nameElement(name) {
-  return element("span", { class: "tail" }, element("bdi", { dir: "ltr" }, name));
+  const letters = [...name];
+  const end = letters.length > 12 ? 8 : 0;
+  return element(
+    "bdi",
+    { class: "cut", dir: "ltr", title: name },
+    element("span", {}, letters.slice(0, letters.length - end).join("")),
+    end ? element("span", { class: "end" }, letters.slice(-end).join("")) : "",
+  );
 }
 
 /** Return a section with a heading, and register it for the navigation. */

@@ -81,7 +81,9 @@ function frontierSections() {
       ...(points.some((point) => point.static_bytes)
         ? [numeric("static", "other\nmemories", (point) => point.static_bytes)]
         : []),
-      numeric("macs", "MACs\nexecuted", (point) => point.macs_executed),
+      ...(new Set(points.map((point) => point.macs_executed)).size > 1
+        ? [numeric("macs", "MACs\nexecuted", (point) => point.macs_executed)]
+        : []),
       ...(known("factor")
         ? [
             numeric(
@@ -145,10 +147,10 @@ function drawFrontier(host, width, frontier, points, series, above, lightRow) {
   const margin = {
     left: 12 + Math.max(...y.ticks(5).map((mark) => textWidth(share(mark)))),
     right: 16,
-    top: 14,
+    top: 28,
     bottom: 38,
   };
-  const height = width < 560 ? 280 : 340;
+  const height = width < 560 ? 290 : 354;
   const inner = {
     width: Math.max(60, width - margin.left - margin.right),
     height: height - margin.top - margin.bottom,
@@ -177,6 +179,12 @@ function drawFrontier(host, width, frontier, points, series, above, lightRow) {
     .attr("y1", (mark) => y(mark))
     .attr("y2", (mark) => y(mark));
   ground.append("g").attr("class", "axis").call(d3.axisLeft(y).ticks(5).tickFormat(share).tickSize(3));
+  ground
+    .append("text")
+    .attr("class", "unit axis-title")
+    .attr("x", 6 - margin.left)
+    .attr("y", -12)
+    .text("cycles above the fastest");
   drawRamAxis(ground, x, inner, logarithmic);
   const limit = frontier.limit_bytes;
   const inRange = limit >= x.domain()[0] && limit <= x.domain()[1];

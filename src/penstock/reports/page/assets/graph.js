@@ -97,9 +97,9 @@ function graphSection() {
   return section(
     "graph",
     cascades ? "Graph and cascades" : "Graph",
-    "narrow",
+    "narrow tall",
     "",
-    box,
+    scrollFrame(box, layers.length, "layers", 0),
     element(
       "p",
       { class: "note" },

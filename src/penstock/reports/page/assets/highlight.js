@@ -1,7 +1,7 @@
 // Linked highlighting: a layer under the pointer, or with the focus, is marked in every view.
 //
 // A view registers its elements by layer or by cascade. The layer itself is "hot", the layers whose
-// outputs it reads are "warm". Enter or a click keeps a layer highlighted until Escape.
+// outputs it reads are "warm". Enter or a click keeps a layer highlighted, and its panel open, until Escape.
 const views = {
   layers: new Map(),
   cascades: new Map(),
@@ -74,7 +74,9 @@ function keep(layer) {
   views.kept = views.kept === layer ? null : layer;
   views.current = undefined;
   highlight(layer);
-  announce(views.kept === null ? "" : `${data.layers[layer].name} stays highlighted; Escape ends that`);
+  if (views.kept === null) closeDetail();
+  else showDetail(layer);
+  announce(views.kept === null ? "" : `${data.layers[layer].name} stays highlighted; Escape closes its panel`);
 }
 
 function release() {
@@ -82,6 +84,7 @@ function release() {
   views.current = undefined;
   highlight(null);
   hideTip();
+  closeDetail();
 }
 
 /** Let an element highlight a layer: `find(event)` returns the layer, `lines(event)` its tooltip. */
@@ -95,10 +98,15 @@ function highlights(found, find, lines) {
     highlight(null);
     hideTip();
   });
-  // A finger leaves an element before the click, so the tooltip is shown again.
+  // The panel replaces the tooltip. A finger leaves an element before the click, so the tooltip of an
+  // element that belongs to no layer is shown again.
   found.addEventListener("click", (event) => {
     const layer = find(event);
-    if (layer !== null && layer !== undefined) keep(layer);
+    if (layer !== null && layer !== undefined) {
+      keep(layer);
+      hideTip();
+      return;
+    }
     const text = lines(event);
     if (text) showTip(text, event);
   });
@@ -107,8 +115,10 @@ function highlights(found, find, lines) {
 /** Let an element with the focus highlight a layer, and Enter keep it; `lines` is its tooltip. */
 function highlightsOnFocus(found, layer, lines = () => null) {
   found.addEventListener("focus", () => {
+    // An open panel follows the keyboard; a click comes after the focus and decides itself.
+    if (views.kept !== null && views.kept !== layer && found.matches(":focus-visible")) keep(layer);
     highlight(layer);
-    const text = lines();
+    const text = views.kept === null ? lines() : null;
     if (text) showTip(text, found);
   });
   found.addEventListener("blur", () => {

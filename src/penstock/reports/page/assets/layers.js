@@ -1,4 +1,22 @@
-// The table of layers.
+// The table of layers. Views select columns, so that the most important ones fit beside each other.
+const COST = ["cost"];
+const OPERATOR = ["operator"];
+const MEMORY = ["memory"];
+const LEAST_SHARE = 1 / 5; // of the layers, that state an attribute which has a column; the panel states all
+
+/** Return the names of the attributes that many layers have, in the order in which operators state them. */
+function frequentAttributes(layers) {
+  const counts = new Map();
+  for (const layer of layers)
+    for (const name of Object.keys(layer.attributes ?? {})) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts.keys()].filter((name) => counts.get(name) >= LEAST_SHARE * layers.length);
+}
+
+/** Return the first tensor of a layer with a role. */
+function tensorOf(layer, role) {
+  return (layer.tensors ?? []).find((one) => one.role === role);
+}
+
 function layerSection() {
   const layers = data.layers ?? [];
   if (!layers.length) return "";
@@ -7,7 +25,8 @@ function layerSection() {
   const cycles = (layer) => layer.simulated_cycles ?? layer.cycles;
   const largest = Math.max(1e-9, ...layers.map((layer) => cycles(layer) / totals.cycles));
   const sum = (value) => (rows) => number(rows.reduce((total, row) => total + (value(row) ?? 0), 0));
-  const numeric = (key, label, value, show = number, title = undefined, total = sum(value)) => ({
+  const numeric = (key, label, value, show = number, title = undefined, total = sum(value), views = COST) => ({
+    views,
     key,
     label,
     kind: "n",
@@ -35,8 +54,10 @@ function layerSection() {
       (step) => (step === undefined ? ABSENT : String(step)),
       "number of the step in the program and in the C code",
       none,
+      null,
     ),
     {
+      views: COST,
       key: "share",
       label: "share of\ncycles",
       kind: "n",
@@ -86,6 +107,24 @@ function layerSection() {
         ]
       : []),
     { key: "operator", label: "operator", kind: "nowrap", value: (layer) => layer.kind },
+    ...frequentAttributes(layers).map((name) => ({
+      views: OPERATOR,
+      key: name,
+      label: name,
+      kind: "nowrap",
+      value: (layer) => layer.attributes?.[name],
+    })),
+    ...(any("tensors")
+      ? [
+          {
+            views: OPERATOR,
+            key: "input",
+            label: "input\nshape",
+            kind: "nowrap",
+            value: (layer) => tensorOf(layer, "input")?.shape,
+          },
+        ]
+      : []),
     ...(any("bands")
       ? [
           numeric(
@@ -96,12 +135,13 @@ function layerSection() {
             "computed elements as a multiple of those of the output, over all bands of the layer",
             none,
           ),
-          { key: "bands", label: "bands", kind: "nowrap", value: (layer) => layer.bands },
+          { views: MEMORY, key: "bands", label: "bands", kind: "nowrap", value: (layer) => layer.bands },
         ]
       : []),
     ...(totals.engines > 1
       ? [
           {
+            views: totals.accelerators.length ? COST : [],
             key: "engine",
             label: "engine",
             kind: "nowrap",
@@ -112,6 +152,33 @@ function layerSection() {
       : []),
     numeric("macs", "MACs", (layer) => layer.macs, number, "multiply-accumulates executed"),
     { key: "shape", label: "output\nshape", kind: "nowrap", value: (layer) => layer.shape },
+    ...(any("tensors")
+      ? [
+          numeric(
+            "weights",
+            "weight\nbytes",
+            (layer) => layer.constant_bytes,
+            number,
+            "weights, bias and other constants, as the model stores them",
+            undefined,
+            OPERATOR,
+          ),
+          {
+            views: OPERATOR,
+            key: "scale",
+            label: "output\nscale",
+            kind: "nowrap",
+            value: (layer) => tensorOf(layer, "output")?.scale,
+          },
+          {
+            views: OPERATOR,
+            key: "zero",
+            label: "zero\npoint",
+            kind: "n",
+            value: (layer) => tensorOf(layer, "output")?.zero_point,
+          },
+        ]
+      : []),
     numeric(
       "live",
       "output bytes\nlive",
@@ -119,10 +186,12 @@ function layerSection() {
       number,
       "maximum of the output that is live at a time",
       none,
+      ["cost", "memory"],
     ),
     ...(any("cascade")
       ? [
           {
+            views: ["cost", "memory"],
             key: "cascade",
             label: "cascade",
             kind: "nowrap",
@@ -134,10 +203,10 @@ function layerSection() {
           },
         ]
       : []),
-    numeric("calls", "calls", (layer) => layer.calls),
+    numeric("calls", "calls", (layer) => layer.calls, number, undefined, undefined, MEMORY),
     ...(any("limit")
       ? [
-          { key: "limit", label: "limited\nby", kind: "nowrap", value: (layer) => layer.limit },
+          { views: COST, key: "limit", label: "limited\nby", kind: "nowrap", value: (layer) => layer.limit },
           numeric(
             "used",
             "multipliers\nused",
@@ -148,8 +217,8 @@ function layerSection() {
           ),
         ]
       : []),
-    numeric("read", "bytes\nread", (layer) => layer.read_bytes),
-    numeric("written", "bytes\nwritten", (layer) => layer.written_bytes),
+    numeric("read", "bytes\nread", (layer) => layer.read_bytes, number, undefined, undefined, MEMORY),
+    numeric("written", "bytes\nwritten", (layer) => layer.written_bytes, number, undefined, undefined, MEMORY),
     ...(layers.some((layer) => layer.moved_bytes !== layer.read_bytes + layer.written_bytes)
       ? [
           numeric(
@@ -158,12 +227,15 @@ function layerSection() {
             (layer) => layer.moved_bytes,
             number,
             "traffic that the backend states",
+            undefined,
+            MEMORY,
           ),
         ]
       : []),
     ...(any("requantisation")
       ? [
           {
+            views: OPERATOR,
             key: "requantisation",
             label: "requanti-\nsation",
             kind: "nowrap",
@@ -171,12 +243,24 @@ function layerSection() {
           },
         ]
       : []),
+    ...(any("place")
+      ? [
+          {
+            views: OPERATOR,
+            key: "node",
+            label: "node in the\nmodel file",
+            kind: "name",
+            value: (layer) => layer.place,
+          },
+        ]
+      : []),
     ...(any("kernel")
-      ? [{ key: "kernel", label: "kernel", kind: "nowrap", value: (layer) => layer.kernel }]
+      ? [{ views: OPERATOR, key: "kernel", label: "kernel", kind: "nowrap", value: (layer) => layer.kernel }]
       : []),
   ];
   const { box, controls } = sortedTable({
     caption: "Layers",
+    views: ["cost", "operator", "memory", "all columns"],
     columns,
     rows: layers,
     filtered: true,
@@ -201,6 +285,7 @@ function layerSection() {
     "",
     controls,
     box,
+    element("p", { class: "note" }, "Click a layer, or press Enter on it, for all its facts: attributes, tensors, scales."),
     element("p", { class: "note" }, (data.notes ?? []).join(" ")),
     constants.length
       ? element(

@@ -351,7 +351,7 @@ function memorySections() {
     return section(
       index ? `memory-${index}` : "memory",
       index ? `Memory over time: ${memory.name}` : "Memory over time",
-      "wide",
+      index ? "" : "wide",
       controls,
       legend,
       host,

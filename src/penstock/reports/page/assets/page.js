@@ -89,16 +89,21 @@ function ramSection() {
     "",
     plainTable("RAM", rows),
     ...(data.ram_notes ?? []).map((note) => element("p", { class: "note" }, note)),
-    (data.others ?? []).length ? element("h3", {}, "Other options") : "",
-    ...(data.others ?? []).map((other) =>
-      element(
-        "p",
-        { class: "note" },
-        `${other.words}: `,
-        element("code", {}, other.command),
-        " ",
-        copyButton(other.command),
-      ),
+  );
+}
+
+function optionSection() {
+  if (!data.others) return "";
+  return section(
+    "options",
+    "Other options",
+    "",
+    "",
+    plainTable(
+      "Other options",
+      data.others.map((other) => ({
+        cells: [other.words, element("code", {}, other.command), copyButton(other.command)],
+      })),
     ),
   );
 }
@@ -134,6 +139,7 @@ const main = element(
   ...(data.layers ? frontierSections() : []),
   ramSection(),
   statementSection(),
+  optionSection(),
   data.layers
     ? ""
     : section(
@@ -154,6 +160,7 @@ const headings = {
   frontier: "Frontier",
   ram: "RAM",
   certificates: "Certificates",
+  options: "Options",
 };
 document.getElementById("page").append(
   pageHeader(),
@@ -167,6 +174,7 @@ document.getElementById("page").append(
     themeButton(),
   ),
   main,
+  detail,
 );
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") release();

@@ -4,17 +4,20 @@
 //   show(row)            text or element; the value by default
 //   total(rows)          the cell of the last line, if there is one
 //   kind                 "n" for numbers, "name" for names, "long", "nowrap"
+//   views                names of the views that show it; every view if absent
 
-/** Return a table in a box that scrolls, and its filter if `filtered`. */
+/** Return a table in a box that scrolls, and its controls: a filter if `filtered`, and
+    buttons that select one of `views`, the last of which shows all columns. */
 function sortedTable({
   caption,
   columns,
   rows,
   filtered = false,
+  views: offered = [],
   decorate = () => {},
   totals: hasTotals = false,
 }) {
-  const state = { key: null, descending: false, terms: [] };
+  const state = { view: offered[0], key: null, descending: false, terms: [] };
   const body = element("tbody");
   const foot = element("tfoot");
   const count = element("span", { class: "muted count", "aria-live": "polite" });
@@ -44,6 +47,15 @@ function sortedTable({
     );
     decorate(made, row, index);
     return made;
+  }
+
+  const isShown = (column) => !column.views || state.view === offered.at(-1) || column.views.includes(state.view);
+
+  /** Show the columns of the view. */
+  function showView() {
+    const hidden = columns.map((column) => !isShown(column));
+    const every = [...lines.values(), headings[0]?.parentElement, ...foot.children];
+    for (const one of every) [...(one?.children ?? [])].forEach((cell, place) => (cell.hidden = hidden[place]));
   }
 
   function sortBy(column) {
@@ -109,6 +121,7 @@ function sortedTable({
         ),
       );
     }
+    if (offered.length) showView();
     const focusable = shown.map((row) => lines.get(row));
     for (const one of lines.values())
       if (one.hasAttribute("tabindex")) one.tabIndex = one === focusable[0] ? 0 : -1;
@@ -125,7 +138,6 @@ function sortedTable({
     },
   });
   arrowKeys(body, "tr[tabindex]");
-  refresh();
   const box = element(
     "div",
     { class: "box", tabindex: "0", role: "region", "aria-label": caption },
@@ -137,7 +149,31 @@ function sortedTable({
       hasTotals ? foot : "",
     ),
   );
-  return { box, controls: filtered ? element("div", { class: "controls" }, count, input) : "" };
+  refresh();
+  const select = offered.length
+    ? element(
+        "span",
+        { class: "group", role: "group", "aria-label": "Columns" },
+        offered.map((view) =>
+          element(
+            "button",
+            {
+              type: "button",
+              "aria-pressed": String(view === state.view),
+              onclick: (event) => {
+                state.view = view;
+                for (const one of event.target.parentElement.children)
+                  one.setAttribute("aria-pressed", String(one === event.target));
+                showView();
+              },
+            },
+            view,
+          ),
+        ),
+      )
+    : "";
+  const controls = filtered || offered.length ? element("div", { class: "controls" }, select, filtered ? [count, input] : "") : "";
+  return { box: scrollFrame(box, rows.length), controls };
 }
 
 /** Return the terms of a filter: words, and comparisons with a column. */

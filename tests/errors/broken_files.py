@@ -174,6 +174,7 @@ ONNX_FILES = {
     "no_scale.onnx": onnx(scale=None),
     "any_batch.onnx": onnx(batch="batch"),
     "many_rows.onnx": onnx(batch=2**20),
+    "empty.tflite": b"",
     "half.tflite.gz": gzip.compress(GOOD)[:-20],
 }
 

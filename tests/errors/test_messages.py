@@ -91,6 +91,7 @@ COMMANDS: dict[str, str] = {
     "model-030": "compile shared_state.tflite",
     "model-027": "compile sparse.tflite",
     "model-006": "compile half.tflite.gz",
+    "model-031": "compile empty.tflite",
     "onnx-001": "compile damaged.onnx",
     "onnx-002": "compile opset_6.onnx",
     "onnx-003": "compile elsewhere.onnx",

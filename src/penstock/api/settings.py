@@ -65,7 +65,8 @@ class Settings(TypedDict, total=False):
         "TFLite, or ONNX whose inputs and outputs are not converted",
     ]
     accelerators: Annotated[
-        Sequence[str], "accelerators beside the processor, each 'NAME[:attr=value,...]'"
+        str | Sequence[str],
+        "accelerators beside the processor, each 'NAME[:attr=value,...]'; one may be a string",
     ]
     strict: Annotated[bool, "reject networks that accelerators run only in part"]
     assume_int8: Annotated[
@@ -114,7 +115,8 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     chip = load_checked_target(target).resized(sizes)
     if settings.get("clock") is not None:
         chip = dataclasses.replace(chip, clock_hz=_hertz(settings.get("clock")))
-    opened = open_accelerators(settings.get("accelerators", ()), chip)
+    named = settings.get("accelerators", ())
+    opened = open_accelerators((named,) if isinstance(named, str) else named, chip)
     accelerators = tuple(one.resized(sizes) for one in opened)
     chip = chip.beside(memory for one in accelerators for memory in one.arenas)
     _check_memories(chip, sizes)

@@ -87,6 +87,10 @@ def _root(
     del show_version
 
 
+_BROKEN_PIPE = 128 + 13
+"""Exit code if the reader of the output ends first, as in `penstock .. | head`: that of SIGPIPE."""
+
+
 def main() -> None:
     """Run the command line and exit: 0 success, 1 error in the model, target or budget, 2 usage
     error, 3 internal error."""
@@ -105,7 +109,7 @@ def main() -> None:
     except BrokenPipeError:
         if sys.stdout is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(_BROKEN_PIPE)
     except OSError as error:
         _fail(_refused(error) or internal_error(error))
     except Exception as error:  # any other exception is a defect of penstock
@@ -142,7 +146,7 @@ def _fail_usage(error: Any) -> NoReturn:
     if len(sys.argv) == 1:
         error.show()
         sys.exit(error.exit_code)
-    command = error.ctx.command_path if error.ctx else "penstock"
+    command = error.ctx.command_path if error.ctx else _command_of_arguments()
     what = " ".join(error.format_message().split()).rstrip(".")
     help = f"`{command} --help` lists what there is"
     if error.ctx and hasattr(error, "option_name"):  # otherwise, the message holds suggestions
@@ -150,3 +154,9 @@ def _fail_usage(error: Any) -> NoReturn:
         known = chain.from_iterable(parameter.opts for parameter in error.ctx.command.params)
         help = f"{did_you_mean(error.option_name, known)}{help}"
     _fail(UsageError("usage-020", what[:1].lower() + what[1:], where=command, help=help))
+
+
+def _command_of_arguments() -> str:
+    """The command that the arguments begin with."""
+    known = [getattr(one.callback, "__name__", one.name) for one in app.registered_commands]
+    return " ".join(("penstock", *(word for word in sys.argv[1:2] if word in known)))

@@ -22,18 +22,23 @@ def list_backends(as_json: p.Json = False) -> None:
         return
     if not found:
         out().print("there is no accelerator yet; `penstock backend new NAME` makes one")
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 1, 0, 0))
     for one in found:
-        out().print(f"{one.name:20} {one.origin}", highlight=False)
+        table.add_row(Text(one.name), Text(one.origin))
         defaults = ",".join(f"{name}={value}" for name, value in one.attributes.items())
         rows = (
             ("attributes", defaults),
             ("patterns", ", ".join(one.patterns)),
             ("operators", ", ".join(one.operators)),
-            ("broken", one.problem.replace("\n", f"\n{'':20} ")),
+            ("broken", one.problem),
         )
         for label, text in rows:
             if text:
-                out().print(f"{'':20} {label}: {text}", style="dim", highlight=False)
+                table.add_row("", Text(f"{label}: {text}", "dim"))
+    out().print(table)
 
 
 def new(

@@ -63,7 +63,8 @@ Sram = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536.",
+        help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536 (KiB: 1,024 "
+        "bytes; KB: 1,000).",
         rich_help_panel=MEMORY_OPTIONS,
     ),
 ]

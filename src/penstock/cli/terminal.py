@@ -22,9 +22,15 @@ def out() -> Console:
     tensors may look like markup or emoji codes."""
     from rich.console import Console
 
+    class OpenConsole(Console):
+        """Reports a reader that ends first as any other write does; rich would exit with 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     width = None if is_terminal or "COLUMNS" in os.environ else WIDTH
-    return Console(width=width, markup=False, emoji=False)
+    return OpenConsole(width=width, markup=False, emoji=False)
 
 
 def print_error(error: PenstockError) -> None:

@@ -74,6 +74,13 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
         return import_tflite(tflite.decode(raw, name))
     if looks_like_onnx(raw, name):
         return _parse_onnx(raw, name, reading, folder)
+    if not raw:
+        raise ModelError(
+            "model-031",
+            "the file is empty",
+            where=name,
+            help="check that the file was copied whole",
+        )
     raise UnsupportedError(
         "model-005",
         "the file is neither a TFLite nor an ONNX model",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -113,10 +114,27 @@ def location(file: str, data: Mapping[str, Any], path: Path) -> str:
             return file
 
 
+_NEAR_TEXTS = 3
+"""Number of texts whose beginnings `closest` compares."""
+
+
+def _common_letters(one: str, other: str) -> int:
+    """The length of the common beginning."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 def closest(found: object, known: Iterable[str]) -> str:
-    """A suggestion of the known text that is nearest to the one found; empty if none is near."""
-    near = difflib.get_close_matches(str(found)[:LONGEST_SHOWN].lower(), list(known), 1)
-    return f'did you mean "{near[0]}"?' if near else ""
+    """A suggestion of the known text that is nearest to the one found; empty if none is near.
+
+    Among the nearest ones, the one with the longest common beginning: names of parts begin with
+    their family."""
+    text = str(found)[:LONGEST_SHOWN].lower()
+    near = difflib.get_close_matches(text, list(known), _NEAR_TEXTS)
+    if not near:
+        return ""
+    best = max(near, key=lambda name: _common_letters(text, name))
+    return f'did you mean "{best}"?'
 
 
 def shown(value: object) -> str:

@@ -152,7 +152,9 @@ def _layers(name: str, rows: Json) -> dict[str, RecordedLayer]:
         layer = RecordedLayer(
             str(row.get("name", "")),
             (str(row.get("kernel", "")),),
-            *(_count(name, row, key) or 0 for key in ("calls", "macs", "cycles")),
+            _count(name, row, "calls") or 0,
+            _count(name, row, "macs") or 0,
+            _count(name, row, "cycles") or 0,
             _count(name, row, "simulated_cycles"),
         )
         before = found.get(layer.name)

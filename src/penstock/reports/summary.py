@@ -202,7 +202,10 @@ def _limit_words(choices: FrontierReport) -> str:
     if choices.streamed:
         least = choices.streamed[0]
         above = f"{100 * choices.slowdown(least):.4f} %"
-        words += f"; input streamed: {number(least.ram_bytes)} bytes or more ({above})"
+        words += (
+            f"\ninput streamed: {number(least.ram_bytes)} bytes or more, then {above} above fastest"
+        )
+        words += "; frontier.csv and frontier.html contain these points"
     return words
 
 

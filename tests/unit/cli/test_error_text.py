@@ -77,3 +77,16 @@ def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     print_error(ERROR)
     assert "\x1b[31m" not in stream.getvalue()
     assert "[red] is :wrong:" in stream.getvalue()
+
+
+def test_errors_of_options_name_the_command(penstock: CommandLine) -> None:
+    said = penstock("compile", "zoo:lenet5", "--accelerator")
+    assert said.err.splitlines()[1:] == [
+        "  --> penstock compile",
+        "  help: `penstock compile --help` lists what there is",
+    ]
+
+
+def test_a_part_of_the_same_family_is_suggested(penstock: CommandLine) -> None:
+    said = penstock("compile", "zoo:lenet5", "--target", "stm32f411")
+    assert 'did you mean "stm32f407"?' in said.err

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
+from penstock.ir.columns import COLUMNS, RANK
 from penstock.ir.graph import Value
 from penstock.ir.region import Interval, Region
-from penstock.scheduling.bands.column_reads import ColumnReads
+from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
-from penstock.scheduling.model.bands import COLUMNS, RANK
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -82,7 +82,7 @@ class BandSearch:
     ) -> None:
         self._parts = [parts.parts[k] for k in order]
         self._owners = parts.owners
-        self._reads = ColumnReads()
+        self._reads = PartColumnReads()
         self._tables, self._memory = tables, memory
         self._limits = limits
         self._work = np.array([model.work_cycles(part) for part in self._parts], np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.ir.region import Interval
 from penstock.scheduling.bands.band_search import column_count
-from penstock.scheduling.bands.column_reads import ColumnReads
+from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.kept_columns import kept_spans, locations
 from penstock.scheduling.model.part import Part
@@ -94,7 +94,7 @@ class ChainShapes:
 
     parts: Sequence[Part]
     tables: RowTables
-    _reads: ColumnReads = field(default_factory=ColumnReads)
+    _reads: PartColumnReads = field(default_factory=PartColumnReads)
     _windows: dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]] = field(
         default_factory=dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]]
     )

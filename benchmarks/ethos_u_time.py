@@ -33,12 +33,12 @@ from penstock.accelerators.ethos_u.timeline import (
     timing,
 )
 from penstock.accelerators.ethos_u.work import ComputeKind, Extent, NpuWork
-from penstock.backends.stream import Variables
 from penstock.ir.op import row_axis, row_count
 from penstock.program.expr import evaluate
 from penstock.program.program import END, FIRST, Address, Call, Invoke, Loop, Program
 from penstock.program.program import Command as ProgramCommand
 from penstock.program.steps import offset_name
+from penstock.program.unroll import Variables
 
 SUBMIT = "ethosu_submit"
 KINDS = {

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from found import few
 from penstock.frontends.builder import GraphBuilder
+from penstock.ir.columns import COLUMNS
 from penstock.ir.graph import Graph, Value
 from penstock.ops.slice import Slice
-from penstock.passes.band_graph import COLUMNS, BandGraph
+from penstock.passes.band_graph import BandGraph
 from penstock.passes.column_bands import column_bands
 from penstock.simulators.graph import run_graph
 from strategies import seeds

@@ -54,11 +54,10 @@ from penstock.program.program import (
     Transfer,
 )
 from penstock.program.steps import accessed_views, as_step, steps, walk
+from penstock.program.unroll import Variables, loop_values, unrolled_calls
 
 ALIGNMENT_BYTES = 16
 """Alignment of each stream."""
-Variables = Mapping[str, int]
-"""Values of variables by name."""
 
 
 def with_streams(program: Program, accelerator: Accelerator) -> Program:
@@ -323,15 +322,10 @@ def _unrolled(
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:
         if isinstance(command, Loop):
-            for value in _values(command, variables):
+            for value in loop_values(command, variables):
                 yield from _unrolled(command.body, {**variables, command.variable: value})
         elif isinstance(command, Invoke | Issue | Transfer):
             yield command, variables
-
-
-def _values(loop: Loop, variables: Variables) -> range:
-    """Return the values of a loop's variable, given the values of the outer `variables`."""
-    return range(evaluate(loop.lower, variables), evaluate(loop.upper, variables), loop.step)
 
 
 def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
@@ -353,31 +347,19 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 def _calls_by_step(program: Program, engine: str) -> dict[Call, set[SteppedCall]]:
     """Return the calls on `engine` that compute any rows, by their step (`as_step`)."""
     found: dict[Call, set[SteppedCall]] = {}
-    for call, variables in _calls(program.run, {}):
-        if call.engine == engine and call.body:
-            first, end = computed_rows(call, variables)
-            step = as_step(call)
-            pairs = zip(accessed_views(step), accessed_views(call), strict=True)
-            offsets = tuple(
-                evaluate(view.offset, variables)
-                for kept, view in pairs
-                if isinstance(kept.offset, Var)
-            )
-            if first < end:
-                found.setdefault(step, set()).add(SteppedCall(first, end, offsets))
+
+    def select(call: Call) -> tuple[Call, Call] | None:
+        return (call, as_step(call)) if call.engine == engine and call.body else None
+
+    for (call, step), variables in unrolled_calls(program.run, select):
+        first, end = computed_rows(call, variables)
+        pairs = zip(accessed_views(step), accessed_views(call), strict=True)
+        offsets = tuple(
+            evaluate(view.offset, variables) for kept, view in pairs if isinstance(kept.offset, Var)
+        )
+        if first < end:
+            found.setdefault(step, set()).add(SteppedCall(first, end, offsets))
     return found
-
-
-def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Call, Variables]]:
-    """Yield calls in execution order, once per loop iteration, with the values of all variables.
-
-    variables: the values of the variables of the loops around `commands`."""
-    for command in commands:
-        if isinstance(command, Loop):
-            for value in _values(command, variables):
-                yield from _calls(command.body, {**variables, command.variable: value})
-        elif isinstance(command, Call):
-            yield command, variables
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:

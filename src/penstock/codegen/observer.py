@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.codegen.c_program import render
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
+from penstock.ir.columns import COLUMNS
 from penstock.ir.tensor import TensorType
-from penstock.program.expr import evaluate
-from penstock.program.program import Call, Command, Loop, Program
+from penstock.program.expr import Expr, evaluate
+from penstock.program.program import Call, Program
 from penstock.program.steps import as_step, steps
+from penstock.program.unroll import unrolled_calls
 
 TRACED = "-DPENSTOCK_TRACE=penstock_trace"
 """Compiler flag for generated C and observer: records the results of every call."""
 SOURCE, HARNESS = "observer.c", "harness.c"
-COLUMNS = 2
-"""Index of the columns of a tensor in bands, (N, H, W, C)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,53 +64,15 @@ def first_columns(program: Program) -> Mapping[int, tuple[int, ...]]:
     """The first columns that each step in bands computes, by step number: those of its first calls;
     further calls repeat them in this order."""
     numbers = steps(program)
+
+    def select(call: Call) -> tuple[int, Expr] | None:
+        column = call.output.first_column
+        return None if column is None else (numbers[as_step(call)], column)
+
     found: dict[int, list[int]] = {}
-    for number, column in _unrolled(_banded(program.run, numbers), {}):
-        found.setdefault(number, []).append(column)
+    for (number, column), variables in unrolled_calls(program.run, select):
+        found.setdefault(number, []).append(evaluate(column, variables))
     return {number: _period(columns) for number, columns in found.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _BandedCall:
-    """A call that computes some columns, and the number of its step."""
-
-    call: Call
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class _BandedLoop:
-    """A loop around such calls; `body` contains nothing else."""
-
-    loop: Loop
-    body: tuple[_BandedCall | _BandedLoop, ...]
-
-
-def _banded(
-    commands: Sequence[Command], numbers: Mapping[Call, int]
-) -> tuple[_BandedCall | _BandedLoop, ...]:
-    """The calls that compute some columns, in their loops; `numbers` are those of the steps."""
-    found: list[_BandedCall | _BandedLoop] = []
-    for command in commands:
-        if isinstance(command, Loop) and (body := _banded(command.body, numbers)):
-            found.append(_BandedLoop(command, body))
-        elif isinstance(command, Call) and command.output.first_column is not None:
-            found.append(_BandedCall(command, numbers[as_step(command)]))
-    return tuple(found)
-
-
-def _unrolled(
-    commands: Sequence[_BandedCall | _BandedLoop], variables: Mapping[str, int]
-) -> Iterator[tuple[int, int]]:
-    """Yield (step number, first column) of each call, in the order of execution."""
-    for one in commands:
-        if isinstance(one, _BandedCall):
-            yield one.step, evaluate(one.call.output.first_column or 0, variables)
-            continue
-        loop = one.loop
-        lower, upper = evaluate(loop.lower, variables), evaluate(loop.upper, variables)
-        for value in range(lower, upper, loop.step):
-            yield from _unrolled(one.body, {**variables, loop.variable: value})
 
 
 def _period(sequence: Sequence[int]) -> tuple[int, ...]:

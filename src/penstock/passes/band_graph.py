@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 
 from penstock.brief import Brief
 from penstock.errors import ModelError
+from penstock.ir.columns import COLUMNS, RANK, add_reads, column_reads, with_columns
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Croppable, Op
-from penstock.ir.region import Interval, Region
+from penstock.ir.region import Interval
 from penstock.ir.tensor import TensorType
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import Slice
 from penstock.scheduling.bands.kept_columns import Location, Span, Spans
-
-RANK = 4
-COLUMNS = 2
-"""The tensors in bands have the shape (N, H, W, C); this is the index of W."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,32 +96,6 @@ def band_graph(
     return BandGraph(graph, tensors, firsts, steps, writer.in_place, uncomputed, writer.kept)
 
 
-def column_reads(node: Node, columns: Interval) -> Sequence[tuple[str, Interval]] | None:
-    """Return the columns of each tensor that a node reads to compute some columns.
-
-    None if a tensor is no (N, H, W, C), if nothing of it is needed, or if a constant operand has
-    columns.
-    """
-    found: list[tuple[str, Interval]] = []
-    out = _region(node.output, columns)
-    for value, need in zip(node.inputs, node.op.needs(node.site, out), strict=True):
-        if value.data is not None:
-            if need != Region.whole(value.type.shape):
-                return None
-        elif value.type.rank != RANK or need.empty:
-            return None
-        else:
-            found.append((value.name, need.intervals[COLUMNS]))
-    return found
-
-
-def add_reads(reads: Sequence[tuple[str, Interval]], wanted: dict[str, Interval]) -> None:
-    """Extend the wanted columns of each tensor by those that are read."""
-    for name, (lower, upper) in reads:
-        first, end = wanted.get(name, (lower, upper))
-        wanted[name] = (min(first, lower), max(end, upper))
-
-
 def _wanted(nodes: Sequence[Node], spans: Spans) -> Mapping[str, Interval] | None:
     """Return the columns of each tensor that a band holds or reads.
 
@@ -139,10 +110,6 @@ def _wanted(nodes: Sequence[Node], spans: Spans) -> Mapping[str, Interval] | Non
                 return None
             add_reads(reads, wanted)
     return wanted | {name: (span.lower, span.upper) for name, span in spans.items()}
-
-
-def _region(value: Value, columns: Interval) -> Region:
-    return Region.whole(value.type.shape).replace(COLUMNS, columns)
 
 
 @dataclass(slots=True)
@@ -184,7 +151,7 @@ class _Writer:
             self.inputs.append(whole)
             return True
         op = node.op
-        out = _region(node.output, (span.begin, span.upper))
+        out = with_columns(node.output.type, (span.begin, span.upper))
         cropped = op.cropped(node.site, out) if isinstance(op, Croppable) else None
         if cropped is None:
             return False
@@ -254,7 +221,7 @@ class _Writer:
 
         suffix: distinguishes it from another value for the same columns.
         """
-        shape = _region(value, columns).shape
+        shape = with_columns(value.type, columns).shape
         (lower, upper), (first, end) = self.columns, columns
         name = free_name(f"{value.name}[{first}:{end}] of [{lower}:{upper}]{suffix}", self.taken)
         self.ends[name] = value, first

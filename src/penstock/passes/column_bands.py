@@ -28,16 +28,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from penstock.ir.columns import COLUMNS, RANK, add_reads, column_reads
 from penstock.ir.graph import Node
 from penstock.ir.region import Interval
-from penstock.passes.band_graph import (
-    COLUMNS,
-    RANK,
-    BandGraph,
-    add_reads,
-    band_graph,
-    column_reads,
-)
+from penstock.passes.band_graph import BandGraph, band_graph
 from penstock.scheduling.bands.kept_columns import Location, Span, Spans, kept_spans, locations
 
 

@@ -9,9 +9,10 @@ from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_kernels
 from penstock.backends.portable import single_node_part
 from penstock.hardware.target import Target
+from penstock.ir.columns import COLUMNS
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
-from penstock.passes.band_graph import COLUMNS, BandGraph, column_bytes
+from penstock.passes.band_graph import BandGraph, column_bytes
 from penstock.passes.column_bands import column_bands, single_node_band
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
 from penstock.scheduling.bands.chain_costs import with_chain_costs

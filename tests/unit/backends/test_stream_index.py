@@ -46,10 +46,10 @@ def test_only_offsets_that_distinguish_calls_contribute() -> None:
 
 def drawn_calls() -> st.SearchStrategy[list[SteppedCall]]:
     """Different calls of one step, with two offsets."""
-    bounds = st.tuples(st.integers(0, ROWS - 1), st.integers(1, ROWS)).filter(lambda b: b[0] < b[1])
     offsets = st.tuples(st.integers(0, 40), st.integers(0, 40))
-    call = st.builds(lambda rows, some: SteppedCall(*rows, some), bounds, offsets)
-    return st.lists(call, min_size=1, max_size=12, unique=True)
+    call = st.builds(SteppedCall, st.integers(0, ROWS - 1), st.integers(1, ROWS), offsets)
+    not_empty = call.filter(lambda one: one.first < one.end)
+    return st.lists(not_empty, min_size=1, max_size=12, unique=True)
 
 
 @given(drawn_calls())

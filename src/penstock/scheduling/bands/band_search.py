@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
+from penstock.ir.columns import COLUMNS, RANK
 from penstock.ir.graph import Value
 from penstock.ir.region import Interval, Region
-from penstock.scheduling.bands.column_reads import ColumnReads
+from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
-from penstock.scheduling.model.bands import COLUMNS, RANK
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -77,7 +77,7 @@ class BandSearch:
         parts: Parts,
         order: tuple[int, ...],
         tables: RowTables,
-        reads: ColumnReads,
+        reads: PartColumnReads,
         model: CostModel,
         memory: MemoryAssignment,
         limits: BandLimits,

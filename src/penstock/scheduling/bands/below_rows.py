@@ -22,7 +22,7 @@ from penstock.scheduling.bands.band_search import BandLimits, BandSearch
 from penstock.scheduling.bands.chain_plan import PartCycles
 from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
 from penstock.scheduling.bands.chain_shape import ChainShapes
-from penstock.scheduling.bands.column_reads import ColumnReads
+from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
@@ -69,7 +69,7 @@ class BelowRows:
     inputs_bytes: int
     order_gap: float
     rivals: Sequence[tuple[int, int]] = ()
-    _reads: ColumnReads = field(default_factory=ColumnReads)
+    _reads: PartColumnReads = field(default_factory=PartColumnReads)
     _known_row_cycles: dict[int, float] = field(default_factory=dict[int, float])
     _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None] = field(
         default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.ir.region import Interval
 from penstock.scheduling.bands.band_search import column_count
-from penstock.scheduling.bands.column_reads import ColumnReads
+from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.kept_columns import kept_spans, locations
 from penstock.scheduling.model.part import Part
@@ -96,7 +96,7 @@ class ChainShapes:
 
     parts: Sequence[Part]
     tables: RowTables
-    reads: ColumnReads
+    reads: PartColumnReads
     _windows: dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]] = field(
         default_factory=dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]]
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.ir.columns import COLUMNS, RANK
 from penstock.ir.op import Croppable
 from penstock.scheduling.cascades.candidate import Candidate
-from penstock.scheduling.model.bands import COLUMNS, RANK
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.simulate.execution import WHOLE

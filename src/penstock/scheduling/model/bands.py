@@ -19,13 +19,11 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from penstock.brief import Brief
+from penstock.ir.columns import COLUMNS
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.stripe import StripeConfig
-
-RANK, COLUMNS = 4, 2
-"""Rank of the tensors in bands, (N, H, W, C), and index of their columns."""
 
 
 @dataclass(frozen=True, slots=True)

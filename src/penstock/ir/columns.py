@@ -1,0 +1,48 @@
+"""The columns of images: which ones of its inputs a node reads to compute some of its output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.ir.graph import Node
+from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import TensorType
+
+RANK, COLUMNS = 4, 2
+"""Rank of an image, (N, H, W, C), and index of its columns."""
+
+ColumnReads = tuple[tuple[str, Interval], ...]
+"""The columns [lower, upper) that are read, and of which tensor: pairs (tensor, columns)."""
+
+
+def with_columns(type: TensorType, columns: Interval) -> Region:
+    """Return the region of an image that contains all rows and channels of some columns."""
+    return Region.whole(type.shape).replace(COLUMNS, columns)
+
+
+def column_reads(node: Node, columns: Interval) -> ColumnReads | None:
+    """Return the columns of each tensor that a node reads to compute some columns of its output.
+
+    None if a tensor is no image, if nothing of it is needed, or if a constant operand has columns.
+    """
+    found: list[tuple[str, Interval]] = []
+    out = with_columns(node.output.type, columns)
+    for value, need in zip(node.inputs, node.op.needs(node.site, out), strict=True):
+        if value.data is not None:
+            if need != Region.whole(value.type.shape):
+                return None
+        elif value.type.rank != RANK or need.empty:
+            return None
+        else:
+            found.append((value.name, need.intervals[COLUMNS]))
+    return tuple(found)
+
+
+def add_reads(reads: Iterable[tuple[str, Interval]], wanted: dict[str, Interval]) -> None:
+    """Extend the wanted columns of each tensor by those that are read.
+
+    The result is the smallest interval that contains both.
+    """
+    for name, (lower, upper) in reads:
+        first, end = wanted.get(name, (lower, upper))
+        wanted[name] = (min(first, lower), max(end, upper))

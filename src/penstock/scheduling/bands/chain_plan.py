@@ -1,4 +1,4 @@
-"""What a cascade needs that recomputes some of its tensors, and the cycles of its parts."""
+"""ChainPlan: the memory and the cycles of a cascade that recomputes some of its tensors."""
 
 from __future__ import annotations
 

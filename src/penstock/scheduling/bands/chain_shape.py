@@ -51,12 +51,12 @@ class ChainShape:
         computes rows [first, end) of the chain's output, part k of (*members, last part) computes
         upper[k, end] - lower[k, first] times the elements of its output, in all bands together.
     bands: number of bands.
-    columns: how many columns each part computes in all bands together, as a multiple of its
-        output's.
+    columns: for each of (*members, last part), the number of columns that the part computes in all
+        bands together, divided by the number of columns of its output.
     keeps_halos: whether each band keeps the columns that the next one needs, which would otherwise
         compute them again.
-    moves: position of the part that computes the tensor, for each call with which a band moves such
-        columns.
+    moves: for each call with which a band moves kept columns, the position of the part that
+        computes them.
     moved_bytes: bytes that all bands of a call move.
     """
 
@@ -77,7 +77,7 @@ class _CallColumn:
     """What a call of a chain stores of one column of an intermediate tensor.
 
     size_bytes: bytes of the column, in all rows of the call.
-    dead: index in (*members, last part) after the last reader.
+    dead: end of the live range: 1 + index of the last reader in (*members, last part).
     """
 
     size_bytes: int
@@ -253,10 +253,13 @@ class ChainShapes:
     def _band_columns(
         self, last: int, members: tuple[int, ...], width: int, keeps_halos: bool
     ) -> _Widths | None:
-        """Return how many columns each part computes; None if it cannot compute those of a band.
+        """Return how many columns each part computes, by the part's position.
 
-        Only some bands are analysed.  Every other one is assumed to compute as many columns as the
-        middle one.
+        Only some of the bands are analysed.  The remaining bands are assumed to compute as many
+        columns as the middle band.
+
+        Returns None if a part cannot run in such bands, or if no band would keep columns although
+        `keeps_halos` is True.
         """
         key = (last, width, members, keeps_halos)
         if key not in self._columns:

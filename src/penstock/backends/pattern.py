@@ -104,9 +104,9 @@ class Pattern:
     def dominates(self, parent: Pattern, path: Pattern | None = None) -> Pattern:
         """Return a pattern of this pattern, of `parent`, and of all nodes between the two.
 
-        It matches if every path that leads to a match of this pattern, against the direction of the
-        data, reaches the same match of `parent`, through nodes that match `path` only.  As in TVM,
-        the method is called on the last operator.
+        It matches if all paths upstream (towards the network's inputs) from a match of this pattern
+        reach the same match of `parent`, through nodes that match `path` only.  As in TVM, the
+        method is called on the last operator.
 
         path: a pattern of one of the nodes between; None for any node.
 
@@ -214,7 +214,7 @@ class Typed(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllPaths(Pattern):
-    """Matches `child`, the node `parent` that dominates it, and the nodes between, as `path`."""
+    """Matches `child`, its dominator `parent`, and the nodes between, which must match `path`."""
 
     child: Pattern
     parent: Pattern

@@ -252,7 +252,7 @@ class Search:
     def reachable(
         self, begin: Sequence[Value], path: Pattern, bindings: _Bindings
     ) -> Iterator[Value]:
-        """Yield the values from which nodes that match `path` lead to `begin`, closest first."""
+        """Yield `begin` and all values upstream through nodes that match `path`, closest first."""
         waiting, seen = deque(begin), {value.name for value in begin}
         while waiting:
             value = waiting.popleft()
@@ -265,7 +265,10 @@ class Search:
     def _between(
         self, begin: Sequence[Value], parent: Value, path: Pattern, bindings: _Bindings
     ) -> frozenset[str] | None:
-        """Return the nodes on all paths from `parent` to `begin`; None if a path avoids it."""
+        """Return the nodes on all paths from `parent` to `begin`.
+
+        None if a path to `begin` bypasses `parent`, or contains a node that does not match `path`.
+        """
         waiting, found = [value for value in begin if value.name != parent.name], set[str]()
         while waiting:
             value = waiting.pop()

@@ -26,8 +26,10 @@ class ConstantTest:
 
     @staticmethod
     def of(value: float | Array | Predicate) -> ConstantTest:
-        """Return the condition that all elements equal a number, or those of an array, or that a
-        predicate holds."""
+        """Return the condition that `value` states.
+
+        value: a number that every element equals, an array that equals the constant, or a predicate
+            of the constant's elements."""
         if callable(value):
             return ConstantTest(f"that passes {name_of(value)}", value)
         wanted = np.asarray(value)

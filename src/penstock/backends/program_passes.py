@@ -55,7 +55,10 @@ def _composites(graph: Graph, accelerator: Accelerator) -> list[Composite]:
 
 
 def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
-    """Return the graph after the passes have seen kernel `k` of each composite that has one."""
+    """Return the graph after the passes have run on kernel `k` of each composite.
+
+    A composite with at most `k` kernels remains as it is.
+    """
 
     def selected(composite: Composite) -> Kernel:
         every = kernels(composite)

@@ -86,9 +86,9 @@ def _end(run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, e
 
 
 def _uses(program: Program) -> dict[str, tuple[int, int]]:
-    """Return the first and the last command that uses a buffer, by its name.
+    """Return the indices of the first and the last command that use each buffer, by buffer name.
 
-    The caller, who supplies the inputs and reads the outputs, counts as the commands around all."""
+    For inputs and outputs, which the caller also uses, they are -1 and the number of commands."""
     found: dict[str, tuple[int, int]] = {}
     for k, command in enumerate(program.run):
         for name in used_buffers(command):
@@ -113,8 +113,8 @@ def _region(command: Command, engine: str) -> Attribute | None:
 
 
 def _reads_alike(command: Command, computed: Mapping[str, str]) -> bool:
-    """Return whether a call reads the computed tensors under their names.
+    """Return whether a call reads tensors of its region only by the names of their producers.
 
-    computed: the name of the tensor in each buffer that an earlier call of the region writes."""
+    computed: name of the tensor that earlier calls of the region wrote to a buffer, by buffer."""
     views = command.inputs if isinstance(command, Call) else ()
     return all(computed.get(view.buffer, view.tensor) == view.tensor for view in views)

@@ -39,9 +39,10 @@ def offset_variables(step: Call) -> tuple[Var, ...]:
 def stream_index(calls: Sequence[SteppedCall], offsets: Sequence[Var], rows: int) -> Expr:
     """Return an expression of rows and offsets whose value differs for each of the calls.
 
-    It is at least 0, and as small as possible: the first row if this suffices.  If several calls
-    begin with the same row, it is the sum of both bounds or, if need be, both as one number.  Each
-    offset that is needed to tell calls apart contributes its rank among its possible values.
+    The value is at least 0.  It begins with the first of these terms that differs for all intervals
+    [first, end) of rows: first; first + end; first * (rows + 1) + end.  While calls still share a
+    value, a multiple of (offset - least value) / gcd of the differences is added for one offset
+    after the other.
 
     calls: calls of one step, all different.
     rows: number of rows of the output."""

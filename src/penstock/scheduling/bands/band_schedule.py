@@ -126,14 +126,15 @@ def kept_tensors(
     memories: MemorySystem,
     offset: int,
 ) -> tuple[KeptTensor, ...] | None:
-    """Return the memory of the tensors of which the bands of a chain keep columns.
+    """Return where the arena stores the kept tensors: those of which bands of a chain keep columns.
 
-    bands: the parts of each band, and its values that are stored in this memory: for each, the name
-        of the tensor and the offset of its rows there in bytes.
+    bands: for each band, its parts, and its values that are columns of a kept tensor.  Each value
+        name is mapped to (name of the kept tensor, offset of the value's rows in the rows of the
+        kept tensor, in bytes).
     call_rows: largest number of rows of a call.
-    offset: where the memory begins in the arena, in bytes.
+    offset: offset in the arena, in bytes, from which on the kept tensors are stored.
 
-    None if some bands do not compute the same rows of such a tensor.
+    Returns None if two bands compute different rows of a kept tensor in the same call.
     """
     windows: dict[str, tuple[Numbers, Numbers]] = {}
     row_bytes: dict[str, int] = {}
@@ -161,7 +162,7 @@ def kept_tensors(
 def _most_rows(window: tuple[Numbers, Numbers], call_rows: int) -> int:
     """Return the largest number of rows of a tensor that a call of a chain computes.
 
-    window: which rows these are (`row_windows`).
+    window: the arrays (lower, upper) of the part that computes the tensor (`row_windows`).
     call_rows: largest number of rows of a call.
     """
     lower, upper = window

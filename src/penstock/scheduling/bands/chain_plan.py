@@ -1,4 +1,4 @@
-"""Plans of chains: memory and cycles of a cascade that recomputes some of its tensors."""
+"""ChainPlan: the memory and the cycles of a cascade that recomputes some of its tensors."""
 
 from __future__ import annotations
 

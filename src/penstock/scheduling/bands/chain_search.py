@@ -195,7 +195,10 @@ class ChainSearch:
                     yield other
 
     def _every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
-        """Yield plans for all sets of recomputed tensors, if the order has few of them."""
+        """Yield a plan for each set of recomputable tensors in [lower, upper) that has one.
+
+        Yields nothing if the execution order has more than `MOST_TENSORS` recomputable tensors.
+        """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
             return
         possible = [p for p in reversed(range(lower, upper)) if self.can_recompute(p, upper)]
@@ -275,10 +278,10 @@ class ChainSearch:
         return float(work) + len(firsts) * self._call_cycles(last, chain)
 
     def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
-        """Return the cycles that a chain adds because it computes each row in several bands.
+        """Return the additional cycles of a chain that are due to the division of rows into bands.
 
-        Each band of a row takes `row_cycles`.
-        share: for each part, the share of its output's elements that it computes.
+        Every band of a row takes `row_cycles`, which an undivided row takes only once.
+        share: for each part, the computed elements divided by the elements of its output.
         """
         every = [*chain.members, last]
         rows = self._tables.rows[self._tables.written[every]]
@@ -286,9 +289,11 @@ class ChainSearch:
         return float((share * (chain.bands / chain.columns - 1) * rows) @ cycles)
 
     def _call_cycles(self, last: int, chain: ChainShape) -> int:
-        """Return the overhead of a call of a chain in cycles: that of all calls inside.
+        """Return the overhead of a call of a chain, in cycles.
 
-        The overhead of moving kept columns is assumed to be that of the part that computes them.
+        In each band, it is the overhead of calling each part and of each move of kept columns.
+        A move is assumed to have the call overhead of the part that computes these columns, plus
+        `MOVE_CYCLES` for each byte.
         """
         inside = [*chain.members, *chain.moves, last]
         calls = chain.bands * int(self._tables.call_cycles[inside].sum())

@@ -52,12 +52,12 @@ class ChainShape:
         For rows [first, end) of the chain's output, part k of (*members, last part) computes
         the share upper[k, end] - lower[k, first].
     bands: number of bands.
-    columns: number of columns that each part computes in all bands together, divided by the
-        number of columns of its output.
+    columns: for each of (*members, last part), the number of columns that the part computes in all
+        bands together, divided by the number of columns of its output.
     keeps_halos: whether each band keeps the columns that the next one needs, which would otherwise
         compute them again.
-    moves: one entry for each call by which a band moves kept columns: the position of the part
-        that computes these columns.
+    moves: for each call with which a band moves kept columns, the position of the part that
+        computes them.
     moved_bytes: bytes that all bands of a call move.
     """
 
@@ -78,7 +78,7 @@ class _CallColumn:
     """What a call of a chain stores of one column of an intermediate tensor.
 
     size_bytes: bytes of the column, in all rows of the call.
-    dead: index after the last reader in (*members, last part); from there on, the column is free.
+    dead: end of the live range: 1 + index of the last reader in (*members, last part).
     """
 
     size_bytes: int
@@ -254,10 +254,13 @@ class ChainShapes:
     def _band_columns(
         self, last: int, members: tuple[int, ...], width: int, keeps_halos: bool
     ) -> _Widths | None:
-        """Return how many columns each part computes; None if it cannot compute those of a band.
+        """Return how many columns each part computes, by the part's position.
 
-        Only some bands are analysed.  Every other one is assumed to compute as many columns as the
-        middle one.
+        Only some of the bands are analysed.  The remaining bands are assumed to compute as many
+        columns as the middle band.
+
+        Returns None if a part cannot run in such bands, or if no band would keep columns although
+        `keeps_halos` is True.
         """
         key = (last, width, members, keeps_halos)
         if key not in self._columns:

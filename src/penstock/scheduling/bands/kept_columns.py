@@ -82,10 +82,9 @@ def kept_spans(
 
 
 def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
-    """Return, for each tensor, how many of its columns must exist for a prefix of the last one.
+    """Return, for each tensor, how many leading columns the last tensor's leading columns need.
 
-    They are counted from the first column on.
-    columns: number of columns of the prefix of the last tensor.
+    columns: number of leading columns of the last tensor.
     """
     ends = {tensors[-1]: columns}
     for name in reversed(tensors):
@@ -126,7 +125,7 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Extend the columns of a band by those that the next band finds kept."""
+    """Extend the columns of a band by those that it must keep for the next band."""
     for name, next_span in after.items():
         if not next_span.kept:
             continue
@@ -148,11 +147,11 @@ class Location:
     source: int | None = None
 
     def moves(self, span: Span) -> tuple[Interval, ...]:
-        """Return the columns that the band moves, in order.
+        """Return the interval of columns of each move, in the order of the moves.
 
         span: the columns that the band holds.
 
-        The memory of one move does not overlap with where its columns were before.
+        The intervals are so short that the source and the destination of a move do not overlap.
         """
         if self.source is None:
             return ()
@@ -165,7 +164,7 @@ def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
 
     spans: the columns in the bands that hold any.
 
-    A band that computes columns first moves the kept ones to the begin of the memory.
+    A band that computes columns first moves the kept columns to the beginning of the memory.
     """
     found = [Location(_first_position(spans))]
     for before, span in pairwise(spans):
@@ -178,10 +177,10 @@ def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
 
 
 def _first_position(spans: Sequence[Span]) -> int:
-    """Return the position of the first band's columns.
+    """Return the position of the first band's columns in the memory of the tensor.
 
-    With this position, the second band moves its kept columns as far as the third one does, so that
-    one loop contains both.  It is 0 if this takes more memory.
+    It is chosen such that the second and the third band move their kept columns by the same
+    distance, so that one loop can run both.  It is 0 if this would increase the memory.
     """
     if len(spans) < 2:
         return 0

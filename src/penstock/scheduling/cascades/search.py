@@ -53,7 +53,7 @@ class FrontierSearch:
     below_rows: proposals with bands of columns or chains, which recompute, in ascending order of
         memory.  They need less memory than those of `by_rows`.
     recomputing: builds the schedules of `below_rows`; None if there are none.
-    sources: the cascades of which it divides the parts into `below_rows`.
+    sources: the candidate cascades of `below_rows`, by execution order.
     limit_bytes: the live bytes of schedules with recomputation are below this number.
     """
 
@@ -156,13 +156,17 @@ def _chosen_proposals(
 
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
-    as fast.  If there is a second memory, two kinds of proposals are added: the Pareto-optimal ones
-    among those that do not use it, and those of `RESIDENT`.  If there is a copy engine, too, so are
-    those that are Pareto-optimal with copies of rows.  If a memory is slow, or if there is a second
-    one, those are added that would be kept with only one, fast memory: the search for them
-    considers more ways to save memory.  If there is a second one, these need less memory than all
-    others that do not use it.  If the first proposal does not use the least possible scratch
-    memory, a copy that does follows it.
+    as fast.  These proposals are added:
+
+    - If there is a second memory: the Pareto-optimal proposals among those that do not use it, and
+      the proposals of `RESIDENT`.
+    - If there are a second memory and a copy engine: the Pareto-optimal proposals with row copies.
+    - If there is a second memory, or a slow one: the proposals for a single, fast memory, because
+      the search for them considers more ways to save memory.  If there is a second memory, only
+      those are added that need less memory than all other proposals that do not use it.
+    - If the first proposal does not use the least possible scratch memory: after it, a copy of it
+      that does.
+
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     if options.partition != CASCADES:

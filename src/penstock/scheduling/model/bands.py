@@ -128,8 +128,8 @@ class Band(Brief):
         intermediate tensors and scratch memory, but no inputs and outputs of the band.
     arena_bytes: size of the arena, without kept tensors.
     slots: in a chain, the number of rows of each intermediate tensor that the arena holds, by name.
-    kept: the values of the graph that are stored in `Bands.kept`; for each, the offset of its rows
-        in those of the kept tensor, in bytes.
+    kept: for each value that is stored in a kept tensor (`Bands.kept`), by value name: the offset
+        of the value's rows in the rows of the kept tensor, in bytes.
     """
 
     parts: Parts

@@ -69,7 +69,7 @@ class Parts(Brief):
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
-    row_copies: the copies of rows.  The last parts are these copies, in the same order.
+    row_copies: the copies of rows that the last parts perform, one for each of these parts.
     uncopied: the parts without copies of rows; None if there are none.
     """
 

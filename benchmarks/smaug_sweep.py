@@ -3,7 +3,8 @@
     python -m benchmarks.smaug_sweep [PICTURE] [--network resnet8|vgg] [--workers N] [--quick]
 
 Prints a table for resnet8 and for a layer of VGG16, and draws both into PICTURE, by default
-smaug_sweep.svg. Schedules are layer by layer, as SMAUG's are. All figures are the compiler's
+smaug_sweep.svg. Schedules are layer by layer, as SMAUG's are, and
+the fastest is selected. All figures are the compiler's
 estimates: cycles of the whole network, those in which the engine computes and copies run, and the
 bytes copied between memory and scratchpads. With --quick, each axis has two values.
 """
@@ -31,7 +32,7 @@ from penstock.scheduling.options import Options
 
 SCRATCHPADS = ("input_bytes", "weights_bytes", "output_bytes")
 KIB = 1024
-SIZES = (8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB)
+SIZES = (4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB)
 BANDWIDTHS = (2, 8, 32)
 LANES = (4, 8, 16)
 """Bytes of each scratchpad, bytes per cycle, and processing elements; SMAUG's are 32 KiB, 8 here,
@@ -80,6 +81,7 @@ def swept(model: str | Graph, workers: int, quick: bool) -> api.Swept:
             "processing_elements": LANES[::step],
         },
         workers=workers,
+        optimize="speed",
         options=Options(max_parts=1),
     )
 
@@ -114,14 +116,15 @@ def draw(found: Mapping[str, api.Swept], path: Path) -> None:
     number of lanes."""
     matplotlib.rcParams["svg.hashsalt"] = "penstock"
     rows = len(found)
-    figure, axes = pyplot.subplots(rows, 2, figsize=(11, 4 * rows), squeeze=False)
+    figure, axes = pyplot.subplots(
+        rows, 2, figsize=(12, 4 * rows), squeeze=False, layout="constrained"
+    )
     for (name, one), (latency, traffic) in zip(found.items(), axes, strict=True):
         _lines(latency, one, lambda c: c.cycles / 1e3)
         _lines(traffic, one, lambda c: c.traffic_bytes / KIB)
         latency.set(title=f"{name}: latency", ylabel="thousand cycles")
         traffic.set(title=f"{name}: traffic", ylabel="KiB copied")
-    axes[0][0].legend(fontsize="x-small")
-    figure.tight_layout()
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
 

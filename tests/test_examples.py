@@ -42,6 +42,10 @@ SEEN = {
         "SMAUG's test conv/k2x2, by least traffic                6,287,360      2,785,280    0.443",
         "smaug          401,408 elements, 0 mismatches",
         "least_traffic  401,408 elements, 0 mismatches",
+        "operators      165,888 elements, 0 mismatches",
+        "snake          22,528 elements, 0 mismatches",
+        "25 tiles of 12,800 elements with halos; untiled, it is the original: True",
+        "32768 bytes each, 8 bytes/cycle, 16 lanes:    79,790 cycles,  178,240 bytes",
     ],
     "uma": [
         "ultra_trail  block1/conv1",

@@ -19,7 +19,9 @@ arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue
                             Transfer); Place, StreamRows: addresses in a stream
 functional models           elements: the array at an address; convolved: sums of a convolution
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder, Smaug; Layer,
-                            Tiler, Tiling; flattened: an element-wise layer as one row
+                            Tiler, Tiling; TileSequence: tiles in a free order; flattened: an
+                            element-wise layer as one row; does_not_fit: the error without tiles
+tensors in tiles            TiledTensor, SlidingWindow: halos, copies in and out
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
 Source: TVM RFC 0060 (UMA).  See docs/how-to/add-a-backend.md; docs/how-to/migrate-from-uma.md
@@ -88,7 +90,9 @@ from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Copies, Scratchpads
 from penstock.tiling.smaug import Smaug, flattened
-from penstock.tiling.tiler import Tiler, choose
+from penstock.tiling.tile_sequence import TileSequence, TileSequencer, TileVisit
+from penstock.tiling.tiled_tensor import SlidingWindow, TiledTensor
+from penstock.tiling.tiler import Tiler, choose, does_not_fit
 from penstock.tiling.tiling import Tiling
 
 __all__ = [
@@ -141,6 +145,7 @@ __all__ = [
     "Program",
     "Quantisation",
     "Scratchpads",
+    "SlidingWindow",
     "Smaug",
     "StreamCommand",
     "StreamOperation",
@@ -149,7 +154,11 @@ __all__ = [
     "TableEntry",
     "TensorRows",
     "TensorType",
+    "TileSequence",
+    "TileSequencer",
     "TileShape",
+    "TileVisit",
+    "TiledTensor",
     "Tiler",
     "Tiling",
     "Transfer",
@@ -160,6 +169,7 @@ __all__ = [
     "Var",
     "choose",
     "convolved",
+    "does_not_fit",
     "doubling_high_multiply",
     "elements",
     "flattened",

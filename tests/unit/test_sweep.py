@@ -108,5 +108,5 @@ def test_the_benchmark_prints_a_table_and_draws_a_picture(
     assert smaug_sweep.main([str(picture), "--network", "vgg", "--quick"]) == 0
     out = capsys.readouterr().out
     assert out.count("vgg on smv") == 1
-    assert "4,217,088" in out
+    assert "2,687,744" in out
     assert picture.read_bytes().count(b"<path") > 8

@@ -115,8 +115,8 @@ def sweep(
     workers: number of processes, or an executor; the result does not depend on it.
 
     All figures are estimates of the compiler.  A layer that does not fit a configuration is a CPU
-    fallback there.  With `options=Options(max_parts=1)`, the schedule is layer by layer, and the
-    search takes little time.
+    fallback there.  `optimize="speed"` selects the fastest schedule of each configuration.  With
+    `options=Options(max_parts=1)`, it is layer by layer, and the search takes little time.
 
     Raises as `compile`; UsageError if an axis has no values, if two axes set the same attribute, or
     if `settings` names accelerators.

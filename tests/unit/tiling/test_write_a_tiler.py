@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.tiling.tile_sequence import TileSequencer
 from penstock.tiling.tiler import Tiler
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "write-a-tiler.md"
@@ -23,6 +24,7 @@ def test_the_page_is_true(capsys: pytest.CaptureFixture[str]) -> None:
             assert capsys.readouterr().out == text
     tiler: Tiler = names["WholeRows"]()
     assert tiler.dims(names["layer"], names["scratchpads"]) == {"h", "k"}
+    assert isinstance(names["Snake"](), TileSequencer)
     assert {kind for kind, _ in blocks} == {"python", ""}
     cut = {name for name, tiles in names["tiling"].tiles.items() if len(tiles) > 1}
     assert cut == {"h", "k"}

@@ -43,6 +43,7 @@ from penstock.uma import (
     Compute,
     Offloaded,
     OpStrategy,
+    TileSequencer,
     UMABackend,
     UsageError,
     is_constant,
@@ -198,7 +199,7 @@ def strategy_of(op: str) -> Any:
     op: name of the operator, for example "nn.conv2d"."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
-        del attrs, inputs, out_type, target
+        del attrs, inputs, out_type
         found = OpStrategy()
         compute = KERNELS[op]
         found.add_implementation(
@@ -207,12 +208,21 @@ def strategy_of(op: str) -> Any:
             cost=cycles,
             traffic=traffic,
             tables=scales,
-            by_rows=op not in WHOLE,
-            by_columns=True,
+            by_rows=op not in WHOLE and not is_sequenced(target, op),
+            by_columns=not is_sequenced(target, op),
         )
         return found
 
     return strategy
+
+
+def is_sequenced(target: AcceleratorTarget, op: str) -> bool:
+    """Whether a tiler that states sequences of tiles may apply to an operator.
+
+    Such a tiler is registered for the operator, or under another name that may denote it.  Its
+    sequence computes the whole output in one call."""
+    names = (name for name, tiler in target.tilers if isinstance(tiler, TileSequencer))
+    return any(name == op or name not in KERNELS for name in names)
 
 
 def scales(offloaded: Offloaded) -> Mapping[str, Array]:

@@ -8,8 +8,9 @@ from functools import wraps
 
 from penstock.accelerators.smv.cycles import EngineTiming
 from penstock.accelerators.smv.drivers import drivers
-from penstock.accelerators.smv.tiles import Span, added
+from penstock.accelerators.smv.tiles import CallTiles, Span, added
 from penstock.accelerators.smv.tiling import rows_at_once, scratchpads
+from penstock.accelerators.smv.visited_tiles import tiles_of_call
 from penstock.uma import (
     Address,
     Command,
@@ -22,20 +23,25 @@ from penstock.uma import (
     minimum,
 )
 
+TiledKernel = Callable[[KernelCall, CallTiles], Sequence[Command]]
+"""Returns the commands of a call, given its tiles."""
 
-def by_row_intervals(kernel: Callable[[KernelCall], Sequence[Command]]) -> Compute:
-    """Decorate a kernel so that its calls may compute any number of rows.
+
+def tiled(kernel: TiledKernel) -> Compute:
+    """Decorate a kernel so that its calls may compute any number of rows, in any tiles.
 
     `kernel` requires a tiling of all rows of a call.  If the tiler finds none, the decorated kernel
-    loops over intervals of rows for which there is a tiling."""
+    loops over intervals of rows for which there is a tiling.  A sequence of tiles has no loops: the
+    commands of its visits follow one another."""
 
     @wraps(kernel)
     def compute(call: KernelCall) -> Sequence[Command]:
         rows, first = rows_at_once(call, call.rows), Var("first_row")
         if rows == call.rows:
-            return kernel(call)
+            return [c for tiles in tiles_of_call(call) for c in kernel(call, tiles)]
         part = replace(call, first=first, end=minimum(first + rows, call.end), rows=rows)
-        return [Loop(first.name, call.first, call.end, rows, tuple(kernel(part)))]
+        body = [c for tiles in tiles_of_call(part) for c in kernel(part, tiles)]
+        return [Loop(first.name, call.first, call.end, rows, tuple(body))]
 
     return compute
 

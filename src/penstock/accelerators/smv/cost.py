@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 
 from penstock.accelerators.smv.layers import has_weights
 from penstock.accelerators.smv.tiling import rows_at_once, tiling_of
-from penstock.uma import Breakdown, Offloaded, Tiling
+from penstock.uma import Breakdown, Offloaded, TileSequence, Tiling
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
@@ -51,7 +51,7 @@ def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
     return found
 
 
-def tile_cycles(tiling: Tiling) -> float:
+def tile_cycles(tiling: Tiling | TileSequence) -> float:
     """Return the cycles to copy and compute all tiles of a tiling.
 
     With double buffering, copies overlap with computation, except in the first tile."""
@@ -62,12 +62,12 @@ def tile_cycles(tiling: Tiling) -> float:
     return max(engine, copies) + min(engine, copies) / tiling.count
 
 
-def engine_cycles(tiling: Tiling) -> int:
+def engine_cycles(tiling: Tiling | TileSequence) -> int:
     """Return the cycles in which the engine computes, or loads its weight registers."""
     return tiling.engine_cycles + register_loads(tiling)
 
 
-def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling, int]]:
+def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling | TileSequence, int]]:
     """Yield the tilings of the intervals in which a call computes `rows` rows, and their number."""
     while rows:
         size = rows_at_once(offloaded, rows)
@@ -76,7 +76,7 @@ def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling, int]]:
         rows = rest
 
 
-def register_loads(tiling: Tiling) -> int:
+def register_loads(tiling: Tiling | TileSequence) -> int:
     """Return how often the engine loads its weight registers.
 
     In each tile, it loads them for each image, tap, group of output channels and group of input

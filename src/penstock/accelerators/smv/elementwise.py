@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.accelerators.smv.commands import by_row_intervals, invoke, length
+from penstock.accelerators.smv.commands import invoke, length, tiled
 from penstock.accelerators.smv.copies import (
     load,
     load_constants,
@@ -38,22 +38,21 @@ _OPERAND_PARAMETERS = (("zero0", "zero1"), ("multiplier0", "multiplier1"), ("shi
 """The parameters of the first operand, each with that of the second one."""
 
 
-@by_row_intervals
-def add(call: KernelCall) -> Sequence[Command]:
+@tiled
+def add(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of an element-wise sum or difference."""
-    return _combined(call, AddTiles)
+    return _combined(call, tiles, AddTiles)
 
 
-@by_row_intervals
-def mul(call: KernelCall) -> Sequence[Command]:
+@tiled
+def mul(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of an element-wise product."""
-    return _combined(call, MultiplyTiles)
+    return _combined(call, tiles, MultiplyTiles)
 
 
-@by_row_intervals
-def batch_norm(call: KernelCall) -> Sequence[Command]:
+@tiled
+def batch_norm(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a product and a sum with constants per channel."""
-    tiles = CallTiles.of(call)
     x, w, y = tiles.operand_tiles
     product, total = call.composite.nodes
     corner = tiles.corner(y)
@@ -82,10 +81,9 @@ def batch_norm(call: KernelCall) -> Sequence[Command]:
     ]
 
 
-@by_row_intervals
-def lookup(call: KernelCall) -> Sequence[Command]:
+@tiled
+def lookup(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a unary operator, which a table of 256 entries defines."""
-    tiles = CallTiles.of(call)
     x, table, y = tiles.operand_tiles
     corner = tiles.corner(y)
     rows, columns, channels = spans(tiles.box(y.operand))
@@ -107,12 +105,13 @@ def lookup(call: KernelCall) -> Sequence[Command]:
     ]
 
 
-def _combined(call: KernelCall, record: type[AddTiles[Expr]]) -> Sequence[Command]:
+def _combined(
+    call: KernelCall, tiles: CallTiles, record: type[AddTiles[Expr]]
+) -> Sequence[Command]:
     """Return the commands of a sum or product of two tensors, or of a tensor and constants per
     channel.
 
     record: `AddTiles` for a sum or difference, `MultiplyTiles` for a product."""
-    tiles = CallTiles.of(call)
     a, b, y = tiles.operand_tiles
     constant = constant_input(call.main)
     corner = tiles.corner(y)

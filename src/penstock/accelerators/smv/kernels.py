@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.accelerators.smv.commands import by_row_intervals, difference, invoke, length
+from penstock.accelerators.smv.commands import difference, invoke, length, tiled
 from penstock.accelerators.smv.copies import (
     load,
     load_scales,
@@ -20,21 +20,21 @@ from penstock.accelerators.smv.operations import (
     PoolTile,
 )
 from penstock.accelerators.smv.settings import ElementRange, TilePitches, WindowSteps, setting
-from penstock.accelerators.smv.tiles import CallTiles, Span
-from penstock.uma import Command, Expr, KernelCall, minimum
+from penstock.accelerators.smv.tiles import CallTiles
+from penstock.uma import Command, KernelCall
 
 
-@by_row_intervals
-def conv2d(call: KernelCall) -> Sequence[Command]:
+@tiled
+def conv2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a convolution, in tiles of rows, columns, output channels and input
     channels."""
-    tiles, p = CallTiles.of(call), call.parameters
+    p = call.parameters
     x, w, scale, y = tiles.operand_tiles
     (_, rows, columns, depth), (outputs, *_) = tiles.box(x.operand), tiles.box(w.operand)
     _, out_h, out_w, _ = tiles.box(y.operand)
     _, d_rows, d_columns, _ = x.operand.dimensions
     bias, multiplier, shift = scale_offsets(scale, outputs)
-    accumulate, finish = _accumulation_flags(tiles, depth, p["in_c"])
+    accumulate, finish = tiles.accumulation(depth, p["in_c"])
     compute = ConvolveTile(
         x=x.at(*tiles.corner(x)),
         in_h=length(rows),
@@ -67,10 +67,10 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
     ]
 
 
-@by_row_intervals
-def depthwise_conv2d(call: KernelCall) -> Sequence[Command]:
+@tiled
+def depthwise_conv2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a depthwise convolution, in tiles of rows, columns and channels."""
-    tiles, p = CallTiles.of(call), call.parameters
+    p = call.parameters
     x, w, scale, y = tiles.operand_tiles
     _, rows, columns, _ = tiles.box(x.operand)
     _, out_h, out_w, out_c = tiles.box(y.operand)
@@ -105,15 +105,15 @@ def depthwise_conv2d(call: KernelCall) -> Sequence[Command]:
     ]
 
 
-@by_row_intervals
-def fully_connected(call: KernelCall) -> Sequence[Command]:
+@tiled
+def fully_connected(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a fully connected layer, in tiles of rows, outputs and inputs."""
-    tiles, p = CallTiles.of(call), call.parameters
+    p = call.parameters
     x, w, scale, y = tiles.operand_tiles
     rows, depth = tiles.box(x.operand)
     outputs, _ = tiles.box(w.operand)
     bias, multiplier, shift = scale_offsets(scale, outputs)
-    accumulate, finish = _accumulation_flags(tiles, depth, p["in_c"])
+    accumulate, finish = tiles.accumulation(depth, p["in_c"])
     compute = ConnectTile(
         x=x.at(rows[0], depth[0]),
         rows=length(rows),
@@ -136,21 +136,21 @@ def fully_connected(call: KernelCall) -> Sequence[Command]:
     ]
 
 
-@by_row_intervals
-def max_pool2d(call: KernelCall) -> Sequence[Command]:
+@tiled
+def max_pool2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a pool that computes the maximum of each window."""
-    return _pool(call, PoolFunction.MAX)
+    return _pool(call, tiles, PoolFunction.MAX)
 
 
-@by_row_intervals
-def average_pool2d(call: KernelCall) -> Sequence[Command]:
+@tiled
+def average_pool2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a pool that computes the mean of each window."""
-    return _pool(call, PoolFunction.AVERAGE)
+    return _pool(call, tiles, PoolFunction.AVERAGE)
 
 
-def _pool(call: KernelCall, function: PoolFunction) -> Sequence[Command]:
+def _pool(call: KernelCall, tiles: CallTiles, function: PoolFunction) -> Sequence[Command]:
     """Return the commands of a pool, in tiles of rows, columns and channels."""
-    tiles, p = CallTiles.of(call), call.parameters
+    p = call.parameters
     x, y = tiles.operand_tiles
     _, rows, columns, _ = tiles.box(x.operand)
     _, out_h, out_w, out_c = tiles.box(y.operand)
@@ -187,18 +187,3 @@ def _weighted_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Seq
     x, w, scale, y = tiles.operand_tiles
     loads = [load(call, call.operand(0), x), load_weights(call, w), load_scales(call, scale)]
     return tiles.nest(loads, tiles.by_image(compute), store(call, y))
-
-
-def _accumulation_flags(tiles: CallTiles, depth: Span, channels: int) -> tuple[Expr, Expr]:
-    """Return (accumulate, finish), which tell how a tile contributes to sums over input channels.
-
-    accumulate: 1 if the tile adds to partial sums of earlier tiles, 0 if it begins new sums.
-    finish: 1 if the tile completes the sums, otherwise 0.
-
-    Both are expressions, because they may depend on loop variables.
-
-    depth: interval of input channels that the tile sums.
-    channels: number of input channels of the layer."""
-    if not tiles.has_partial_sums:
-        return 0, 1
-    return minimum(1, depth[0]), depth[1] // channels

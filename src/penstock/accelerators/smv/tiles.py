@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
-from penstock.accelerators.smv.tiling import ALIGNMENT, layer_on_engine, tiling_of
+from penstock.accelerators.smv.tiling import ALIGNMENT
 from penstock.uma import (
     Command,
     Dimension,
@@ -95,11 +95,6 @@ class CallTiles:
     whole: Layer
     tiling: Tiling
 
-    @staticmethod
-    def of(call: KernelCall) -> CallTiles:
-        """Return the tiles of a call.  Raises PenstockError if the tiler finds no tiling."""
-        return CallTiles(call, layer_on_engine(call), tiling_of(call, call.rows))
-
     @property
     def row_axis(self) -> str:
         """The name of the loop axis that runs over output rows.
@@ -156,6 +151,20 @@ class CallTiles:
 
         If so, partial sums stay in the output scratchpad from one tile to the next."""
         return any(len(self.tiling.tiles[axis.name]) > 1 for axis in self.whole.reduced)
+
+    def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
+        """Return (accumulate, finish): how the current tile contributes to sums over channels.
+
+        accumulate: 1 if the tile adds to partial sums of earlier tiles, 0 if it begins new sums.
+        finish: 1 if the tile completes the sums, otherwise 0.
+
+        Both are expressions, because they may depend on loop variables.
+
+        depth: interval of input channels that the tile sums.
+        channels: number of input channels of the layer."""
+        if not self.has_partial_sums:
+            return 0, 1
+        return minimum(1, depth[0]), depth[1] // channels
 
     def box(self, operand: LayerOperand) -> tuple[Span, ...]:
         """Return the region of a tensor that the computation of the current tile reads or writes.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 
 from penstock.accelerators.smv.layers import layer_of_call
 from penstock.uma import (
@@ -18,8 +19,11 @@ from penstock.uma import (
     Scratchpads,
     Smaug,
     Tiler,
+    TileSequence,
+    TileSequencer,
     Tiling,
     choose,
+    does_not_fit,
 )
 
 ALIGNMENT = 8
@@ -48,15 +52,18 @@ def scratchpads(target: AcceleratorTarget) -> Scratchpads:
     )
 
 
-def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
+def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling | TileSequence:
     """Return the tiling of a call that computes `rows` consecutive output rows.
 
     The tiling is valid for any position of these rows in the output.  If `rows` is None, the call
-    computes the whole output.
+    computes the whole output.  A tiler may state a sequence of tiles instead, which is always that
+    of the whole output.
 
     Raises PenstockError if the tiler finds no tiling."""
-    layer = layer_on_engine(offloaded, rows)
-    return _tiled(_tiler(offloaded), layer, scratchpads(offloaded.target))
+    tiler, memories = _tiler(offloaded), scratchpads(offloaded.target)
+    if isinstance(tiler, TileSequencer):
+        return _sequence(tiler, layer_on_engine(offloaded), memories)
+    return _tiled(tiler, layer_on_engine(offloaded, rows), memories)
 
 
 def rows_at_once(offloaded: Offloaded, rows: int) -> int:
@@ -79,9 +86,9 @@ def why_no_tile(offloaded: Offloaded) -> str:
 
     Both a call that computes all rows and a call that computes one row must have a tiling.  A batch
     of images is always computed in one call."""
-    shape = offloaded.output.shape
+    shape, sequenced = offloaded.output.shape, isinstance(_tiler(offloaded), TileSequencer)
     try:
-        for rows in (None,) if len(shape) == 4 and shape[0] > 1 else (None, 1):
+        for rows in (None,) if sequenced or (len(shape) == 4 and shape[0] > 1) else (None, 1):
             tiling_of(offloaded, rows)
     except PenstockError as error:
         return error.what
@@ -109,3 +116,46 @@ def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
     if type(tiler) is LeastTraffic:
         return tiler.tile(layer, memories)
     return choose(tiler, layer, memories)
+
+
+@lru_cache(maxsize=256)
+def _sequence(tiler: TileSequencer, layer: Layer, memories: Scratchpads) -> TileSequence:
+    """Return the sequence of tiles that a tiler states for a layer.
+
+    Results are cached.  Raises CapacityError if it is not feasible on the engine."""
+    fault = "the tiler yields no shape"
+    for shape in tiler.shapes(layer, memories, tiler.dims(layer, memories)):
+        found = TileSequence.of(tiler, layer, memories, tiler.cut(layer, shape))
+        faults = (*found.faults, *overwritten_sums(found))
+        if not faults:
+            return found
+        fault = faults[0]
+    raise does_not_fit(layer, fault)
+
+
+def overwritten_sums(sequence: TileSequence) -> tuple[str, ...]:
+    """Return whether final elements and partial sums of a sequence would share bytes, as a phrase.
+
+    Both are in the same pixel of the output tile: channel c of the tile has its element at byte c,
+    and its sum at byte 4 * c."""
+    if not sequence.has_partial_sums:
+        return ()
+    output = sequence.layer.output
+    *outer, channels = (d.axis or "" for d in output.dimensions)
+    size = output.unfinished_bytes
+    live: set[tuple[tuple[int, ...], tuple[int, int]]] = set()
+    final: set[tuple[tuple[int, ...], tuple[int, int]]] = set()
+    for visit, step, (_, ends) in zip(
+        sequence.visits, sequence.steps, sequence.accumulation, strict=True
+    ):
+        first = sequence.held(visit, output).intervals[-1][0]
+        lower, upper = step.box[channels]
+        part = tuple(visit.tile.get(name, 0) for name in outer), (lower - first, upper - first)
+        (final if ends else live).add(part)
+        live -= final
+        for (pixels, (a, b)), (others, (c, d)) in product(final, live):
+            if pixels == others and a < size * d and size * c < b:
+                return ("finished elements would overwrite incomplete sums of the same pixels",)
+        if step.stores:
+            final.clear()
+    return ()

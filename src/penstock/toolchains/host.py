@@ -17,6 +17,8 @@ from penstock.toolchains.compiler import Compiler, Kind, zig_command
 HOST_COMPILERS: tuple[Kind, ...] = ("gcc", "clang", "cc")
 """Compilers in order of preference.  zig comes last: it has no address sanitizer."""
 HOST_FLAGS = ("-std=c11", "-O2", "-g1", "-fPIC", "-fno-omit-frame-pointer")
+SANITISED_LEVEL = "-O1"
+"""Compiles sanitised code in two thirds of the time of -O2, and removes fewer errors."""
 PROBES = {
     "address": "int main(void) { volatile int i = 2; volatile char a[2] = {0}; return a[i] & 0; }",
     "undefined": "int main(void) { volatile int a = 2147483647; return !(a + 1); }",
@@ -111,7 +113,7 @@ def _with_sanitizers(compiler: Compiler, names: Sequence[str]) -> Compiler:
     kept = tuple(flag for flag in compiler.flags if not flag.startswith("-fno-sanitize"))
     # zig builds a run-time library for messages, which takes half a minute; a trap needs none.
     stop = "-fsanitize-trap=undefined" if compiler.kind == "zig" else "-fno-sanitize-recover=all"
-    added = (f"-fsanitize={','.join(names)}", stop)
+    added = (SANITISED_LEVEL, f"-fsanitize={','.join(names)}", stop)
     return Compiler(compiler.kind, compiler.command, kept + added)
 
 

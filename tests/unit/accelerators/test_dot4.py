@@ -59,8 +59,7 @@ def test_every_rung_and_every_point_is_exact(model: str) -> None:
     kinds = {"Conv2D", "FullyConnected"}
     assert list(claimed(done.graph)) == [n.name for n in done.model.nodes if n.kind in kinds]
     assert len(done.points) > 1
-    assert_exact(done, "points")
-    assert_exact(with_point(done, done.points[0]), "core")
+    assert_exact(with_point(done, done.points[0]), "core", every_point=True)
 
 
 @few

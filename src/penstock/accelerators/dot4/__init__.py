@@ -342,20 +342,19 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
     >>> dot4(np.array([10], np.int32), word, word)
     array([16408], dtype=int32)
     """
-    found = total.astype(np.uint32)
-    for lane in range(LANES):
-        x, y = ((word >> 8 * lane).astype(np.uint8).view(np.int8) for word in (a, b))
-        found = found + (x.astype(np.int32) * y).astype(np.uint32)
-    return found.view(np.int32)
+    x, y = (np.ascontiguousarray(word, "<u4")[..., None].view(np.int8) for word in (a, b))
+    products = np.multiply(x, y, dtype=np.int32).sum(axis=-1, dtype=np.int32)
+    return (total.astype(np.uint32) + products.astype(np.uint32)).view(np.int32)
 
 
 def words(runs: Array) -> Array:
     """Return the int8 elements `runs` as uint32 words, each of four elements along the last axis.
 
     The last axis is first padded with zeros to a multiple of four elements."""
-    short = -runs.shape[-1] % LANES
-    filled = np.pad(runs, (*((0, 0) for _ in runs.shape[1:]), (0, short)))
-    return np.ascontiguousarray(filled).view(np.uint32)
+    size = runs.shape[-1]
+    filled = np.zeros((*runs.shape[:-1], size + -size % LANES), np.int8)
+    filled[..., :size] = runs
+    return filled.view(np.uint32)
 
 
 def begin_sums(core: object, op: BeginSums[int, Array]) -> None:

@@ -50,7 +50,7 @@ def test_the_report_counts_every_byte_that_a_linker_places(accelerator: str) -> 
     everything else in RAM is the report's total.  Stand-ins for drivers model silicon: they are
     not part of the model."""
     pytest.importorskip("ziglang", reason="the extra 'simulate' is not installed")
-    found = api.compile("zoo:resnet8", "cortex-m4", accelerators=(accelerator,))
+    found = api.compile("zoo:resnet8:resolution=16", "cortex-m4", accelerators=(accelerator,))
     done, report = found.compilation, found.report
     tools = zig_cortex_m(done.request.target.compiler.zig, "size")
     with unpacked(done.bundle.with_files(("ethosu_driver.h", DRIVER))) as folder:

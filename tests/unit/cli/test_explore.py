@@ -61,24 +61,25 @@ def test_wrong_options_are_refused(penstock: CommandLine, model: Path) -> None:
 
 
 OPTIONS = package.Options(max_stripe=4, placement_work=0)
+NETWORK = "zoo:resnet8:resolution=16"
 
 
 @pytest.fixture(scope="module")
 def explored() -> api.Explored:
-    return package.explore("zoo:resnet8", "cortex-m4", options=OPTIONS)
+    return package.explore(NETWORK, "cortex-m4", options=OPTIONS)
 
 
 def test_compile_reaches_each_choice_with_its_bytes_as_the_budget(explored: api.Explored) -> None:
     choices = explored.choices.choices
     assert len(choices) > 4
     for choice in (choices[0], choices[len(choices) // 2]):
-        done = api.compile("zoo:resnet8", "cortex-m4", sram=choice.ram_bytes, options=OPTIONS)
+        done = api.compile(NETWORK, "cortex-m4", sram=choice.ram_bytes, options=OPTIONS)
         assert done.report.ram_bytes.total == choice.ram_bytes
         assert done.report.cycles.estimated == choice.cycles
         assert done.report.macs.executed == choice.macs_executed
         assert done.report.cascades == choice.cascades
     with pytest.raises(package.CapacityError):
-        api.compile("zoo:resnet8", "cortex-m4", sram=choices[0].ram_bytes - 1, options=OPTIONS)
+        api.compile(NETWORK, "cortex-m4", sram=choices[0].ram_bytes - 1, options=OPTIONS)
 
 
 def test_choices_get_faster_with_memory_and_none_is_below_its_live_bytes(

@@ -24,7 +24,11 @@ def proposals(said: Said) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("network", "options", "expected"),
     [
-        ("zoo:resnet8", ("--clock", "84.5MHz"), ("--sram", "--stream-input", "--optimize")),
+        (
+            "zoo:resnet8:resolution=16",
+            ("--clock", "84.5MHz"),
+            ("--sram", "--stream-input", "--optimize"),
+        ),
         (str(STREAMING), ("--max-stripe", "4"), ("--incremental",)),
     ],
 )

@@ -15,9 +15,9 @@ from penstock.reports.layer_table import layer_table
     ("model", "accelerator"),
     [
         ("zoo:lenet5", "nvdla"),
-        ("zoo:resnet8", "nvdla:config=small"),
-        ("zoo:resnet8", "ethos_u55:macs=128"),
-        ("zoo:resnet8", "smv"),
+        ("zoo:resnet8:resolution=16", "nvdla:config=small"),
+        ("zoo:resnet8:resolution=16", "ethos_u55:macs=128"),
+        ("zoo:resnet8:resolution=16", "smv"),
     ],
 )
 def test_layers_have_the_shapes_of_the_network(model: str, accelerator: str) -> None:

@@ -68,9 +68,9 @@ def test_cascades_run_on_it_too(sram: int) -> None:
     """Stripes through rings, at budgets between the least memory and that of whole layers."""
     nvdla = Nvdla().accelerator({}, HOST)
     request = Request("zoo:resnet8", HOST, sram_bytes=sram, accelerators=(nvdla,))
-    rungs = api.verify(request).rungs
-    assert {rung.step: rung.comparison.mismatches for rung in rungs} == {"machine": 0, "host": 0}
-    assert any(len(plan.parts) > 2 for plan in compile_request(request).schedule.plans)
+    done = compile_request(request)
+    assert any(len(plan.parts) > 2 for plan in done.schedule.plans)
+    assert_exact(done, "host")
 
 
 @pytest.mark.long

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from penstock.memory import exact, solver
 from quick import QUICK_EXAMPLES, is_quick
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -87,6 +88,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.skip(reason="takes minutes; runs only with --long"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_constraint_solver() -> Iterator[None]:
+    """Places as an installation without the extra `optimal`, whose solver spends seconds on the
+    few networks on which it runs.  See `constraint_solver`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "is_installed", lambda: False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def constraint_solver() -> Iterator[None]:
+    """Lets the tests of a module place with the constraint solver if it is installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "is_installed", solver.is_installed)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ from penstock.memory.stacking import Tricks, buffers_as_boxes, stack
 from penstock.memory.text import parse, show
 from quick import examples
 
+pytestmark = pytest.mark.usefixtures("constraint_solver")
+
 ALL_TRICKS = [Tricks(*switches) for switches in product((True, False), repeat=5)]
 
 

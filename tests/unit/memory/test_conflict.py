@@ -7,6 +7,8 @@ from penstock.memory.conflict import Conflict, ConflictOptions, conflict
 from penstock.memory.exact import ExactOptions
 from penstock.memory.problem import LiveBuffer, PlacementProblem
 
+pytestmark = pytest.mark.usefixtures("constraint_solver")
+
 FRAGMENTED = (
     (2, 7, 6), (1, 6, 2), (3, 4, 2), (6, 7, 5), (0, 1, 3), (4, 5, 3), (0, 2, 5), (5, 6, 2),
     (0, 3, 2), (1, 2, 2),

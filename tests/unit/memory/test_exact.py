@@ -11,6 +11,8 @@ from penstock.memory.greedy import place_greedily
 from penstock.memory.problem import LiveBuffer, PlacementProblem, peak_live_bytes
 from penstock.memory.stacking import Tricks, buffers_as_boxes, stack
 
+pytestmark = pytest.mark.usefixtures("constraint_solver")
+
 # Each a tuple of (lower, upper, size).
 GREEDY_NEEDS_16_BUT_15_IS_ENOUGH = (
     (5, 8, 1), (4, 8, 5), (6, 7, 4), (2, 6, 3), (2, 3, 4), (1, 5, 4), (0, 2, 7), (3, 7, 3),

@@ -86,9 +86,12 @@ def test_it_compiles_without_a_warning(example: Example, kind: Kind, tmp_path: P
     compiler, folder = compiler_named(kind), unpack(example, tmp_path)
     names = (*c_sources(PREFIX), "main.c", observer.SOURCE, observer.HARNESS)
     sources = [folder / name for name in names]
-    for flags in ((), (observer.TRACED,)):
+    macro = observer.TRACED.removeprefix("-D").partition("=")[0]
+    traced = [source for source in sources if macro in source.read_text()]
+    assert len(traced) >= 2  # the model and its observer
+    for files, flags in ((sources, ()), (traced, (observer.TRACED,))):
         flags = (*WARNINGS_AS_ERRORS, *flags)
-        compile_objects(compiler, sources, folder / kind, include=(folder,), flags=flags)
+        compile_objects(compiler, files, folder / kind, include=(folder,), flags=flags)
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,11 @@ def test_objects_need_only_the_compiler_s_runtime_library(
 
 
 @every_model
-def test_sections_in_ram_are_the_report_to_the_byte(model: str) -> None:
+def test_sections_in_ram_are_the_report_to_the_byte(model: str, core_objects: Objects) -> None:
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     ram = compiled(model).report.ram_bytes
-    with execution.firmware(compiled(model).compilation) as chip:
+    library = core_objects(model, "speed")
+    with execution.firmware(compiled(model).compilation, library=library) as chip:
         assert chip.sections.data + chip.sections.bss == ram.total - ram.stack
 
 

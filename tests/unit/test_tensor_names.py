@@ -17,7 +17,7 @@ from penstock.codegen.arrays import arrays
 from penstock.codegen.names import Names
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
-from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.emission import lower_point
 from penstock.program.program import Program
 from penstock.program.steps import steps
@@ -159,7 +159,7 @@ def test_the_function_of_a_step_is_not_called_like_one_of_its_tables(tmp_path: P
     for tensor, table in tables:
         path = tmp_path / "digits.tflite"
         path.write_bytes(renamed(raw, [table if name == tensor else name for name in known]))
-        found = api.compile(str(path), "cortex-m4").compilation
+        found = compile_request(api.request(str(path), "cortex-m4"))
         names = Names.of(found.program, found.prefix)
         symbols = [array.symbol for array in arrays(found.program, names)]
         assert not {*names.steps.values()} & {*symbols}

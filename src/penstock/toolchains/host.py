@@ -18,7 +18,7 @@ HOST_COMPILERS: tuple[Kind, ...] = ("gcc", "clang", "cc")
 """Compilers in order of preference.  zig comes last: it has no address sanitizer."""
 HOST_FLAGS = ("-std=c11", "-O2", "-g1", "-fPIC", "-fno-omit-frame-pointer")
 SANITISED_LEVEL = "-O1"
-"""Compiles sanitised code in two thirds of the time of -O2; fewer errors are optimised away."""
+"""Compiles sanitised code in two thirds of the time of -O2, and removes fewer errors."""
 PROBES = {
     "address": "int main(void) { volatile int i = 2; volatile char a[2] = {0}; return a[i] & 0; }",
     "undefined": "int main(void) { volatile int a = 2147483647; return !(a + 1); }",

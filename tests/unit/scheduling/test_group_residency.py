@@ -32,7 +32,7 @@ from penstock.scheduling.model.schedule import Frontier
 from penstock.scheduling.options import RESIDENT, Options
 from small_networks import towers
 
-NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v2:alpha=0.35,resolution=64")
+NETWORKS = ("zoo:resnet8:resolution=16", "zoo:mobilenet_v2:alpha=0.35,resolution=64")
 ROOM = "24k"
 families = st.sampled_from(sorted(FAMILIES))
 

@@ -36,7 +36,8 @@ from penstock.scheduling.bands.chain_search import (
     ChainSearch,
 )
 from penstock.scheduling.bands.chain_shape import ChainShapes
-from penstock.scheduling.bands.column_reads import ColumnReads
+from penstock.scheduling.bands.column_reads import PartColumnReads
+from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
@@ -87,9 +88,11 @@ class Setting:
         )
         memory = accounting.memories.default_assignment
         limits = BandLimits(peak_bytes, 1e12, len(self.order))
-        shapes = ChainShapes(self.parts.parts, tables, ColumnReads())
+        shapes = ChainShapes(self.parts.parts, tables, PartColumnReads())
         cycles = PartCycles(accounting.model, lambda position: 0.0)
-        return ChainSearch(self.parts, self.order, tables, shapes, cycles, memory, limits)
+        return ChainSearch(
+            OrderedParts(self.parts, self.order), tables, shapes, cycles, memory, limits
+        )
 
     def plan(self, recomputed: Sequence[int], stripe: int, arena_bytes: int) -> ChainPlan | None:
         """A cascade of all parts that recomputes the outputs of some; None if it is impossible."""

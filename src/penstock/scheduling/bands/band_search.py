@@ -18,11 +18,11 @@ from penstock.ir.graph import Value
 from penstock.ir.region import Interval, Region
 from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
+from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.simulate.row_kernels import run_cascade
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
@@ -67,23 +67,20 @@ class BandLimits:
 class BandSearch:
     """Enumerates the cascades of one execution order that can run in bands of columns.
 
-    order: the execution order, as indices of the parts.
     tables: arrays with the rows that each part reads.
     reads: the columns that the parts read.
     """
 
     def __init__(
         self,
-        parts: Parts,
-        order: tuple[int, ...],
+        ordered: OrderedParts,
         tables: RowTables,
         reads: PartColumnReads,
         model: CostModel,
         memory: MemoryAssignment,
         limits: BandLimits,
     ) -> None:
-        self._parts = [parts.parts[k] for k in order]
-        self._owners = parts.owners
+        self._parts, self._owners = ordered.in_order, ordered.parts.owners
         self._reads = reads
         self._tables, self._memory = tables, memory
         self._limits = limits

@@ -24,6 +24,7 @@ from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
 from penstock.scheduling.bands.chain_shape import ChainShapes
 from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
+from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.proposals import CandidateSource, proposals
@@ -157,14 +158,14 @@ class BelowRows:
             (self.options.max_recompute - 1.0) * self._necessary_macs,
             self.options.max_parts,
         )
-        parts, model = self.accounting.parts, self.accounting.model
-        in_bands = BandSearch(parts, order, search.tables, self._reads, model, start, limits)
+        ordered, model = OrderedParts(self.accounting.parts, order), self.accounting.model
+        in_bands = BandSearch(ordered, search.tables, self._reads, model, start, limits)
         positions = range(1, len(order) + 1)
         plain = {upper: search.candidates(upper, ()) for upper in positions}
         cycles = PartCycles(model, lambda p: self._row_cycles(order[p]))
-        shapes = ChainShapes([parts.parts[k] for k in order], search.tables, self._reads)
+        shapes = ChainShapes(ordered.in_order, search.tables, self._reads)
         with_chains = [
-            ChainSearch(parts, order, tables, shapes, cycles, start, limits, nearest_first=nearest)
+            ChainSearch(ordered, tables, shapes, cycles, start, limits, nearest_first=nearest)
             for nearest, tables in search.tables_by_order
         ]
         for one in with_chains:

@@ -22,9 +22,9 @@ from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
 from penstock.scheduling.bands.chain_plan import ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
 from penstock.scheduling.bands.chain_tables import chain_tables
+from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
-from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.simulate.row_kernels import run_cascade
 from penstock.scheduling.simulate.row_tables import RowTables, advances
 
@@ -52,7 +52,6 @@ _Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int, bool], ...]]
 class ChainSearch:
     """Enumerates the cascades of an execution order in which chains recompute tensors.
 
-    order: the execution order, as indices of the parts.
     tables: the parts of the order and the rows that they read.
     shapes: the shapes of the chains of the order.
     nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
@@ -60,8 +59,7 @@ class ChainSearch:
 
     def __init__(
         self,
-        parts: Parts,
-        order: tuple[int, ...],
+        ordered: OrderedParts,
         tables: RowTables,
         shapes: ChainShapes,
         cycles: PartCycles,
@@ -70,10 +68,12 @@ class ChainSearch:
         *,
         nearest_first: bool = False,
     ) -> None:
-        self._order, self._tables, self._memory, self._limits = order, tables, memory, limits
-        self._parts = [parts.parts[k] for k in order]
+        self._order, self._parts = ordered.order, ordered.in_order
+        self._tables, self._memory, self._limits = tables, memory, limits
         self._nearest_first = nearest_first
-        self._advance = np.array(advances(parts.rows, order)) * (-1 if nearest_first else 1)
+        self._advance = np.array(advances(ordered.parts.rows, ordered.order)) * (
+            -1 if nearest_first else 1
+        )
         model = cycles.model
         self._shapes = shapes
         self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)

@@ -35,6 +35,8 @@ from penstock.scheduling.bands.chain_search import (
     STRIPES,
     ChainSearch,
 )
+from penstock.scheduling.bands.chain_shape import ChainShapes
+from penstock.scheduling.bands.column_reads import ColumnReads
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
@@ -85,8 +87,9 @@ class Setting:
         )
         memory = accounting.memories.default_assignment
         limits = BandLimits(peak_bytes, 1e12, len(self.order))
-        cycles = PartCycles(accounting.model, [0.0] * len(self.order))
-        return ChainSearch(self.parts, self.order, tables, cycles, memory, limits)
+        shapes = ChainShapes(self.order, self.parts.parts, tables, ColumnReads())
+        cycles = PartCycles(accounting.model, lambda position: 0.0)
+        return ChainSearch(self.parts, tables, shapes, cycles, memory, limits)
 
     def plan(self, recomputed: Sequence[int], stripe: int, arena_bytes: int) -> ChainPlan | None:
         """A cascade of all parts that recomputes the outputs of some; None if it is impossible."""

@@ -69,6 +69,7 @@ class BandSearch:
 
     order: the execution order, as indices of the parts.
     tables: arrays with the rows that each part reads.
+    reads: the columns that the parts read.
     """
 
     def __init__(
@@ -76,13 +77,14 @@ class BandSearch:
         parts: Parts,
         order: tuple[int, ...],
         tables: RowTables,
+        reads: ColumnReads,
         model: CostModel,
         memory: MemoryAssignment,
         limits: BandLimits,
     ) -> None:
         self._parts = [parts.parts[k] for k in order]
         self._owners = parts.owners
-        self._reads = ColumnReads()
+        self._reads = reads
         self._tables, self._memory = tables, memory
         self._limits = limits
         self._work = np.array([model.work_cycles(part) for part in self._parts], np.int64)

@@ -21,13 +21,14 @@ from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
 from penstock.scheduling.bands.chain_plan import PartCycles
 from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
+from penstock.scheduling.bands.chain_shape import ChainShapes
+from penstock.scheduling.bands.column_reads import ColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.proposals import CandidateSource, proposals
 from penstock.scheduling.cascades.uniform_search import UniformSearch
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
-from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
@@ -54,6 +55,8 @@ class BelowRows:
     inputs_bytes: live bytes before the first part runs.
     order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
     rivals: (live bytes, cycles) of other schedules; those that one of them dominates are dropped.
+    _reads: the columns that the parts read.
+    _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
     _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
         in its bands.
     _measured: live bytes at the peaks of the cascades built so far, by (order, candidate).  They
@@ -66,6 +69,8 @@ class BelowRows:
     inputs_bytes: int
     order_gap: float
     rivals: Sequence[tuple[int, int]] = ()
+    _reads: ColumnReads = field(default_factory=ColumnReads)
+    _known_row_cycles: dict[int, float] = field(default_factory=dict[int, float])
     _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None] = field(
         default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]
     )
@@ -153,12 +158,13 @@ class BelowRows:
             self.options.max_parts,
         )
         parts, model = self.accounting.parts, self.accounting.model
-        in_bands = BandSearch(parts, order, search.tables, model, start, limits)
+        in_bands = BandSearch(parts, order, search.tables, self._reads, model, start, limits)
         positions = range(1, len(order) + 1)
         plain = {upper: search.candidates(upper, ()) for upper in positions}
-        cycles = PartCycles(model, [self._row_cycles(parts.parts[k]) for k in order])
+        cycles = PartCycles(model, lambda p: self._row_cycles(order[p]))
+        shapes = ChainShapes(order, [parts.parts[k] for k in order], search.tables, self._reads)
         with_chains = [
-            ChainSearch(parts, order, tables, cycles, start, limits, nearest_first=nearest)
+            ChainSearch(parts, tables, shapes, cycles, start, limits, nearest_first=nearest)
             for nearest, tables in search.tables_by_order
         ]
         for one in with_chains:
@@ -173,8 +179,13 @@ class BelowRows:
         }
         return lambda upper, _: every[upper]
 
-    def _row_cycles(self, part: Part) -> float:
-        return self.bands.row_cycles(part) if part.nodes and computes_columns(part) else 0.0
+    def _row_cycles(self, k: int) -> float:
+        """Return the cycles for a row of the output of part k that do not depend on its columns."""
+        if k not in self._known_row_cycles:
+            part = self.accounting.parts.parts[k]
+            by_columns = bool(part.nodes) and computes_columns(part)
+            self._known_row_cycles[k] = self.bands.row_cycles(part) if by_columns else 0.0
+        return self._known_row_cycles[k]
 
     def _partition_gap(self, peak_bytes: int) -> float:
         """Return the optimality gap of a peak: (peak - lower bound) / lower bound, at least 0.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.scheduling.bands.chain_shape import ChainShape
@@ -14,11 +14,11 @@ class PartCycles:
     """Cycles of the parts of an execution order.
 
     model: estimates the cycles of parts.
-    of_rows: for each part of the order, `BandSource.row_cycles`.
+    of_row: function that returns `BandSource.row_cycles` of the part at a position of the order.
     """
 
     model: CostModel
-    of_rows: Sequence[float]
+    of_row: Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)

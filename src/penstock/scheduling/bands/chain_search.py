@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, islice, product
 
 import numpy as np
@@ -51,36 +52,39 @@ _Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int, bool], ...]]
 class ChainSearch:
     """Enumerates the cascades of an execution order in which chains recompute tensors.
 
-    order: the execution order, as indices of the parts.
     tables: the parts of the order and the rows that they read.
+    shapes: the shapes of the chains of the order.
     nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
     """
 
     def __init__(
         self,
         parts: Parts,
-        order: tuple[int, ...],
         tables: RowTables,
+        shapes: ChainShapes,
         cycles: PartCycles,
         memory: MemoryAssignment,
         limits: BandLimits,
         *,
         nearest_first: bool = False,
     ) -> None:
+        order = shapes.order
         self._order, self._tables, self._memory, self._limits = order, tables, memory, limits
-        self._parts = [parts.parts[k] for k in order]
+        self._parts = shapes.parts
         self._nearest_first = nearest_first
         self._advance = np.array(advances(parts.rows, order)) * (-1 if nearest_first else 1)
         model = cycles.model
-        self._shapes = ChainShapes(self._parts, tables)
+        self._shapes = shapes
         self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)
         self._slower = self._work - [model.work_cycles(p) for p in self._parts]
-        self._row_cycles = np.array(cycles.of_rows)
+        self._row_cycles = cycles.of_row
         self._preferred = np.array([p.kernel.scratch_bytes for p in self._parts], np.int64)
         self._macs = np.array([necessary_macs(part) for part in self._parts], np.float64)
         count = len(self._parts)
         self._readers = [self._shapes.readers(p) for p in range(count)]
         self._calls = np.empty((int(tables.rows.sum()) + count, 4), np.int64)
+        self._fastest: dict[tuple[int, tuple[int, ...], int, int], ChainShape | None] = {}
+        self._known_cycles: dict[tuple[int, tuple[int, ...], int, int, bool], float] = {}
         self._evaluated: dict[_Key, ChainPlan | None] = {}
         self._found: dict[int, list[ValuedCandidate]] = {}
 
@@ -247,11 +251,21 @@ class ChainSearch:
 
         last, members: positions of the last part, and of the others in ascending order.
         """
-        shapes = self._shapes.shapes(last, members, stripe, arena)
-        return min(shapes, key=lambda shape: self._cycles(last, shape, stripe), default=None)
+        key = last, members, stripe, arena
+        if key not in self._fastest:
+            shapes = self._shapes.shapes(*key)
+            cycles = partial(self._cycles, last, stripe)
+            self._fastest[key] = min(shapes, key=cycles, default=None)
+        return self._fastest[key]
 
-    def _cycles(self, last: int, chain: ChainShape, stripe: int) -> float:
+    def _cycles(self, last: int, stripe: int, chain: ChainShape) -> float:
         """Return the estimated cycles of a chain whose calls compute `stripe` rows each."""
+        key = last, chain.members, stripe, chain.width, chain.keeps_halos
+        if key not in self._known_cycles:
+            self._known_cycles[key] = self._found_cycles(last, stripe, chain)
+        return self._known_cycles[key]
+
+    def _found_cycles(self, last: int, stripe: int, chain: ChainShape) -> float:
         rows = int(self._tables.rows[self._tables.written[last]])
         firsts = np.arange(0, rows, stripe)
         ends = np.minimum(firsts + stripe, rows)
@@ -267,7 +281,8 @@ class ChainSearch:
         """
         every = [*chain.members, last]
         rows = self._tables.rows[self._tables.written[every]]
-        return float((share * (chain.bands / chain.columns - 1) * rows) @ self._row_cycles[every])
+        cycles = np.array([self._row_cycles(p) for p in every])
+        return float((share * (chain.bands / chain.columns - 1) * rows) @ cycles)
 
     def _call_cycles(self, last: int, chain: ChainShape) -> int:
         """Return the overhead of a call of a chain in cycles: that of all calls inside.

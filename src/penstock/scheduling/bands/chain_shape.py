@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -88,13 +89,16 @@ class _CallColumn:
 class ChainShapes:
     """Determines the shapes of chains, and caches them.
 
-    parts: the parts in execution order.
-    tables: the tables of the order.
+    order: the execution order, as indices of the parts.
+    parts: the parts in this order.
+    tables: the tables of the order; the shapes do not depend on `Plan.nearest_first`.
+    reads: the columns that the parts read.
     """
 
+    order: tuple[int, ...]
     parts: Sequence[Part]
     tables: RowTables
-    _reads: ColumnReads = field(default_factory=ColumnReads)
+    reads: ColumnReads
     _windows: dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]] = field(
         default_factory=dict[tuple[int, tuple[int, ...]], dict[int, tuple[Numbers, Numbers]]]
     )
@@ -161,8 +165,7 @@ class ChainShapes:
         keeps_halos: bool,
     ) -> ChainShape | None:
         columns = column_count(self.parts[last].output)
-        widths = dict.fromkeys(-(-columns // share) for share in range(1, columns + 1))
-        for width in widths:
+        for width in _widths(columns):
             if keeps_halos and width == columns:
                 continue
             key = (last, members, call_rows, width, keeps_halos)
@@ -276,7 +279,7 @@ class ChainShapes:
         found: _Widths = {}
         for p in (last, *reversed(members)):
             part = self.parts[p]
-            if not all(self._reads.add(part, band) for band in wanted):
+            if not all(self.reads.add(part, band) for band in wanted):
                 return None
             spans = [band[part.name][1] - band[part.name][0] for band in wanted]
             total = sum(a * b for a, b in zip(spans, repeats, strict=True))
@@ -295,7 +298,7 @@ class ChainShapes:
         parts = {self.parts[p].name: p for p in (*members, last)}
 
         def needs(name: str, interval: Interval) -> Sequence[tuple[str, Interval]] | None:
-            reads = self._reads.columns(self.parts[parts[name]], interval)
+            reads = self.reads.columns(self.parts[parts[name]], interval)
             return None if reads is None else [read for read in reads if read[0] in parts]
 
         bands = kept_spans(tuple(parts), columns, width, numbers, needs)
@@ -310,3 +313,12 @@ class ChainShapes:
             moves = max(len(location.moves(span)) for location, span in where)
             found[p] = _Width(max(span.width for span in spans), total, kept, moves)
         return found if any(width.kept for width in found.values()) else None
+
+
+@cache
+def _widths(columns: int) -> tuple[int, ...]:
+    """Return the widths of 1, 2, 3, .. equal bands of a tensor, without repetitions.
+
+    columns: number of columns of the tensor.
+    """
+    return tuple(dict.fromkeys(-(-columns // share) for share in range(1, columns + 1)))

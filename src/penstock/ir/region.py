@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from operator import le
+from operator import le, sub
 
 Interval = tuple[int, int]
 
@@ -26,7 +26,8 @@ class Region:
 
     @staticmethod
     def of(*intervals: Interval) -> Region:
-        return Region(tuple(i[0] for i in intervals), tuple(i[1] for i in intervals))
+        lower, upper = zip(*intervals, strict=True) if intervals else ((), ())
+        return Region(lower, upper)
 
     @property
     def intervals(self) -> tuple[Interval, ...]:
@@ -38,7 +39,7 @@ class Region:
 
     @property
     def elements(self) -> int:
-        return math.prod(self.shape)
+        return 0 if self.empty else math.prod(map(sub, self.upper, self.lower))
 
     @property
     def slices(self) -> tuple[slice, ...]:

@@ -94,6 +94,8 @@ class BandSearch:
         self._by_columns = [bool(p.nodes) and computes_columns(p) for p in self._parts]
         self._makers = {part.output.name: p for p, part in enumerate(self._parts)}
         self._sizes = tables.rows * tables.row_bytes
+        self._read_makers = tables.maker[tables.storage]
+        self._nothing_resident = np.zeros_like(tables.resident)
 
     def candidates(self, upper: int) -> Iterator[ValuedCandidate]:
         """Yield the cascades in bands that end at position `upper` of the order, exclusive."""
@@ -143,9 +145,9 @@ class BandSearch:
         inner = t.written[lower : upper - 1]
         columns = self._columns[lower : upper - 1]
         row_bytes[inner] = t.row_bytes[inner] // columns * widths.widest[lower : upper - 1]
-        inside = np.isin(t.storage, inner)
-        joint = np.where(inside & (t.reader < upper - 1), t.joint, 0)
-        return t._replace(row_bytes=row_bytes, joint=joint, resident=np.zeros_like(t.resident))
+        inside = (lower <= self._read_makers) & (t.reader < upper - 1)
+        joint = np.where(inside, t.joint, 0)
+        return t._replace(row_bytes=row_bytes, joint=joint, resident=self._nothing_resident)
 
     def _widths(self, upper: int, width: int) -> _Widths | None:
         """Return how many columns each part computes for bands of `width` columns.

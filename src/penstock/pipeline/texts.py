@@ -8,7 +8,7 @@ Frontier      scheduling/text/frontier.py  Bundle                codegen/bundle_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.partition import choose
@@ -26,6 +26,7 @@ from penstock.memory.problem import Placement
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import PLACE, Outcomes, Placed
+from penstock.program.placed_cost import with_placed_costs
 from penstock.program.program import Body, Command, Invoke, Program, View
 from penstock.program.steps import walk
 from penstock.program.text.context import ProgramContext, kernels
@@ -36,6 +37,8 @@ from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import PULL, Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import placement_problems
 from penstock.scheduling.text.frontier import print_frontier, read_alternative
 from penstock.scheduling.text.parts import print_parts, read_parts
 from penstock.scheduling.text.schedule_printer import print_schedules
@@ -128,7 +131,19 @@ def read_point(text: str, parts: Parts, bands: BandSource | None = None) -> Plac
     if not placements:
         raise scanner.unexpected('"placement"')
     (_, first), *others = placements
-    return PlacedPoint(schedules[0], first, tuple(others), frozenset(unbudgeted))
+    point = PlacedPoint(schedules[0], first, tuple(others), frozenset(unbudgeted))
+    return _with_placed_bands(scanner, point) if schedules[0].bands else point
+
+
+def _with_placed_bands(scanner: Scanner, point: PlacedPoint) -> PlacedPoint:
+    """Return a point with the costs of its bands at their addresses, which the text leaves out."""
+    expanded = ExpandedSchedule(point.schedule)
+    blocks = (b.name for _, problem in placement_problems(expanded) for b in problem.buffers)
+    missing = [name for name in blocks if name not in point.addresses.offsets]
+    if missing:
+        raise scanner.contradiction(f'the placement lacks "{missing[0]}"', at=scanner.peek())
+    bands = with_placed_costs(expanded, point.addresses).bands
+    return replace(point, schedule=replace(point.schedule, bands=bands))
 
 
 def program_context(

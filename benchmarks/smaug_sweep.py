@@ -32,7 +32,7 @@ from penstock.scheduling.options import Options
 
 SCRATCHPADS = ("input_bytes", "weights_bytes", "output_bytes")
 KIB = 1024
-SIZES = (4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB)
+SIZES = (8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB)
 BANDWIDTHS = (2, 8, 32)
 LANES = (4, 8, 16)
 """Bytes of each scratchpad, bytes per cycle, and processing elements; SMAUG's are 32 KiB, 8 here,
@@ -91,7 +91,7 @@ def table(name: str, found: api.Swept) -> Table:
     made = Table(*HEADER, title=f"{name} on {found.accelerator}")
     for one in found.configurations:
         size, bandwidth, lanes = parameters(one)
-        busy = (f"{one.busy_cycles[name]:,.0f}" for name in ("engine", "copies"))
+        busy = (f"{one.busy_cycles.get(name, 0):,.0f}" for name in ("engine", "copies"))
         made.add_row(
             f"{size // KIB}",
             f"{bandwidth}",

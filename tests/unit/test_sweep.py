@@ -108,5 +108,10 @@ def test_the_benchmark_prints_a_table_and_draws_a_picture(
     assert smaug_sweep.main([str(picture), "--network", "vgg", "--quick"]) == 0
     out = capsys.readouterr().out
     assert out.count("vgg on smv") == 1
-    assert "2,687,744" in out
+    assert "4,217,088" in out
+    nowhere = api.SweptConfiguration(
+        {**dict.fromkeys(SIZES, 64), "bytes_per_cycle": 8, "processing_elements": 8},
+        9, 0, {}, {}, 0, ("conv5",),
+    )  # fmt: skip
+    assert smaug_sweep.table("vgg", api.Swept("smv", (nowhere,))).row_count == 1
     assert picture.read_bytes().count(b"<path") > 8

@@ -22,6 +22,7 @@ from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
 from penstock.scheduling.bands.chain_plan import ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
 from penstock.scheduling.bands.chain_tables import chain_tables
+from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.simulate.row_kernels import run_cascade

@@ -150,7 +150,9 @@ def unary(op: Op, shape: tuple[int, ...]) -> Graph:
 
 def tiling(graph: Graph, **attributes: object) -> Tiling:
     (node,) = Smv().partition(graph, attributes, HOST).nodes
-    return tiling_of(Offloaded(node, Smv().accelerator(attributes, HOST).target))
+    found = tiling_of(Offloaded(node, Smv().accelerator(attributes, HOST).target))
+    assert isinstance(found, Tiling)
+    return found
 
 
 def test_smaug_tiles_a_unary_operator_as_a_row_of_elements() -> None:

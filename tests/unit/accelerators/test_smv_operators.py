@@ -11,6 +11,7 @@ import pytest
 
 from available import TARGET
 from offloading import assert_exact, claimed, compiled
+from onnx_models import graph_of
 from penstock.accelerators.smv import Smv
 from penstock.accelerators.smv.cost import cycles, traffic
 from penstock.accelerators.smv.tiling import tiling_of
@@ -28,9 +29,11 @@ from penstock.ops.real_function import RealFunction
 from penstock.ops.relu import Relu
 from penstock.ops.sub import Sub
 from penstock.ops.tanh import Tanh
+from penstock.pipeline.graphs import simplify
 from penstock.program.program import Call, Command, Invoke, Loop
 from penstock.tiling.tiling import Tiling
 from penstock.uma import Offloaded
+from tools.onnx_writer import Model
 
 HOST = load_target("host")
 Q = Quantisation((0.02,), (3,))
@@ -147,7 +150,9 @@ def unary(op: Op, shape: tuple[int, ...]) -> Graph:
 
 def tiling(graph: Graph, **attributes: object) -> Tiling:
     (node,) = Smv().partition(graph, attributes, HOST).nodes
-    return tiling_of(Offloaded(node, Smv().accelerator(attributes, HOST).target))
+    found = tiling_of(Offloaded(node, Smv().accelerator(attributes, HOST).target))
+    assert isinstance(found, Tiling)
+    return found
 
 
 def test_smaug_tiles_a_unary_operator_as_a_row_of_elements() -> None:
@@ -218,9 +223,13 @@ def test_cycles_of_depthwise_convolutions_are_those_of_the_loops_and_of_copies()
     assert cycles(Offloaded(node, Smv().accelerator({}, HOST).target), 6).cycles == engine + copies
 
 
-def test_the_engine_computes_functions_that_only_onnx_defines() -> None:
-    done = compiled(unary(SELU, (1, 4, 3, 5)), "smv")
+def test_selu_of_onnx_in_qdq_form_runs_on_the_engine() -> None:
+    model = Model()
+    y = model.node("Selu", model.input(1, 3, 6, 5))
+    done = compiled(simplify(graph_of(model.raw(y))), "smv")
+    assert [node.kind for node in claimed(done.graph).values()] == ["RealFunction"]
     assert len(lookups(done.program.run)) == 1
+    assert_exact(done, "machine")
 
 
 @pytest.mark.parametrize(

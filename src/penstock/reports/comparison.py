@@ -9,14 +9,20 @@ from dataclasses import dataclass, replace
 from penstock.reports.json_value import Json
 from penstock.reports.report_file import FIGURES, RecordedLayer, RecordedReport
 
+_FLASH = "flash_bytes.total"
+"""The figure that includes the size of the code, if a report states it."""
+
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """A figure of both reports; None where a report does not state it."""
+    """A figure of both reports; None where a report does not state it.
+
+    comparable: False if only one of the two values includes the size of the code."""
 
     name: str
     before: int | None
     after: int | None
+    comparable: bool = True
 
     @property
     def differs(self) -> bool:
@@ -24,8 +30,10 @@ class FigureChange:
 
     @property
     def is_larger(self) -> bool:
-        """Whether both reports state the figure, and the second one a larger value."""
-        return self.before is not None and self.after is not None and self.after > self.before
+        """Whether the values are comparable, and the second one is larger."""
+        if self.before is None or self.after is None:
+            return False
+        return self.comparable and self.after > self.before
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +75,10 @@ class ReportComparison:
         Totals that include other parts of the program are not comparable: the size of the code and
         simulated cycles only count if both reports state them."""
         by_name = {figure.name: figure for figure in self.figures}
-        code, simulated = by_name["flash_bytes.code"], by_name["cycles.simulated"]
-        measured_once = (code.before is None) != (code.after is None)
+        flash, simulated = by_name[_FLASH], by_name["cycles.simulated"]
         totals = (
             "ram_bytes.total",
-            "flash_bytes.weights" if measured_once else "flash_bytes.total",
+            _FLASH if flash.comparable else "flash_bytes.weights",
             "cycles.estimated" if None in (simulated.before, simulated.after) else simulated.name,
         )
         larger = tuple(name for name in totals if by_name[name].is_larger)
@@ -101,10 +108,11 @@ def compare(before: RecordedReport, after: RecordedReport) -> ReportComparison:
     """Compare two reports."""
     both_list_layers = bool(before.layers and after.layers)
     recorded = before.outputs is not None and after.outputs is not None
+    pairs = ((name, (before.figures[name], after.figures[name])) for name in FIGURES)
     return ReportComparison(
         before.path,
         after.path,
-        tuple(FigureChange(name, before.figures[name], after.figures[name]) for name in FIGURES),
+        tuple(FigureChange(name, *pair, _comparable(name, before, after)) for name, pair in pairs),
         {
             key: (text, after.facts[key])
             for key, text in before.facts.items()
@@ -113,6 +121,12 @@ def compare(before: RecordedReport, after: RecordedReport) -> ReportComparison:
         _layer_changes(before, after) if both_list_layers else None,
         before.outputs == after.outputs if recorded else None,
     )
+
+
+def _comparable(name: str, before: RecordedReport, after: RecordedReport) -> bool:
+    """Whether both values of a figure include the same parts of the program."""
+    code = (one.figures["flash_bytes.code"] for one in (before, after))
+    return name != _FLASH or len({size is None for size in code}) == 1
 
 
 def _layer_changes(before: RecordedReport, after: RecordedReport) -> tuple[LayerChange, ...]:

@@ -86,6 +86,8 @@ def _kernels(layer: RecordedLayer | None) -> str:
 def _change(figure: FigureChange) -> str:
     if figure.before is None or figure.after is None:
         return ABSENT
+    if not figure.comparable:
+        return "one without code"
     return relative(figure.after, figure.before) if figure.differs else "="
 
 

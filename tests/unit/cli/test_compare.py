@@ -40,6 +40,14 @@ def test_equal_reports(penstock: CommandLine) -> None:
     assert penstock("compare", "a.json", "b.json").out.endswith("nothing is worse\n")
 
 
+def test_flash_with_and_without_code_is_not_compared(penstock: CommandLine) -> None:
+    without = {"flash_bytes": {"total": 400, "weights": 400, "code": None}}
+    text = penstock("compare", _write("a.json"), _write("b.json", **without)).out
+    (row,) = (line for line in text.splitlines() if "flash_bytes.total" in line)
+    assert "one without code" in row
+    assert "%" not in row
+
+
 @pytest.mark.parametrize(
     ("changes", "worse"),
     [

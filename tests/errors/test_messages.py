@@ -243,6 +243,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "tiling-008": lambda: TileSequence(LeastTraffic().tile(_DOUBLED, Scratchpads.shared(64)), ()),
     "tiling-009": lambda: TiledTensor.split((9,), (5,)).tile(2),
     "tool-002": lambda: Command(("no-such-compiler", "-c", "x.c"), "x.c").run(),
+    "tool-044": lambda: Command(
+        ("sh", "-c", "echo \"m.c:1: undefined reference to \\`npu_pool'\" >&2; exit 1"), "m.c"
+    ).run(),
     "tool-003": lambda: Command(
         ("sh", "-c", "echo \"x.c:1: error: expected ';'\" >&2; exit 1"), "x.c"
     ).run(),

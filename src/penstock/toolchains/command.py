@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,8 @@ from penstock.errors import ToolError
 
 MESSAGE_LINES = 20
 """Lines of a failed program's standard error that its ToolError quotes."""
-
+_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`']?(\w+)")
+"""How linkers report that nothing defines a function."""
 
 SECONDS_TO_END = 5.0
 """Time for a program to remove its temporary files after SIGTERM."""
@@ -44,6 +46,15 @@ class Command:
                 why=str(error),
                 help="check that it is installed and on the search path",
             ) from error
+        if code != 0 and (undefined := _undefined(stderr)):
+            raise ToolError(
+                "tool-044",
+                f"no source file defines {', '.join(undefined)}",
+                where=self.subject,
+                why=f"the generated C calls them, and {self.program} found no definition",
+                help="define them in the C files that the accelerator registers (`sources`); "
+                "without an accelerator, please report this message with the model",
+            )
         if code != 0:
             raise ToolError(
                 "tool-003",
@@ -92,6 +103,11 @@ def _run(words: Sequence[str], stdin: bytes) -> tuple[int, bytes, bytes]:
 def _environment() -> dict[str, str]:
     """The environment of this process, with untranslated messages."""
     return {**os.environ, "LC_ALL": "C"}
+
+
+def _undefined(message: bytes) -> tuple[str, ...]:
+    """The functions that a linker found undefined, each once."""
+    return tuple(dict.fromkeys(_UNDEFINED.findall(message.decode(errors="replace"))))
 
 
 def _first_lines(message: bytes) -> str:

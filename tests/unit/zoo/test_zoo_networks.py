@@ -35,6 +35,19 @@ MACS = {
     "zoo:lenet5": 416_520,
     "zoo:lenet5:resolution=32": 416_520,
     "zoo:vgg16:resolution=32,classes=10": 332_111_872,
+    # At 224 published as 1.58, 4.09 and 0.349 giga: convolutions of the first two shrink by 49.
+    "zoo:googlenet:resolution=32": (1_582_671_872 - 1_024_000) // 49 + 1_024_000,
+    "zoo:resnet50:resolution=32": (4_089_184_256 - 2_048_000) // 49 + 2_048_000,
+    # Maps of 31, 15, 7 and 3: 1,660,608 + 5,299,200 + 4,616,192 + 5,400,576 + 4,608,000.
+    "zoo:squeezenet:resolution=64": 21_584_576,
+}
+PARAMETERS = {
+    # Convolutions with weights, dense layers, and parameters of the published networks: Caffe's
+    # bvlc_googlenet and SqueezeNet_v1.1, and torchvision's resnet50, 25,557,032 with a scale and a
+    # shift for each of 26,560 channels, of which folding leaves one bias.
+    "zoo:googlenet:resolution=32": (57, 1, 6_998_552),
+    "zoo:resnet50:resolution=32": (53, 1, 25_557_032 - 26_560),
+    "zoo:squeezenet:resolution=64": (26, 0, 1_235_496),
 }
 SMALL = (
     "zoo:lenet5",
@@ -43,6 +56,9 @@ SMALL = (
     "zoo:tc_resnet8",
     "zoo:mobilenet_v1:alpha=0.25,resolution=96",
     "zoo:mobilenet_v2:alpha=0.35,resolution=96",
+    "zoo:googlenet:resolution=32",
+    "zoo:resnet50:alpha=0.25,resolution=32,classes=10",
+    "zoo:squeezenet:resolution=64",
     "zoo:vgg16:resolution=32,classes=10",
 )
 DIGESTS = {
@@ -81,6 +97,15 @@ def saturated_share(node: Node, y: Array) -> float:
 @pytest.mark.parametrize("name", MACS)
 def test_a_network_takes_as_many_multiplications_as_the_real_one(name: str) -> None:
     assert opened(name).macs() == MACS[name]
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_network_has_as_many_layers_and_parameters_as_the_real_one(name: str) -> None:
+    graph = opened(name)
+    kinds = [node.kind for node in graph.nodes]
+    parameters = sum(v.type.elements for v in graph.constants())
+    found = (kinds.count("Conv2D"), kinds.count("FullyConnected"), parameters)
+    assert found == PARAMETERS[name]
 
 
 def test_mobilenet_v1_has_the_shapes_of_its_paper() -> None:

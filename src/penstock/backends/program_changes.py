@@ -13,7 +13,7 @@ from penstock.program.steps import walk
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The changes that a phase permits to the passes of an accelerator.
+    """What an accelerator's passes may change in a program during a phase.
 
     engine: the accelerator.
     phase: one of the phases of program passes."""

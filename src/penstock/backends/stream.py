@@ -215,12 +215,13 @@ class _Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """The concatenated streams of a step: one for each call that differs in rows or offsets.
+    """The concatenated streams of a step: one for each combination of rows and offsets of a call.
 
     raw: the bytes of all streams.
     index: which of the streams a call submits, in terms of its rows and offsets.
-    begin: by `index`: the offset of the stream in `raw`; 0 if there is no such stream.
-    size: by `index`: the size of the stream in bytes, without padding; 0 if there is none.
+    begin: for each value of `index`, the offset of the stream in `raw`; 0 if there is no stream.
+    size: for each value of `index`, the size of the stream in bytes, without padding; 0 if there is
+        no stream.
     bases: names of the buffers whose addresses are passed to the driver."""
 
     raw: bytes

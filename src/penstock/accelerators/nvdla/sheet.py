@@ -339,7 +339,8 @@ def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
     """Return whether a layer's input, rather than its weights, stays in the convolution buffer.
 
     sizes: the figures of the layer, of which only sizes in KiB are used.
-    special: whether the page's rule for the first layer of a network applies
+    page: the page of the spreadsheet that is reproduced.
+    special: whether the rule of this page for the first layer of a network applies
         (`Page.first_layer`)."""
     if special:
         return sizes.least_in_kib < sizes.group_kib

@@ -117,7 +117,7 @@ class Smv(UMABackend):
 def dense_pools(offloaded: Offloaded) -> bool | str:
     """The dilation of pooling must be 1 x 1.
 
-    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
+    A constraint: returns True, or the reason for refusal.  Errors quote the sentence above."""
     if offloaded.main.kind not in ("MaxPool2D", "AveragePool2D"):
         return True
     dilations = offloaded.parameters["dilation_h"], offloaded.parameters["dilation_w"]
@@ -127,7 +127,7 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 def one_group(offloaded: Offloaded) -> bool | str:
     """Convolutions must have one group.
 
-    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
+    A constraint: returns True, or the reason for refusal.  Errors quote the sentence above."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
@@ -156,7 +156,7 @@ def double_rounding(offloaded: Offloaded) -> bool:
 def second_operands(offloaded: Offloaded) -> bool | str:
     """Inputs of a sum or product must have the shape of the output, or be one constant per channel.
 
-    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
+    A constraint: returns True, or the reason for refusal.  Errors quote the sentence above."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     shape = offloaded.output.shape

@@ -1,4 +1,4 @@
-"""Costs of chains, which depend on the rows that each call of a chain computes."""
+"""Costs of chains (parts that run as one and recompute the tensors between them), call by call."""
 
 from __future__ import annotations
 

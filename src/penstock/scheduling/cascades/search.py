@@ -111,12 +111,12 @@ def frontier_search(
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
     bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
-    others: schedules of other parts that compute the same.  Some schedules that one of them
-        dominates are left out, and bands are considered only if row-by-row cascades need less
-        memory than those of `others`.
+    others: schedules of alternative graphs, which compute the same outputs.  Some schedules that
+        one of them dominates are left out, and bands are considered only if row-by-row cascades
+        need less memory than those of `others`.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
-    none, and CapacityError if a group does not fit into the second region.
+    none, and CapacityError if a group of parts does not fit there.
     """
     found, orders = _orders(parts, options)
     row_copies = row_copy_estimates(parts, memories, options)

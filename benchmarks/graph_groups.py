@@ -20,11 +20,16 @@ def short_name(model: str) -> str:
     return Path(model).name.removesuffix(".gz").removesuffix(".tflite").removesuffix(".onnx")
 
 
+def is_onnx(model: str) -> bool:
+    """Whether a model is an ONNX file, which may be compressed."""
+    return model.removesuffix(".gz").endswith(".onnx")
+
+
 def network(model: str) -> Graph:
-    """Of a zoo network or a model file; one of real numbers is taken as if it were quantised.
+    """Of a zoo network or a model file; real numbers of an ONNX file count as if quantised.
 
     Raises PenstockError."""
-    graph = read(model, Reading(assume_int8=True))
+    graph = read(model, Reading(assume_int8=is_onnx(model)))
     return simplify(graph)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks.entry import console, entry, shown
-from benchmarks.graph_groups import short_name
+from benchmarks.graph_groups import is_onnx, short_name
 from penstock import api
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.scheduling.options import Options
@@ -76,7 +76,11 @@ def compiled(model: str, accelerator: str, partition: str) -> Compiled:
     """A network for an accelerator; float networks are compiled with --assume-int8."""
     options = Options(partition=partition)
     request = api.request(
-        model, "host", accelerators=(accelerator,), options=options, assume_int8=True
+        model,
+        "host",
+        accelerators=(accelerator,),
+        options=options,
+        assume_int8=is_onnx(model),
     )
     done = compile_request(request)
     return Compiled(

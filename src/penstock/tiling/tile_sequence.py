@@ -164,7 +164,7 @@ class TileSequence:
         return tuple(self._moved(operand) for operand in self.layer.operands)
 
     @property
-    def bytes(self) -> int:
+    def moved_bytes(self) -> int:
         """Bytes transferred between memory and scratchpads."""
         return sum(moved.bytes for moved in self.moved)
 
@@ -173,7 +173,7 @@ class TileSequence:
         """Cycles of the copies."""
         cost = self.scratchpads.copies
         setup = sum(cost.per_copy * m.copies + cost.per_run * m.runs for m in self.moved)
-        return setup + Fraction(self.bytes, cost.bytes_per_cycle)
+        return setup + Fraction(self.moved_bytes, cost.bytes_per_cycle)
 
     @property
     def faults(self) -> tuple[str, ...]:

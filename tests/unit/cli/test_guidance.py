@@ -25,7 +25,7 @@ def proposals(said: Said) -> list[tuple[str, str]]:
     ("network", "options", "expected"),
     [
         (
-            "zoo:resnet8:resolution=16",
+            "zoo:resnet8",
             ("--clock", "84.5MHz"),
             ("--sram", "--stream-input", "--optimize"),
         ),

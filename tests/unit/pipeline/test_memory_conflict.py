@@ -10,6 +10,8 @@ from penstock.pipeline import memory_conflict as module
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.memory_conflict import memory_conflict
 
+pytestmark = pytest.mark.usefixtures("constraint_solver")
+
 
 @pytest.fixture(scope="module")
 def lenet() -> module.PlacedPoint:

@@ -49,8 +49,10 @@ class LayerChange:
         """Simulated cycles if both reports state them, or else estimates."""
         both = self.before, self.after
         simulated = all(one is None or one.simulated_cycles is not None for one in both)
-        values = (one and (one.simulated_cycles if simulated else one.cycles) for one in both)
-        return FigureChange("cycles", *values)
+        before, after = (
+            one and (one.simulated_cycles if simulated else one.cycles) for one in both
+        )
+        return FigureChange("cycles", before, after)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,10 +120,10 @@ class ChainSearch:
                     self._found.setdefault(upper, []).append(valued)
 
     def _intervals(self, plain: Iterable[ValuedCandidate]) -> list[tuple[int, int]]:
-        """Return the intervals [lower, upper) of the order in which chains may save memory.
+        """Return the intervals [lower, upper) of positions that a cascade with chains may cover.
 
-        In such an interval, chains may allow a schedule with fewer live bytes than the limit.  The
-        intervals are sorted by `_row_peak`, ascending.
+        There, chains may need fewer live bytes than `BandLimits.peak_bytes`.  The intervals are
+        sorted by `_row_peak`, ascending.
         plain: the cascades without chains.
         """
         count, limit = len(self._parts), self._limits.peak_bytes

@@ -230,10 +230,10 @@ class ChainShapes:
     def _row_windows(
         self, last: int, members: tuple[int, ...]
     ) -> dict[int, tuple[Numbers, Numbers]]:
-        """Return which rows each part computes in a call, as arrays (lower, upper) by position.
+        """Return which rows each part computes in a call: two arrays (lower, upper) for each part.
 
-        If a call of the chain computes rows [first, end) of its output, a part computes rows
-        [lower[first], upper[end]) of its own.
+        If a call of the chain computes rows [first, end) of the chain's output, a part computes
+        rows [lower[first], upper[end]) of the part's output.  Keys: the positions of the parts.
         """
         if (last, members) not in self._windows:
             t = self.tables

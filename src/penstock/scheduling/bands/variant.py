@@ -28,7 +28,7 @@ KIND = "bands"
 
 @dataclass(frozen=True, slots=True)
 class BandedCascade:
-    """Parts that run as a single part, in bands of columns: a whole cascade, or a chain in one.
+    """Parts that run as a single part, in bands of columns: a whole cascade, or one of its chains.
 
     parts: indices of its original parts in `Parts.parts`, in execution order.
     bands: its bands, each with its own plan.

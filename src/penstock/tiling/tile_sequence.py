@@ -30,7 +30,15 @@ from penstock.tiling.cuts import Cut
 from penstock.tiling.layer import Layer, LayerOperand
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tiler import Tiler, innermost_depths
-from penstock.tiling.tiling import Box, OperandTraffic, TileCopy, Tiling, TilingStep
+from penstock.tiling.tiling import (
+    Box,
+    OperandTraffic,
+    TileCopy,
+    Tiling,
+    TilingStep,
+    copy_cycles,
+    overfull,
+)
 
 HeldTiles = Mapping[str, Interval]
 """By axis, the half-open interval of indices of tiles that a scratchpad holds."""
@@ -171,21 +179,12 @@ class TileSequence:
     @property
     def copy_cycles(self) -> Fraction:
         """Cycles of the copies."""
-        cost = self.scratchpads.copies
-        setup = sum(cost.per_copy * m.copies + cost.per_run * m.runs for m in self.moved)
-        return setup + Fraction(self.moved_bytes, cost.bytes_per_cycle)
+        return copy_cycles(self.scratchpads, self.moved)
 
     @property
     def faults(self) -> tuple[str, ...]:
         """Reasons why the sequence is infeasible, as phrases; empty if it is feasible."""
-        found: list[str] = []
-        for memory in self.scratchpads.scratchpads:
-            held = sum(m.held_bytes for m in self.moved if m.operand.role in memory.roles)
-            if held > memory.size_bytes:
-                found.append(
-                    f"the tiles take {held} bytes of scratchpad {memory.name}, "
-                    f"which has {memory.size_bytes}"
-                )
+        found = overfull(self.scratchpads, self.moved)
         if self.scratchpads.double_buffered:
             found.append("a sequence of tiles cannot be double-buffered")
         begun: set[tuple[int, ...]] = set()

@@ -20,7 +20,7 @@ than one tile. Elements whose sums are ever incomplete take `partial_bytes`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -134,9 +134,7 @@ class Tiling:
     @property
     def copy_cycles(self) -> Fraction:
         """Cycles of the copies."""
-        cost = self.scratchpads.copies
-        setup = sum(cost.per_copy * m.copies + cost.per_run * m.runs for m in self.moved)
-        return setup + Fraction(self.bytes, cost.bytes_per_cycle)
+        return copy_cycles(self.scratchpads, self.moved)
 
     @property
     def cycles(self) -> Fraction:
@@ -152,14 +150,7 @@ class Tiling:
     @property
     def faults(self) -> tuple[str, ...]:
         """Reasons why the tiling is infeasible, as phrases; empty if it is feasible."""
-        found: list[str] = []
-        for memory in self.scratchpads.scratchpads:
-            held = sum(m.held_bytes for m in self.moved if m.operand.role in memory.roles)
-            if held > memory.size_bytes:
-                found.append(
-                    f"the tiles take {held} bytes of scratchpad {memory.name}, "
-                    f"which has {memory.size_bytes}"
-                )
+        found = overfull(self.scratchpads, self.moved)
         if self.spilled and not self.scratchpads.spills:
             found.append("incomplete sums would have to be stored to memory")
         return tuple(found)
@@ -302,6 +293,26 @@ class Tiling:
         size = operand.unfinished_bytes if summing else operand.element_bytes
         copies = 2 if self.scratchpads.double_buffered and tiles > 1 else 1
         return math.prod(room) * size * copies
+
+
+def copy_cycles(scratchpads: Scratchpads, moved: Sequence[OperandTraffic]) -> Fraction:
+    """Return the cycles of the copies of all operands."""
+    cost = scratchpads.copies
+    setup = sum(cost.per_copy * one.copies + cost.per_run * one.runs for one in moved)
+    return setup + Fraction(sum(one.bytes for one in moved), cost.bytes_per_cycle)
+
+
+def overfull(scratchpads: Scratchpads, moved: Sequence[OperandTraffic]) -> list[str]:
+    """Return a phrase for each scratchpad that is too small for the tiles of its operands."""
+    found: list[str] = []
+    for memory in scratchpads.scratchpads:
+        held = sum(one.held_bytes for one in moved if one.operand.role in memory.roles)
+        if held > memory.size_bytes:
+            found.append(
+                f"the tiles take {held} bytes of scratchpad {memory.name}, "
+                f"which has {memory.size_bytes}"
+            )
+    return found
 
 
 def _text(tiling: Tiling) -> str:

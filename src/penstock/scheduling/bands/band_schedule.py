@@ -126,7 +126,7 @@ def kept_tensors(
     memories: MemorySystem,
     offset: int,
 ) -> tuple[KeptTensor, ...] | None:
-    """Return where the arena stores the kept tensors: those of which bands of a chain keep columns.
+    """Return the memory that holds the columns which the bands of a chain keep, by tensor.
 
     bands: for each band, its parts, and its values that are columns of a kept tensor.  Each value
         name is mapped to (name of the kept tensor, offset of the value's rows in the rows of the

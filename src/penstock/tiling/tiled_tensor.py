@@ -260,5 +260,6 @@ def _fault(what: str) -> UsageError:
         what,
         where="TiledTensor",
         why="tiles are boxes of the tensor, and each piece has the elements of its tile",
-        help="derive the pieces from copy_in or empty_tiles of the same tiled tensor",
+        help="state tiles that are not smaller than the windows, and derive the "
+        "pieces from copy_in or empty_tiles of the same tiled tensor",
     )

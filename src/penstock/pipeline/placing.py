@@ -12,6 +12,7 @@ from penstock.errors import InternalError
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
 from penstock.memory.check import check
+from penstock.memory.even_rows import Series, with_even_rows
 from penstock.memory.exact import ExactOptions
 from penstock.memory.place import PlaceOptions
 from penstock.memory.place import place as place_buffers
@@ -25,8 +26,11 @@ from penstock.program.placed_cost import with_placed_costs
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems
+from penstock.scheduling.simulate.placement_problems import placement_problems, row_series
 from penstock.workers import mapped
+
+_Problem = tuple[str, PlacementProblem, tuple[Series, ...]]
+"""A memory region, what is placed in it, and the series of rows in it."""
 
 
 def place(
@@ -79,7 +83,7 @@ def _placed(
     unbudgeted = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
     every, again = tee(map(ExpandedSchedule, schedules))
-    blocks = map(placement_problems, again)
+    blocks = map(_problems, again)
     placements = mapped(partial(_place_blocks, PlaceOptions(exact=limits)), blocks, executor)
     for expanded, found in zip(every, placements, strict=True):
         point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted)
@@ -87,13 +91,21 @@ def _placed(
         yield expanded.schedule, replace(point, schedule=costed)
 
 
+def _problems(expanded: ExpandedSchedule) -> tuple[_Problem, ...]:
+    series = dict(row_series(expanded))
+    return tuple(
+        (memory, problem, series.get(memory, ()))
+        for memory, problem in placement_problems(expanded)
+    )
+
+
 def _place_blocks(
-    options: PlaceOptions, blocks: tuple[tuple[str, PlacementProblem], ...]
+    options: PlaceOptions, problems: tuple[_Problem, ...]
 ) -> tuple[tuple[str, Placement], ...]:
-    """Return (memory region, checked placement) for each (memory region, placement problem)."""
+    """Return (memory region, checked placement) for each placement problem."""
     found: list[tuple[str, Placement]] = []
-    for memory, problem in blocks:
-        placement = place_buffers(problem, options)
+    for memory, problem, series in problems:
+        placement = with_even_rows(problem, place_buffers(problem, options), series)
         if faults := check(problem, placement):
             raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
         found.append((memory, placement))

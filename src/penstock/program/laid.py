@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.memory.even_rows import ring_rows
+from penstock.memory.problem import Column
 from penstock.program.program import Rows
 from penstock.scheduling.model.rows import Storage
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -53,13 +54,11 @@ def laid_storages(expanded: ExpandedSchedule, addresses: Addresses) -> Mapping[s
     }
 
 
-def _rows(storage: Storage, places: npt.NDArray[np.int64]) -> Laid:
+def _rows(storage: Storage, places: Column) -> Laid:
     """The location of rows at given offsets: a whole tensor, a ring buffer or a row table."""
     base, pitch = int(places.min()), storage.row_bytes
     size = int(places.max()) - base + pitch
-    offsets = places - base
-    repeats = np.flatnonzero(offsets == offsets[0])
-    ring = int(repeats[1]) if len(repeats) > 1 else storage.rows
-    if (offsets == np.arange(storage.rows) % ring * pitch).all():
+    ring = ring_rows(places, pitch)
+    if ring is not None:
         return Laid(storage, base, size, Rows(pitch, ring))
-    return Laid(storage, base, size, Rows(pitch, storage.rows, tuple(offsets.tolist())))
+    return Laid(storage, base, size, Rows(pitch, storage.rows, tuple((places - base).tolist())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from penstock.ir.graph import free_name
+from penstock.memory.even_rows import Series
 from penstock.memory.problem import LiveBuffer, PlacementProblem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
@@ -30,6 +31,25 @@ def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, Placement
     for memory, buffer in (*_blocks(expanded), *_other_buffers(expanded)):
         found.setdefault(memory, []).append(buffer)
     return tuple((memory, PlacementProblem(tuple(buffers))) for memory, buffers in found.items())
+
+
+def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...]], ...]:
+    """Return (name of a memory region, buffers of rows that are placed one by one) pairs.
+
+    A series has all rows of a storage.  Storages of which a row overwrites one of another storage
+    are left out.
+    """
+    rows, memory = expanded.schedule.parts.rows, expanded.schedule.memory
+    blocks: dict[str, list[MemoryBlock]] = {}
+    for block in expanded.blocks():
+        if block.upper - block.lower == 1:
+            blocks.setdefault(block.storage, []).append(block)
+    found: dict[str, list[Series]] = {}
+    for storage, single in blocks.items():
+        if 1 < len(single) == rows.storages[rows.number[storage]].rows:
+            names = tuple(block_name(expanded.schedule, block) for block in single)
+            found.setdefault(memory.region(storage), []).append(names)
+    return tuple((name, tuple(series)) for name, series in found.items())
 
 
 def live_bytes(expanded: ExpandedSchedule, memory: str | None = None) -> Numbers:

@@ -1,0 +1,87 @@
+"""Laws of even rows: the checker accepts the placement, its height stays, and no ring is broken up;
+a series that stays uneven had no room, which trying every address proves."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.memory.check import check
+from penstock.memory.even_rows import Series, ring_rows, with_even_rows
+from penstock.memory.place import place
+from penstock.memory.problem import LiveBuffer, Placement, PlacementProblem
+from quick import examples
+
+
+@st.composite
+def rows_and_others(draw: st.DrawFn) -> tuple[PlacementProblem, tuple[Series, ...]]:
+    """Tensors whose rows are buffers of their own, between other buffers."""
+    buffers: list[LiveBuffer] = []
+    every: list[Series] = []
+    for t in range(draw(st.integers(1, 2))):
+        size, alignment = draw(st.sampled_from(((4, 4), (6, 4), (3, 1))))
+        lives = draw(
+            st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3)), min_size=2, max_size=5)
+        )
+        rows = [
+            LiveBuffer(f"t{t}[{r}]", lower, lower + ticks, size, alignment)
+            for r, (lower, ticks) in enumerate(lives)
+        ]
+        every.append(tuple(row.name for row in rows))
+        buffers += rows
+    for k in range(draw(st.integers(0, 4))):
+        lower, ticks = draw(st.integers(0, 7)), draw(st.integers(1, 6))
+        buffers.append(LiveBuffer(f"other{k}", lower, lower + ticks, draw(st.integers(1, 12)), 4))
+    return PlacementProblem(tuple(buffers)), tuple(every)
+
+
+def offsets_of(placement: Placement, series: Series) -> list[int]:
+    """The addresses of a series of rows."""
+    placed = dict(placement.offsets)
+    return [placed[name] for name in series]
+
+
+def has_room(problem: PlacementProblem, placement: Placement, series: Series) -> bool:
+    """Whether some address suits the series at one address or as a whole tensor."""
+    by_name = {buffer.name: buffer for buffer in problem.buffers}
+    size = by_name[series[0]].size_bytes
+    for pitch in (0, size):
+        for base in range(placement.height_bytes):
+            moved = {name: base + r * pitch for r, name in enumerate(series)}
+            offsets = tuple((name, moved.get(name, at)) for name, at in placement.offsets)
+            height = max(at + by_name[name].size_bytes for name, at in offsets)
+            if height > placement.height_bytes:
+                break
+            if not check(problem, Placement(offsets, height, 0, "tried")):
+                return True
+    return False
+
+
+@given(rows_and_others())
+@settings(max_examples=examples(60))
+def test_rows_become_even_where_there_is_room(
+    drawn: tuple[PlacementProblem, tuple[Series, ...]],
+) -> None:
+    problem, every = drawn
+    placed = place(problem)
+    even = with_even_rows(problem, placed, every)
+    faults = [fault.reason.value for fault in check(problem, even)]
+    assert faults == []
+    assert even.height_bytes <= placed.height_bytes
+    for series in every:
+        size = next(b.size_bytes for b in problem.buffers if b.name == series[0])
+        before, after = (np.array(offsets_of(p, series)) for p in (placed, even))
+        if ring_rows(before, size) is not None:
+            assert (before == after).all()
+    first = np.array(offsets_of(placed, every[0]))
+    size = next(b.size_bytes for b in problem.buffers if b.name == every[0][0])
+    if ring_rows(first, size) is None:
+        stayed = (first == np.array(offsets_of(even, every[0]))).all()
+        assert stayed != has_room(problem, placed, every[0])
+
+
+def test_rows_in_a_ring_buffer_are_recognised() -> None:
+    assert ring_rows(np.array([4, 4, 4]), 8) == 1
+    assert ring_rows(np.array([4, 12, 20]), 8) == 3
+    assert ring_rows(np.array([4, 12, 4, 12, 4]), 8) == 2
+    assert ring_rows(np.array([4, 12, 4, 4]), 8) is None
+    assert ring_rows(np.array([4, 20, 36]), 8) is None

@@ -29,7 +29,10 @@ from benchmarks.unchanged import (
 from penstock.errors import ModelError, ToolError, UsageError
 
 CASE = Case("hello_world_int8", "cortex-m4")
-RECORDED = Result({"RAM": 100, "code": 50, "counted cycles": None}, ((80, 20, 5), (100, 10, 5)))
+RECORDED = Result(
+    {"RAM": 100, "code": 50, "counted cycles": None, "estimated cycles": 10_000},
+    ((80, 20, 5), (100, 10, 5)),
+)
 RECORDED_RESULTS = REPOSITORY / "benchmarks" / "recorded_results.json"
 
 
@@ -45,6 +48,8 @@ def compared(now: Result) -> Comparison:
         replace(RECORDED, figures=RECORDED.figures | {"counted cycles": 7}),
         replace(RECORDED, frontier=((80, 9, 5),)),
         replace(RECORDED, frontier=((70, 30, 5), *RECORDED.frontier)),
+        replace(RECORDED, frontier=((80, 19, 6), (100, 10, 5))),
+        replace(RECORDED, figures=RECORDED.figures | {"estimated cycles": 10_009}),
     ],
 )
 def test_equal_and_better_results_pass(now: Result) -> None:
@@ -59,7 +64,8 @@ def test_equal_and_better_results_pass(now: Result) -> None:
         replace(RECORDED, figures=RECORDED.figures | {"code": None}),
         replace(RECORDED, figures={"RAM": 100}),
         replace(RECORDED, frontier=RECORDED.frontier[:1]),
-        replace(RECORDED, frontier=((80, 20, 6), (100, 10, 5))),
+        replace(RECORDED, frontier=((80, 21, 5), (100, 10, 5))),
+        replace(RECORDED, figures=RECORDED.figures | {"estimated cycles": 10_010}),
         replace(RECORDED, frontier=((81, 20, 5), (100, 10, 5))),
         Result({}, (), "capacity-001"),
     ],

@@ -78,7 +78,10 @@ def strategy_record(
 
 
 def _scheduled(offloaded: Offloaded, one: DescribedImplementation, where: str) -> Offloaded:
-    """Return the composite with the tiler that an implementation states as its schedule."""
+    """Return the composite with its field `schedule` set to the tiler of an implementation.
+
+    one: the implementation.
+    where: the location that an error reports."""
     tiler = schedule_tiler(one.schedule, offloaded, f'{where}, schedule of "{one.name}"')
     return replace(offloaded, schedule=tiler)
 

@@ -41,7 +41,12 @@ def with_instances(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
-    """Return a command in which each call, also in loops, first selects its instance."""
+    """Return `command` with the calls in it changed: the body of each first selects an instance.
+
+    Calls inside loops are changed, too.
+
+    chosen: the driver call that selects the instance, by step; a step (`as_step`) represents all
+        calls that differ only in their rows.  Calls of other steps are unchanged."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_selecting(inner, chosen) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in chosen:

@@ -1,7 +1,8 @@
 """The program of a network before stripes: one call for each node, on whole tensors.
 
-Every tensor has a buffer of its own; the addresses are provisional.  Passes of the first program
-phase see this program; their new kernels become those of the composites.
+Every tensor has a buffer of its own; the addresses are provisional.  The passes of the first
+program phase receive this program.  The kernels in the program that they return replace those of
+the composites.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def kernels(composite: Composite) -> tuple[Kernel, ...]:
 
 
 def with_kernels(composite: Composite, found: tuple[Kernel, ...]) -> Composite:
-    """Return the composite with other kernels, in the order of `kernels`."""
+    """Return the composite with its kernels replaced by `found`.
+
+    found: the new kernels, in the order in which the function `kernels` returns the old ones."""
     after = 1 if composite.fallback is None else 2
     fallback = None if composite.fallback is None else found[1]
     return replace(composite, chosen=found[0], fallback=fallback, prefetching=found[after:])
@@ -37,8 +40,8 @@ def with_kernels(composite: Composite, found: tuple[Kernel, ...]) -> Composite:
 def layer_program(graph: Graph, processor: str, kernel: Callable[[Composite], Kernel]) -> Program:
     """Return the program of a graph before stripes.
 
-    processor: the engine that runs the nodes that are no composites.
-    kernel: selects a kernel of each composite."""
+    processor: the engine that runs the nodes that are not composites.
+    kernel: returns the kernel that the program calls for a composite."""
     owners = storage_owners(graph)
     calls: list[Call] = []
     buffers = dict(_tensors(graph, owners))
@@ -65,7 +68,11 @@ def layer_program(graph: Graph, processor: str, kernel: Callable[[Composite], Ke
 
 
 def _tensors(graph: Graph, owners: Mapping[str, str]) -> Iterator[tuple[str, Buffer]]:
-    """Yield a buffer for each tensor that is no alias, and for each constant, by name."""
+    """Yield (name, buffer) for each constant and for each tensor that is not an alias.
+
+    The addresses are 0; `_stacked` assigns the provisional ones.
+
+    owners: the name of the storage of each tensor, by the tensor's name."""
     read = (value for node in graph.nodes for value in (*node.inputs, node.output))
     for value in (*graph.sources, *read, *graph.results):
         if value.data is not None:
@@ -82,7 +89,14 @@ def _call(
     owners: Mapping[str, str],
     taken: frozenset[str],
 ) -> tuple[Call, tuple[Buffer, ...]]:
-    """Return the call that computes a node, and the buffers of its tables and its scratch."""
+    """Return the call that computes a node, and the buffers that only this call uses.
+
+    These buffers hold the kernel's tables, its scratch and its prefetched constants.
+
+    processor: the engine that runs nodes that are not composites.
+    kernel: returns the kernel of a composite.
+    owners: the name of the storage of each tensor, by the tensor's name.
+    taken: names in use, from which the names of the new buffers differ."""
     op, shape = node.op, node.output.type.shape
     chosen = kernel(op) if isinstance(op, Composite) else op.kernel(node.site)
     inputs = tuple(_view(value, owners) for value in node.inputs)
@@ -116,7 +130,9 @@ def _view(value: Value, owners: Mapping[str, str]) -> View:
 
 
 def _stacked(buffers: tuple[Buffer, ...]) -> Iterator[Buffer]:
-    """Yield the buffers one above the other in each memory."""
+    """Yield the buffers with addresses at which those of one memory do not overlap.
+
+    In each memory, they follow one another from address 0, in the given order."""
     ends = {TENSORS: 0, CONSTANTS: 0}
     for buffer in buffers:
         at = -(-ends[buffer.memory] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

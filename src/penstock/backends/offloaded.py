@@ -34,7 +34,8 @@ class Offloaded:
         output, for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside
         the accelerator.  An empty tuple stands for "" everywhere, or for an assignment that is
         not known yet.
-    schedule: the tiler that the implementation states as its schedule; None for none."""
+    schedule: the tiler from the implementation's schedule (`OpStrategy.add_implementation`); None
+        if it has none."""
 
     node: Node
     target: AcceleratorTarget

@@ -261,9 +261,13 @@ def schedule_problem(schedule: object) -> str:
 
 
 def schedule_tiler(schedule: Schedule | None, offloaded: Offloaded, where: str) -> Tiler | None:
-    """Return the tiler that a schedule states for a composite; None if there is no schedule.
+    """Return the tiler for a composite according to a schedule; None if there is no schedule.
 
-    Raises BackendError, with the location `where`, if its function fails or returns no schedule."""
+    schedule: a tiler, the names of axes as the order of the loops, or a function that receives
+        `offloaded` and returns either.
+
+    Raises BackendError, with the location `where`, if this function fails or returns anything
+    else."""
     if not is_tiler(schedule) and callable(schedule):
         with backend_code("schedule function", where):
             schedule = schedule(offloaded)

@@ -237,7 +237,10 @@ def has_attributes(node: Node, attributes: Attributes) -> bool:
 
 
 def has_attribute(op: object, name: str, wanted: object) -> bool:
-    """Return whether an operator has an attribute of this value."""
+    """Return whether an operator has the attribute `name`, with the wanted value.
+
+    name: the name of the attribute, dotted if it is nested ("rows.stride").
+    wanted: a value, the name of an enumeration member, or a predicate (`has_attributes`)."""
     try:
         found = get_attribute(op, name)
     except KeyError:

@@ -56,10 +56,10 @@ def partition(
     engine: str,
     merge: bool = True,
 ) -> tuple[Graph, Refusals]:
-    """Return the graph with each match of a pattern as a composite, and the refusals.
+    """Return (graph, refusals), where composites replace the matches of patterns in the graph.
 
-    For each node that is in no composite, the refusals state why, by the node's name.  Patterns are
-    tried in order, each at every node from the last to the first.  Of the matches that end with the
+    The refusals map the name of each node outside composites to the reason.  Patterns are tried in
+    order, each at every node from the last to the first.  Of several matches that end with one
     node, the largest is tried first.  A match is refused if another composite contains one of its
     nodes, if an intermediate value is used outside the match, if an operator does not support its
     element types, or if a predicate or constraint does not hold.
@@ -207,7 +207,7 @@ class _Search:
         return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
 
     def refusals(self) -> Refusals:
-        """For each node that is in no composite, return the reason why, by the node's name.
+        """Return a mapping from the name of each node outside composites to the reason.
 
         Composites of earlier accelerators, which are nodes of the graph, have no entry."""
         unmatched = 0, f"no pattern of {self.engine} matches this node"

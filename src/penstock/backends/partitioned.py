@@ -20,7 +20,9 @@ PARTITIONED_WITH = "partitioned_with"
 
 
 def with_settings(graph: Graph, accelerator: Accelerator) -> Graph:
-    """Return the graph in which the accelerator's composites state its attribute values."""
+    """Return the graph with the accelerator's attribute values stored in each of its composites.
+
+    `is_partitioned` compares them with the attribute values for which the graph is compiled."""
     values = tuple(accelerator.target.attrs.items())
 
     def stated(node: Node) -> Node:

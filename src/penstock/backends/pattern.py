@@ -102,13 +102,13 @@ class Pattern:
         return Typed(self, shape=extents(shape))
 
     def dominates(self, parent: Pattern, path: Pattern | None = None) -> Pattern:
-        """Return a pattern of this pattern, of `parent`, and of all nodes between the two.
+        """Return a pattern that matches a sub-graph between this pattern and its dominator.
 
-        It matches if all paths upstream (towards the network's inputs) from a match of this pattern
-        reach the same match of `parent`, through nodes that match `path` only.  As in TVM, the
-        method is called on the last operator.
+        As in TVM, this pattern is the last operator.  All paths upstream (towards the network's
+        inputs) from its match must reach the same match of `parent`, the dominator.  Each node
+        between the two must match `path`.  All these nodes are part of the match.
 
-        path: a pattern of one of the nodes between; None for any node.
+        path: a pattern of a single node; None for any node.
 
         >>> relu = is_op("nn.relu")(wildcard())
         >>> print(is_op("Add")(wildcard(), wildcard()).dominates(is_op("Conv2D"), relu))
@@ -226,7 +226,7 @@ class AllPaths(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TuplePattern(Pattern):
-    """Matches the operands of an operator with any number of inputs; None for any operands."""
+    """Matches the operands of a variadic operator; if `fields` is None, any operands match."""
 
     fields: tuple[Pattern, ...] | None
 
@@ -256,7 +256,7 @@ def is_constant(value: float | Array | Predicate | None = None) -> Pattern:
 
 
 def is_tuple(fields: Sequence[Pattern] | None = None) -> Pattern:
-    """Return a pattern of the operands of an operator that takes any number, such as concatenation.
+    """Return a pattern for all operands of a variadic operator, such as concatenation.
 
     fields: a pattern for each operand; None for any number of any operands.
 

@@ -44,7 +44,13 @@ def explain(
 
 
 def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str]:
-    """Yield a line about each pattern of an accelerator, or one line if no pattern is tried."""
+    """Yield a line for each pattern of an accelerator: whether it matches the node, or why not.
+
+    If a composite contains the node or a graph pass removes it, no pattern is tried.  The only
+    line then states this.
+
+    graph: the graph after earlier accelerators have claimed their nodes.
+    name: the name of the node."""
     graph = prepared(graph, accelerator)
     node = next((node for node in graph.nodes if node.name == name), None)
     if node is None or isinstance(node.op, Composite):

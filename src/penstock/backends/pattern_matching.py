@@ -226,7 +226,12 @@ class Search:
         return partial
 
     def _path_matches(self, pattern: AllPaths, term: Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Yield the matches of the last operator, its dominator, and all nodes between them."""
+        """Yield the matches of `pattern` whose result is `term`.
+
+        Each consists of the nodes of `pattern.child`, those of its dominator `pattern.parent`, and
+        all nodes between the two.
+
+        bindings: as for `match`."""
         for child in self.match(pattern.child, term, bindings):
             begin = self.read_by(child.claimed)
             for value in self.reachable(begin, pattern.path, child.bindings):
@@ -242,7 +247,12 @@ class Search:
         return tuple({v.name: v for v in read if v.name not in claimed}.values())
 
     def _step(self, value: Value, path: Pattern, bindings: _Bindings) -> frozenset[str]:
-        """Return the nodes of a match of `path` that computes a value; empty if there is none."""
+        """Return the names of the nodes of the first match of `path` whose result is `value`.
+
+        If `path` is a wildcard, this is the node that computes `value`.  The result is empty if
+        there is no match.
+
+        bindings: as for `match`."""
         if value.name not in self.producers:
             return frozenset()
         if isinstance(path, Wildcard):
@@ -252,7 +262,12 @@ class Search:
     def reachable(
         self, begin: Sequence[Value], path: Pattern, bindings: _Bindings
     ) -> Iterator[Value]:
-        """Yield `begin` and all values upstream through nodes that match `path`, closest first."""
+        """Yield the values of `begin`, and those that can be reached from them upstream.
+
+        Upstream is towards the network's inputs.  All nodes on the way must match `path`.  Values
+        that are fewer matches away come first.
+
+        bindings: as for `match`."""
         waiting, seen = deque(begin), {value.name for value in begin}
         while waiting:
             value = waiting.popleft()
@@ -265,10 +280,10 @@ class Search:
     def _between(
         self, begin: Sequence[Value], parent: Value, path: Pattern, bindings: _Bindings
     ) -> frozenset[str] | None:
-        """Return the nodes on all paths from `parent` to `begin`.
+        """Return the names of the nodes on all paths from `parent` to the values of `begin`.
 
-        None if a path to `begin` bypasses `parent`, or contains a node that does not match `path`.
-        """
+        Returns None if a path to one of these values bypasses `parent`, or contains a node that
+        does not match `path`."""
         waiting, found = [value for value in begin if value.name != parent.name], set[str]()
         while waiting:
             value = waiting.pop()
@@ -283,9 +298,11 @@ class Search:
 
 
 def tuple_fields(pattern: Pattern, count: int) -> tuple[Pattern, ...]:
-    """Return the patterns of `count` operands that a tuple states; () for other patterns.
+    """Return the fields of a tuple pattern with `count` fields, one for each operand.
 
-    Of several tuples (`|`), the first with this number of fields counts."""
+    A tuple pattern without a list of fields has a wildcard for each operand.  Of several
+    alternatives (`|`), the first that is such a tuple applies.  The result is () if there is
+    none."""
     match pattern:
         case Either(first, second):
             return tuple_fields(first, count) or tuple_fields(second, count)

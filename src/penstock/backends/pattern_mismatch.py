@@ -61,7 +61,12 @@ class _Explanation:
     search: Search
 
     def of(self, pattern: Pattern, term: Term, depth: int) -> Mismatch | None:
-        """Return the deepest mismatch of a pattern with a term; None if the pattern matches."""
+        """Return why a pattern does not match a term; None if it matches.
+
+        If no alternative of the pattern matches, the result explains the one that matches
+        furthest.
+
+        depth: how many operators and operands of the whole pattern match before `pattern`."""
         if self.search.match(pattern, term, frozenset()):
             return None
         match pattern:
@@ -114,7 +119,12 @@ class _Explanation:
     def _form(
         self, pattern: Operator, operands: tuple[Term, ...], depth: int
     ) -> Iterator[Mismatch]:
-        """Yield the first mismatch of an operator's arguments with a list of operands."""
+        """Yield why the arguments of `pattern` do not match `operands`; nothing if they match.
+
+        The explanation is that of the first argument that does not match its operand, or that the
+        numbers of arguments and operands differ.
+
+        depth: how many operators and operands of the whole pattern match before `pattern`."""
         patterns = pattern.arguments or ()
         if len(patterns) == 1:
             patterns = tuple_fields(patterns[0], len(operands)) or patterns
@@ -148,7 +158,7 @@ class _Explanation:
         return Mismatch(depth + 1, f"path {pattern.path}", reason)
 
     def _said(self, term: Term) -> str:
-        """Return what a term is, for messages."""
+        """Return a phrase for messages that describes a term, such as '"x" is a constant'."""
         if term.constant:
             return f'"{term.name}" is a constant' if term.name else "it is a scale or zero point"
         node = self.search.producers.get(term.name)

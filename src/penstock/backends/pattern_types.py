@@ -39,8 +39,9 @@ class ConstantTest:
         return ConstantTest(text, lambda found: np.array_equal(found, wanted))
 
     def accepts(self, elements: Array) -> bool:
-        """Return whether the elements of a constant pass.  Raises BackendError if the test fails to
-        answer."""
+        """Return whether the elements of a constant satisfy the condition.
+
+        Raises BackendError if the predicate raises an exception."""
         with backend_code("predicate of a constant", "is_constant(..)"):
             return bool(self.holds(elements))
 
@@ -62,7 +63,10 @@ def element_type(dtype: str | DType) -> DType:
 
 
 def extents(shape: Sequence[Extent]) -> tuple[Extent, ...]:
-    """Return the extents of a shape.  Raises BackendError if one is no extent."""
+    """Return the shape as a tuple of extents, one for each axis.
+
+    An extent is a number of at least 1, a predicate of a number, or None for any number.  Raises
+    BackendError if an element of `shape` is anything else."""
     for extent in shape:
         if extent is not None and not callable(extent) and (type(extent) is not int or extent < 1):
             raise BackendError(
@@ -95,7 +99,10 @@ def shape_problem(wanted: Sequence[Extent], found: tuple[int, ...]) -> str:
 
 
 def type_problem(dtype: DType | None, shape: tuple[Extent, ...] | None, type: TensorType) -> str:
-    """Return why a type does not have the wanted element type and shape; "" if it has."""
+    """Return how `type` differs from the wanted element type and shape; "" if it has both.
+
+    dtype: the wanted element type; None for any.
+    shape: the wanted extents; None for any shape."""
     if dtype is not None and type.dtype is not dtype:
         return f"the element type is {type.dtype.name.lower()}, must be {dtype.name.lower()}"
     return "" if shape is None else shape_problem(shape, type.shape)

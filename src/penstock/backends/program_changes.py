@@ -82,7 +82,7 @@ def _same_memory_and_cost(old: Call, new: Call) -> bool:
 
 
 def _stream_buffers(program: Program, engine: str) -> frozenset[str]:
-    """The names of the command streams that the calls of an accelerator submit."""
+    """The names of the buffers with the command streams that an accelerator's calls submit."""
     streams = {buffer.name for buffer in program.buffers if buffer.is_stream}
     calls = (c for c in walk(program.run) if isinstance(c, Call) and c.engine == engine)
     submitted = (c for call in calls for c in walk(call.body) if isinstance(c, Invoke))
@@ -97,5 +97,10 @@ def _with_same_bytes(new: Buffer, old: Buffer) -> Buffer:
 
 
 def permission(engine: str, phase: PassPhase) -> Callable[[Program, Program], str]:
-    """Return the check of a phase's passes of an accelerator."""
+    """Return a function that checks what a pass of an accelerator has changed.
+
+    The function takes the program before and after a pass of `phase`.  It returns a description of
+    the first change that is not permitted; "" if there is none.
+
+    engine: the name of the accelerator."""
     return Permission(engine, phase).violation

@@ -38,9 +38,10 @@ _LAYERS, _STRIPES, _PLACED, _EMITTED = (
 
 
 def before_stripes(graph: Graph, accelerators: Sequence[Accelerator]) -> Graph:
-    """Run the passes of the first phase; the composites have the kernels that they return.
+    """Return the graph after the passes of the first phase.
 
-    If a composite has several kernels, the passes run for each of them."""
+    The passes may replace the kernels of composites.  If a composite has several kernels, the
+    passes run once for each of them."""
     for accelerator in accelerators:
         if accelerator.passes(_LAYERS):
             most = max((len(kernels(op)) for op in _composites(graph, accelerator)), default=0)
@@ -98,7 +99,12 @@ def after_stripes(schedule: Schedule, accelerators: Sequence[Accelerator]) -> Sc
 
 
 def _with_new_kernel(steps: Sequence[Part], found: dict[str, Kernel], part: Part) -> Part:
-    """Return a part in which the kernel that the schedule runs is replaced by a new one."""
+    """Return `part` with a new version of the kernel that the schedule runs for it.
+
+    The part is unchanged if the schedule does not run it, or if its kernel has no new version.
+
+    steps: the parts that the schedule runs, each with only the kernel that it runs.
+    found: the new versions of these kernels, by the name of the part."""
     step = next((step for step in steps if step.name == part.name), None)
     if step is None or part.name not in found or found[part.name] is step.kernel:
         return part

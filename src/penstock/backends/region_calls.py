@@ -44,7 +44,12 @@ def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _merged(calls: Sequence[Call], accelerator: Accelerator) -> Call:
-    """Return the call of a region.  Raises BackendError if the backend's function fails."""
+    """Return one call that replaces consecutive calls of a region.
+
+    calls: the calls of the region, in order; each computes its whole output.
+
+    Raises BackendError if the backend's region function fails, or returns commands that cannot be
+    executed."""
     bodies = tuple(map(whole_body, calls))
     function = accelerator.codegen.region
     if function is None:
@@ -65,7 +70,14 @@ def _merged(calls: Sequence[Call], accelerator: Accelerator) -> Call:
 
 
 def _end(run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, engine: str) -> int:
-    """Return the end of the longest interval of commands from `at` on that can be one call."""
+    """Return the largest `end` for which the commands [at, end) can be merged into one call.
+
+    The commands must be calls of one region, and no command outside the interval may use their
+    outputs, except that of the last call.  The result is at + 1 if nothing can be merged.
+
+    run: the commands of the program.
+    uses: the result of `_uses`: the first and the last command that use each buffer.
+    engine: the name of the accelerator."""
     longest = at + 1
     region = _region(run[at], engine)
     if region is None:
@@ -113,8 +125,11 @@ def _region(command: Command, engine: str) -> Attribute | None:
 
 
 def _reads_alike(command: Command, computed: Mapping[str, str]) -> bool:
-    """Return whether a call reads tensors of its region only by the names of their producers.
+    """Return whether a call reads no alias of a tensor that its region computes.
 
-    computed: name of the tensor that earlier calls of the region wrote to a buffer, by buffer."""
+    A merged call identifies these tensors by name, so it cannot contain reads of their aliases.
+
+    computed: for each buffer that earlier calls of the region have written, the name of the tensor
+        that they wrote."""
     views = command.inputs if isinstance(command, Call) else ()
     return all(computed.get(view.buffer, view.tensor) == view.tensor for view in views)

@@ -113,9 +113,11 @@ def _require_no_issues(program: Program, engine: str) -> None:
 class _Bases:
     """The base buffers of a submission, whose addresses the driver receives.
 
-    Each constant that the step (calls that differ only in rows) uses is a base.  For each writable
-    memory, the only base is the used buffer with the lowest address; the addresses of the other
-    used buffers in this memory are relative to this base.
+    All calls of a step (calls that differ only in rows) have the same base buffers:
+
+    - each constant that the step uses;
+    - for each writable memory, the buffer with the lowest address among those that the step uses.
+      The addresses of the step's other buffers in this memory are relative to this one.
 
     buffers: all buffers of the program, by name.
     names: names of the bases, in the order in which they are passed.
@@ -127,9 +129,9 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the bases of all calls that differ only in rows, in order of first use.
+        """Return the base buffers of a step, in the order in which its body first uses them.
 
-        step: a call that represents these calls; its body uses the same buffers."""
+        step: the call that represents all calls of the step (`as_step`)."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -215,10 +217,14 @@ class _Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """The concatenated streams of a step: one for each combination of rows and offsets of a call.
+    """The concatenated streams of a step, one for each combination of rows and offsets.
+
+    A step represents all calls that differ only in their rows and in offsets that depend on loop
+    variables.
 
     raw: the bytes of all streams.
-    index: which of the streams a call submits, in terms of its rows and offsets.
+    index: the number of the stream that a call submits, as an expression of the call's rows and
+        offsets (`stream_index`).
     begin: for each value of `index`, the offset of the stream in `raw`; 0 if there is no stream.
     size: for each value of `index`, the size of the stream in bytes, without padding; 0 if there is
         no stream.
@@ -346,7 +352,7 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _calls_by_step(program: Program, engine: str) -> dict[Call, set[SteppedCall]]:
-    """Return the calls on `engine` that compute any rows, by their step (`as_step`)."""
+    """Return the calls on `engine` that compute at least one row, grouped by step (`as_step`)."""
     found: dict[Call, set[SteppedCall]] = {}
 
     def select(call: Call) -> tuple[Call, Call] | None:

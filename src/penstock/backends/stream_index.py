@@ -1,4 +1,8 @@
-"""The calls of a step whose command streams differ, and the number of the stream of each call."""
+"""Numbers of command streams: which stream each call of a step submits.
+
+A step represents all calls that differ only in their rows and in offsets that depend on loop
+variables (`program/steps.py`).  Each combination of rows and offsets has a stream of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,38 +17,51 @@ from penstock.program.steps import accessed_views
 
 
 class SteppedCall(NamedTuple):
-    """What distinguishes a call of a step from the others: it is encoded as a stream of its own.
+    """The values by which a call of a step differs from the step's other calls.
 
-    first, end: the rows that it computes.
-    offsets: the values of the step's offsets (`offset_variables`), which differ between bands."""
+    Each combination of these values is encoded as a command stream of its own.
+
+    first, end: the call computes the output rows [first, end).
+    offsets: the values of the variables that `offset_variables` returns, in bytes.  They differ
+        between bands of columns."""
 
     first: int
     end: int
     offsets: tuple[int, ...]
 
     def variables(self, offsets: Sequence[Var]) -> Mapping[str, int]:
-        """Return the values of the variables in the body of the step, by name.
+        """Return the values that the variables in the step's body have in this call, by name.
 
-        offsets: the variables of `offset_variables`."""
+        They are the first row, the row after the last one (`FIRST`, `END`), and the offsets.
+
+        offsets: the result of `offset_variables` for the step."""
         values = zip((offset.name for offset in offsets), self.offsets, strict=True)
         return {FIRST.name: self.first, END.name: self.end, **dict(values)}
 
 
 def offset_variables(step: Call) -> tuple[Var, ...]:
-    """Return the variables that stand for the offsets of views that depend on loop variables."""
+    """Return the variables that replace offsets of tensors in a step.
+
+    `as_step` replaces the offset of a view by a variable if the offset depends on loop
+    variables."""
     offsets = (view.offset for view in accessed_views(step))
     return tuple(offset for offset in offsets if isinstance(offset, Var))
 
 
 def stream_index(calls: Sequence[SteppedCall], offsets: Sequence[Var], rows: int) -> Expr:
-    """Return an expression of rows and offsets whose value differs for each of the calls.
+    """Return the number of a call's stream, as an expression of the call's rows and offsets.
 
-    The value is at least 0.  It begins with the first of these terms that differs for all intervals
-    [first, end) of rows: first; first + end; first * (rows + 1) + end.  While calls still share a
-    value, a multiple of (offset - least value) / gcd of the differences is added for one offset
-    after the other.
+    The expression has a different value, at least 0, for each of `calls`.  It is a sum:
+
+    - The first term depends on the interval [first, end) of output rows.  It is the first of
+      these expressions that has a different value for each interval: first; first + end;
+      first * (rows + 1) + end.
+    - While calls still have equal values, a term is added for another offset.  The term is
+      (offset - smallest offset) / (gcd of the distances between the values of this offset), times
+      the number of values that the sum can have so far.
 
     calls: calls of one step, all different.
+    offsets: the result of `offset_variables` for the step.
     rows: number of rows of the output."""
 
     def is_unique(index: Expr) -> bool:

@@ -217,10 +217,11 @@ def strategy_of(op: str) -> Any:
 
 
 def is_sequenced(target: AcceleratorTarget, op: str) -> bool:
-    """Whether a tiler that states sequences of tiles may apply to an operator.
+    """Whether a tiler that returns sequences of tiles may apply to an operator.
 
-    Such a tiler is registered for the operator, or under another name that may denote it.  Its
-    sequence computes the whole output in one call."""
+    A call must then compute the whole output.  Such a tiler may apply if it is registered for `op`,
+    or under a name that is not in `KERNELS`, which may be the name of a pattern or another name of
+    the operator."""
     names = (name for name, tiler in target.tilers if isinstance(tiler, TileSequencer))
     return any(name == op or name not in KERNELS for name in names)
 

@@ -28,11 +28,13 @@ TiledKernel = Callable[[KernelCall, CallTiles], Sequence[Command]]
 
 
 def tiled(kernel: TiledKernel) -> Compute:
-    """Decorate a kernel so that its calls may compute any number of rows, in any tiles.
+    """Decorator of kernels: return a compute function that accepts any number of output rows.
 
-    `kernel` requires a tiling of all rows of a call.  If the tiler finds none, the decorated kernel
-    loops over intervals of rows for which there is a tiling.  A sequence of tiles has no loops: the
-    commands of its visits follow one another."""
+    `kernel` requires a tiling of all rows of a call.  If the tiler finds none, the compute function
+    returns a loop over intervals of rows for which the tiler finds one.  For a sequence of tiles,
+    it returns the commands of all visits one after the other, without loops.
+
+    kernel: returns the commands of a call, given its tiles."""
 
     @wraps(kernel)
     def compute(call: KernelCall) -> Sequence[Command]:

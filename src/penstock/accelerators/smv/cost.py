@@ -5,8 +5,9 @@
              channels, to load the weight registers
     copies   100 cycles per copy, 2 per run of contiguous bytes, 1 per 8 bytes
 
-A group of output channels has a channel for each processing element, a group of input channels has
-one for each of its multipliers: 8 and 32 by default.  The bytes per cycle are an attribute, too.
+A group of output channels has a channel for each processing element, 8 by default.  A group of
+input channels has a channel for each multiplier of a processing element, 32 by default.  These two
+numbers and the bytes that are copied per cycle are attributes of the accelerator.
 
 Without double buffering, a call takes the sum of engine and copies.  With double buffering, copies
 overlap with computation.  A call then takes the larger of the two, plus the smaller divided by the
@@ -43,7 +44,8 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
     """Return the bytes that a call for output rows [first, end) copies, by scratchpad.
 
-    The result is that of the tiling for the number of rows, at any position."""
+    The result depends on the number of rows only, because all intervals of this length have the
+    same tiling."""
     found: Counter[str] = Counter()
     for tiling, turns in _tilings(offloaded, end - first):
         for moved in tiling.moved:
@@ -68,7 +70,10 @@ def engine_cycles(tiling: Tiling | TileSequence) -> int:
 
 
 def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling | TileSequence, int]]:
-    """Yield the tilings of the intervals in which a call computes `rows` rows, and their number."""
+    """Yield (tiling, count) for the intervals of output rows into which a call is divided.
+
+    `count` intervals of equal length have this tiling.  The lengths of all intervals add up to
+    `rows`."""
     while rows:
         size = rows_at_once(offloaded, rows)
         turns, rest = divmod(rows, size)

@@ -1,7 +1,7 @@
 """elementwise: the commands of unary operators, sums, products and batch normalisation.
 
-In SMAUG's tiling, a tile is an interval of all elements; otherwise it has rows, columns and
-channels.  The commands are the same.
+In SMAUG's tiling, tensors are flattened and a tile is an interval of their elements.  In other
+tilings, a tile has rows, columns and channels.  The commands are the same.
 """
 
 from __future__ import annotations

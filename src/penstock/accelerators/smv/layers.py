@@ -44,7 +44,7 @@ UNARY = (
 
 
 def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Layer:
-    """Return a call that computes `rows` consecutive output rows as a loop nest.
+    """Return the loop nest of a call that computes `rows` consecutive output rows.
 
     The loop nest is valid for any position of these rows in the output.  If `rows` is None, the
     call computes the whole output.
@@ -61,7 +61,7 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     - The input of a fully connected layer has shape (N, C).
     - The second operand of an element-wise operator is in the scratchpad of weights.  Constants per
       channel have shape (1, C); the factors and offsets of a batch normalisation, (2, C).
-    - A unary operator has an operand more, its table."""
+    - A unary operator has an additional operand, its table."""
     layer = offloaded.layer(rows)
     kind, n = offloaded.main.kind, int(offloaded.target.attrs["processing_elements"])
     if kind == "FullyConnected":
@@ -98,7 +98,7 @@ def constant_input(node: Node) -> int | None:
 def _with_second_operand(offloaded: Offloaded, layer: Layer) -> Layer:
     """Return an element-wise layer whose second operand is in the scratchpad of weights.
 
-    If the operator has a constant, it is the second operand."""
+    If one input of the operator is a constant, the constant becomes the second operand."""
     constant = constant_input(offloaded.main)
     if constant is None:
         x, other = layer.inputs

@@ -199,7 +199,9 @@ def lookup(engine: SmvEngine, op: LookUpTile[int]) -> None:
 
 
 def _scaled_sums(terms: TermScales, left: Sums, right: Sums) -> Sums:
-    """Return the sums, or differences, of centred elements, each multiplied by its scale."""
+    """Return the scaled sums or differences of two tensors, before requantisation (`TermScales`).
+
+    left, right: the elements of the tensors minus their zero points."""
     return multiply(left << 20, terms.multiplier0, terms.shift0) + terms.sign1 * multiply(
         right << 20, terms.multiplier1, terms.shift1
     )

@@ -130,7 +130,8 @@ class DepthwiseTile(Generic[Number]):
     in_h, in_w: rows and columns of the input tile, without padding.
     pad_top, pad_left: rows and columns of padding before the input tile.
     per_channel: number of output channels that read each input channel.
-    skipped: number of output channels before the tile that read its first input channel.
+    skipped: of the output channels that read the first channel of the input tile, the number of
+        those that precede the output tile.
     kernel_h, kernel_w: rows and columns of the window.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
         in the scratchpad of weights.
@@ -243,8 +244,9 @@ class MultiplyTiles(AddTiles[Number]):
 class NormaliseTile(Generic[Number]):
     """The arguments of `smv_batch_norm`, which scales a tile and adds an offset, by channel.
 
-    Each element is multiplied by the factor of its channel and requantised (`ProductScales`).  The
-    offset of the channel is added to this product, as `smv_add` adds b to a.
+    Each element is multiplied by the factor of its channel, and the product is requantised
+    (`ProductScales`).  The offset of the channel is then added to the product and the sum is
+    requantised, with the arithmetic of `smv_add` (`TermScales`).
 
     x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
     factors, offsets: where the factors and offsets of the channels begin, in bytes, in the

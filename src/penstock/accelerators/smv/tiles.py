@@ -175,26 +175,32 @@ class CallTiles:
 
     @property
     def image(self) -> Expr:
-        """The number of the image that a command computes, a variable in the loop of `by_image`."""
+        """The index of the image that a command computes: the variable of the loop that `by_image`
+        returns, or 0 if the layer computes a single image."""
         return Var("image") if self.has_batch else 0
 
     def by_image(self, compute: Command) -> tuple[Command, ...]:
-        """Return a command that computes one image in a loop over the images of the current tile.
+        """Return a loop over the images of the current tile, with `compute` as its body.
 
-        A layer of one image needs no loop."""
+        The result is `compute` without a loop if the layer computes a single image.
+
+        compute: the command that computes the image with the index `image`."""
         if not self.has_batch:
             return (compute,)
         return (Loop("image", *self.box(self.whole.output)[0], 1, (compute,)),)
 
     def corner(self, tile: ScratchpadTile) -> tuple[Expr, ...]:
-        """Return the first element of a tensor that a command accesses, one index per dimension."""
+        """Return the indices of the first element that a command accesses, one per dimension.
+
+        tile: the tile of the accessed tensor; the indices refer to the whole tensor."""
         lower = tuple(lower for lower, _ in self.box(tile.operand))
         return (self.image, *lower[1:]) if self.has_batch else lower
 
     def padding(self, dimension: Dimension) -> Expr:
-        """Return the number of padding elements that the current tile reads before the tensor.
+        """Return the width of the padding that the current tile reads, along a dimension.
 
-        dimension: the dimension of the tensor along which they are counted."""
+        It is the number of padding elements in front of index 0; padding at the end of the
+        dimension does not count."""
         lower, _ = self._needs(dimension, self.spans[dimension.axis or ""])
         return lower - self._reads(dimension, self.spans[dimension.axis or ""])[0]
 

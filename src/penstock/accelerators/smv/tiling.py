@@ -56,8 +56,8 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling | TileSeq
     """Return the tiling of a call that computes `rows` consecutive output rows.
 
     The tiling is valid for any position of these rows in the output.  If `rows` is None, the call
-    computes the whole output.  A tiler may state a sequence of tiles instead, which is always that
-    of the whole output.
+    computes the whole output.  If the tiler is a `TileSequencer`, the result is a sequence of tiles
+    for the whole output, whatever the value of `rows`.
 
     Raises PenstockError if the tiler finds no tiling."""
     tiler, memories = _tiler(offloaded), scratchpads(offloaded.target)
@@ -72,8 +72,8 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
     If it finds none for two rows or more, the result is 1.  A call with more rows computes them in
     intervals of this length.
 
-    A tiler that can split rows finds a tiling for every number of rows.  SMAUG's tiler may find
-    none for some number although it finds tilings for fewer rows and for more."""
+    The function tries every number from `rows` down, because a tiler that cannot split rows, such
+    as SMAUG's, may find a tiling for 4 and for 6 rows, for example, but none for 5."""
     for fewer in range(rows, 1, -1):
         with suppress(PenstockError):
             tiling_of(offloaded, fewer)
@@ -96,15 +96,18 @@ def why_no_tile(offloaded: Offloaded) -> str:
 
 
 def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
-    """Return a call that computes `rows` consecutive output rows as a loop nest, for the tiler.
+    """Return the loop nest, for the tiler, of a call that computes `rows` consecutive output rows.
 
-    If `rows` is None, the call computes the whole output.  SMAUG's rule receives unary and
-    element-wise operators as a loop over all elements."""
+    If `rows` is None, the call computes the whole output.  For SMAUG's tiler, a unary or
+    element-wise operator on tensors of one shape is a single loop over all elements."""
     return layer_of_call(offloaded, rows, flat=isinstance(_tiler(offloaded), Smaug))
 
 
 def _tiler(offloaded: Offloaded) -> Tiler:
-    """Return the tiler of a composite: one that is registered, or the accelerator's attribute."""
+    """Return the tiler of a composite.
+
+    It is the tiler that is registered for the composite, or else the schedule of its
+    implementation, or else the tiler that the accelerator's attribute `tiler` names."""
     return offloaded.tiler(TILERS[str(offloaded.target.attrs["tiler"])])
 
 
@@ -120,9 +123,10 @@ def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
 
 @lru_cache(maxsize=256)
 def _sequence(tiler: TileSequencer, layer: Layer, memories: Scratchpads) -> TileSequence:
-    """Return the sequence of tiles that a tiler states for a layer.
+    """Return the first feasible sequence of tiles that a tiler proposes for a layer.
 
-    Results are cached.  Raises CapacityError if it is not feasible on the engine."""
+    A sequence is feasible if it has no `faults` and no `overwritten_sums`.  Results are cached.
+    Raises CapacityError if no sequence is feasible."""
     fault = "the tiler yields no shape"
     for shape in tiler.shapes(layer, memories, tiler.dims(layer, memories)):
         found = TileSequence.of(tiler, layer, memories, tiler.cut(layer, shape))
@@ -134,10 +138,11 @@ def _sequence(tiler: TileSequencer, layer: Layer, memories: Scratchpads) -> Tile
 
 
 def overwritten_sums(sequence: TileSequence) -> tuple[str, ...]:
-    """Return whether final elements and partial sums of a sequence would share bytes, as a phrase.
+    """Return the fault of a sequence in which final elements overwrite incomplete sums.
 
-    Both are in the same pixel of the output tile: channel c of the tile has its element at byte c,
-    and its sum at byte 4 * c."""
+    The result is a tuple with one phrase for the error message, or () if the sequence has no such
+    fault.  Within a pixel of the output tile, channel c has its final int8 element at byte c, and
+    its int32 sum at byte 4 * c."""
     if not sequence.has_partial_sums:
         return ()
     output = sequence.layer.output

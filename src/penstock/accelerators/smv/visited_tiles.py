@@ -12,7 +12,10 @@ from penstock.uma import Command, Expr, KernelCall, TileSequence
 
 
 def tiles_of_call(call: KernelCall) -> Iterator[CallTiles]:
-    """Yield the tiles of a call: once for a tiling, and for each visit of a tile sequence.
+    """Yield the descriptions of tiles from which a kernel makes the commands of a call.
+
+    For a tiling, there is one description, in which loop variables select the tile.  For a tile
+    sequence, there is one for each visit.
 
     Raises PenstockError if the tiler finds no tiling."""
     found, whole = tiling_of(call, call.rows), layer_on_engine(call)
@@ -55,7 +58,12 @@ class VisitedTiles(CallTiles):
         return tuple(found)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
-        """Return (accumulate, finish), which depend on the visits before this one."""
+        """Return (accumulate, finish): how the visited tile contributes to sums over channels.
+
+        accumulate: 1 if the tile adds to partial sums of earlier visits, 0 if it begins new sums.
+        finish: 1 if the tile completes the sums, otherwise 0.
+
+        The order of the visits determines both; `depth` and `channels` are not used."""
         before, ends = self.sequence.accumulation[self.visit]
         return int(before), int(ends)
 

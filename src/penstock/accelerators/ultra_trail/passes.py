@@ -35,7 +35,9 @@ class CodegenGenerateExternCalls:
 def _driver_calls(
     body: Callable[..., Sequence[uma.Command]] | None,
 ) -> Callable[..., tuple[uma.Command, ...]]:
-    """Return the body that loads, computes and stores for the operation that `body` issues."""
+    """Return a kernel body of driver calls: load inputs and constants, convolve, store the output.
+
+    body: the kernel body to be replaced, which issues a single `Convolution1D`."""
 
     def commands(*arguments: object) -> tuple[uma.Command, ...]:
         assert body is not None

@@ -57,9 +57,9 @@ class UMABackend(Registration):
     """Description of an accelerator; derived classes register its features in `__init__`.
 
     merge_compiler_regions: whether adjacent composites (matched nodes as single nodes) join into
-        regions.  Consecutive calls of a region run as one call: with command streams, they share
-        one stream; in C, `_register_region` states how.  If False, every
-        composite is a region of its own (RFC 0060, "Configuration").
+        regions.  Consecutive calls of a region run as one call.  With command streams, they share
+        one stream; in C, the function given to `_register_region` merges their commands.  If
+        False, every composite is a region of its own (RFC 0060, "Configuration").
 
     >>> class Npu(UMABackend):
     ...     target_name = "npu"

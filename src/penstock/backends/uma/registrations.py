@@ -105,8 +105,8 @@ class Registrations:
     codegen: how commands are generated.
     memories: the accelerator's own memories.
     roofline: cost model of implementations without a cost function; None for the chip's default.
-    region: returns the commands of a region's call, given those of each of its calls; None for
-        their concatenation in a stream.
+    region: merges the calls of a region: given a sequence of commands for each call, it returns
+        the commands of the merged call.  None to concatenate the commands in a stream.
     select: the driver function that selects an instance of the accelerator; None if there is none.
     tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles."""
 

@@ -126,13 +126,13 @@ def kept_tensors(
     memories: MemorySystem,
     offset: int,
 ) -> tuple[KeptTensor, ...] | None:
-    """Return the memory that holds the columns which the bands of a chain keep, by tensor.
+    """Return the memory in which the bands of a chain keep columns, one entry per kept tensor.
 
-    bands: for each band, its parts, and its values that are columns of a kept tensor.  Each value
-        name is mapped to (name of the kept tensor, offset of the value's rows in the rows of the
-        kept tensor, in bytes).
+    bands: for each band, its parts, and a map that has an entry for each value of the band that is
+        stored in the memory of a kept tensor.  Key: name of the value.  Entry: (name of the kept
+        tensor, offset in bytes at which the value begins in each row of that memory).
     call_rows: largest number of rows of a call.
-    offset: offset in the arena, in bytes, from which on the kept tensors are stored.
+    offset: offset in the arena, in bytes, at which the memory of the first kept tensor begins.
 
     Returns None if two bands compute different rows of a kept tensor in the same call.
     """

@@ -38,9 +38,9 @@ class _Widths:
     """How many columns each part of a cascade computes, given its last part and the band width.
 
     least: first position in the execution order at which the cascade may begin.
-    widest[p]: number of output columns that the part at position p of the execution order computes
-        for the band for which it computes most.
-    computed[p]: number of output columns that this part computes, summed over all bands.
+    widest[p]: maximum over all bands of the number of output columns that the part at position p of
+        the execution order computes.
+    computed[p]: sum of these numbers over all bands.
     count: number of bands.
     """
 

@@ -55,13 +55,13 @@ class BelowRows:
     bands: creates the bands of a cascade and of its chains.
     inputs_bytes: live bytes before the first part runs.
     order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
-    rivals: (live bytes, cycles) of other schedules; those that one of them dominates are dropped.
+    rivals: (live bytes, cycles) of other schedules; proposals that a rival dominates are dropped.
     _reads: the columns that the parts read.
     _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
     _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
         in its bands.
     _measured: live bytes at the peaks of the cascades built so far, by (order, candidate).  They
-        exceed the estimates of the search where the arena of the bands has gaps.
+        exceed the estimates of the search if there are gaps between the tensors in the arena.
     """
 
     accounting: CostAccounting
@@ -97,7 +97,8 @@ class BelowRows:
     ) -> list[Schedule]:
         """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
-        The search for proposals is repeated with the measured peaks while these are too high.
+        Proposals contain estimates of peaks.  If a schedule exceeds the estimate, or cannot be
+        built, the search for proposals is repeated with the peaks of the schedules built so far.
         first: the proposals that `proposals` returns before any schedule is built.
         """
         found: dict[Proposal, Schedule | None] = {}
@@ -138,7 +139,10 @@ class BelowRows:
         upper: int,
         states: Sequence[Iterable[MemoryAssignment]],
     ) -> Iterator[ValuedCandidate]:
-        """Yield the candidates of a source, with the measured peaks of those built so far."""
+        """Yield source(upper, states), the candidate cascades of an order, with corrected peaks.
+
+        If a schedule with a candidate has been built, the measured peak replaces the estimate.
+        """
         for valued in source(upper, states):
             peak = self._measured.get((order, valued.candidate))
             yield valued if peak is None else replace(valued, peak_bytes=peak)
@@ -181,7 +185,7 @@ class BelowRows:
         return lambda upper, _: every[upper]
 
     def _row_cycles(self, k: int) -> float:
-        """Return the cycles for a row of the output of part k that do not depend on its columns."""
+        """Return the cycles per output row of part k that are independent of its columns."""
         if k not in self._known_row_cycles:
             part = self.accounting.parts.parts[k]
             by_columns = bool(part.nodes) and computes_columns(part)
@@ -257,7 +261,7 @@ class BelowRows:
 
 
 def _worth_memory(cycles: int, than: int) -> bool:
-    """Return whether a proposal is enough faster than one with less memory to be built.
+    """Return whether a proposal saves enough cycles to be built although it needs more memory.
 
     cycles: cycles of the proposal.
     than: cycles of the proposal with less memory.

@@ -23,7 +23,7 @@ class PartCycles:
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
-    """A set of tensors to recompute, with the memory and cycles of the cascade that does so.
+    """A choice of the tensors that a cascade recomputes, with the cascade's memory and cycles.
 
     chains: shape of each chain, by the position of its last part.
     peak_bytes: live bytes at the peak of the cascade.

@@ -2,9 +2,9 @@
 
 A chain computes a few rows of its output per call, in bands of columns, and recomputes what it
 needs of its intermediate tensors.  These have memory only during the call, so all chains of a
-cascade share a small arena.  For a stripe height and a limit of the arena, the search adds tensors
-one by one to those that are recomputed: each time the one with which the cascade needs the least
-memory.
+cascade share a small arena.  The search is greedy: for each stripe height and arena size, it begins
+without recomputation, and in each step adds the tensor whose recomputation leads to the lowest peak
+memory.  If the order has few tensors that can be recomputed, it also tries all sets of them.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ class ChainSearch:
         return self._found.get(upper, [])
 
     def search(self, plain: Iterable[ValuedCandidate], most_plans: int) -> None:
-        """Search for cascades with chains.
+        """Search for cascades with chains, which `candidates` then returns.
 
-        plain: the cascades without chains.
-        most_plans: number of plans to evaluate.
+        plain: the candidate cascades without chains.
+        most_plans: maximum number of plans to evaluate.
         """
         left, limit = most_plans, self._limits.peak_bytes
         for lower, upper in self._intervals(plain):
@@ -120,11 +120,11 @@ class ChainSearch:
                     self._found.setdefault(upper, []).append(valued)
 
     def _intervals(self, plain: Iterable[ValuedCandidate]) -> list[tuple[int, int]]:
-        """Return the intervals [lower, upper) of positions that a cascade with chains may cover.
+        """Return the intervals [lower, upper) of positions in which to search for chains.
 
-        There, chains may need fewer live bytes than `BandLimits.peak_bytes`.  The intervals are
-        sorted by `_row_peak`, ascending.
-        plain: the cascades without chains.
+        In these intervals, cascades without chains need at least `BandLimits.peak_bytes`, but a
+        cascade with chains may need less.  The intervals are in ascending order of `_row_peak`.
+        plain: the candidate cascades without chains.
         """
         count, limit = len(self._parts), self._limits.peak_bytes
         resident = self._tables.resident
@@ -215,7 +215,7 @@ class ChainSearch:
     def _with_step(
         self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], arena: int
     ) -> ChainPlan | None:
-        """Return a plan that also recomputes the outputs of the parts at the positions `step`.
+        """Return `state`, changed to also recompute the outputs of the parts at positions `step`.
 
         None if this is impossible.
         """
@@ -229,9 +229,10 @@ class ChainSearch:
     def extended(
         self, state: ChainPlan, p: int, stripe: int, arena: int
     ) -> dict[int, ChainShape] | None:
-        """Return the chains of a plan that also recomputes the output of the part at p.
+        """Return the chains of a plan (by last part) if it also recomputes the output of part p.
 
-        arena: maximum size of the arena of the chain with this part, in bytes.
+        state: the plan without this recomputation; p is a position in the execution order.
+        stripe, arena: maximum rows per call, and maximum bytes of the arena of the chain with p.
 
         Returns None if the readers of the output are not all in one chain, or if this chain has no
         bands that fit into the arena.
@@ -251,9 +252,10 @@ class ChainSearch:
     def _shape(
         self, last: int, members: tuple[int, ...], stripe: int, arena: int
     ) -> ChainShape | None:
-        """Return the fastest chain in an arena; None if no bands fit.
+        """Return the fastest bands in which a chain can run; None if none fit into the arena.
 
         last, members: positions of the last part, and of the others in ascending order.
+        stripe, arena: maximum number of rows per call, and maximum bytes of the arena.
         """
         key = last, members, stripe, arena
         if key not in self._fastest:
@@ -280,8 +282,8 @@ class ChainSearch:
     def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
         """Return the additional cycles of a chain that are due to the division of rows into bands.
 
-        Every band of a row takes `row_cycles`, which an undivided row takes only once.
-        share: for each part, the computed elements divided by the elements of its output.
+        Each band of a row takes the cycles `BandSource.row_cycles`; an undivided row, only once.
+        share: for each part, the elements computed in all calls, divided by those of its output.
         """
         every = [*chain.members, last]
         rows = self._tables.rows[self._tables.written[every]]
@@ -291,16 +293,16 @@ class ChainSearch:
     def _call_cycles(self, last: int, chain: ChainShape) -> int:
         """Return the overhead of a call of a chain, in cycles.
 
-        In each band, it is the overhead of calling each part and of each move of kept columns.
-        A move is assumed to have the call overhead of the part that computes these columns, plus
-        `MOVE_CYCLES` for each byte.
+        A call runs all bands.  In each band, every part and every copy that moves kept columns has
+        an overhead.  That of a move is estimated as the call overhead of the part that computes
+        these columns, plus `MOVE_CYCLES` for each byte.
         """
         inside = [*chain.members, *chain.moves, last]
         calls = chain.bands * int(self._tables.call_cycles[inside].sum())
         return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, arena: int) -> ChainPlan | None:
-        """Return a plan with the same chains, in the widest bands that an arena allows.
+        """Return a plan with the same chains, in the fastest bands that fit into an arena.
 
         arena: maximum size of the arena in bytes.
 
@@ -317,7 +319,7 @@ class ChainSearch:
     def evaluated(
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
-        """Return a set of chains with its memory and time; None if it recomputes too much."""
+        """Return the plan with some chains (by last part); None if these recompute too much."""
         shapes = (
             (last, chain.members, chain.width, chain.keeps_halos)
             for last, chain in sorted(chains.items())

@@ -25,11 +25,13 @@ MOST_ANALYSED = 8
 
 @dataclass(frozen=True, slots=True)
 class _Width:
-    """Columns that a part computes: in its widest band, and in all bands together.
+    """Number of columns of a part's output in the bands.
 
-    kept: number of columns of the part's output that a band keeps for the next one; `widest`
-        includes them.
-    moves: number of calls with which a band moves kept columns.
+    widest: number of columns that the widest band holds, including kept ones.
+    total: number of columns that all bands together compute.
+    kept: maximum number of columns that a band holds without computing them, because the band
+        before has kept them.
+    moves: maximum number of copies with which a band moves kept columns in memory.
     """
 
     widest: int
@@ -48,17 +50,17 @@ class ChainShape:
     members: positions of its parts except the last one, in ascending order.
     width: number of columns of a band.
     arena_bytes: memory of the intermediate tensors and of the kernels' scratch.
-    lower, upper: the share of its output that each part computes in a call, in all bands together.
-        For rows [first, end) of the chain's output, part k of (*members, last part) computes
-        the share upper[k, end] - lower[k, first].
+    lower, upper: arrays that state how much each part computes in a call, in all bands together.
+        In the call for rows [first, end) of the chain's output, part k of (*members, last part)
+        computes upper[k, end] - lower[k, first], as a fraction of all elements of its output.
     bands: number of bands.
     columns: for each of (*members, last part), the number of columns that the part computes in all
         bands together, divided by the number of columns of its output.
     keeps_halos: whether each band keeps the columns that the next one needs, which would otherwise
         compute them again.
-    moves: for each call with which a band moves kept columns, the position of the part that
-        computes them.
-    moved_bytes: bytes that all bands of a call move.
+    moves: one entry for each copy with which a band moves kept columns in memory: the position of
+        the part that computes these columns.
+    moved_bytes: bytes of all these moves during a call, in all bands together.
     """
 
     members: tuple[int, ...]
@@ -75,10 +77,10 @@ class ChainShape:
 
 @dataclass(frozen=True, slots=True)
 class _CallColumn:
-    """What a call of a chain stores of one column of an intermediate tensor.
+    """The memory that one column of an intermediate tensor needs during a call of a chain.
 
-    size_bytes: bytes of the column, in all rows of the call.
-    dead: end of the live range: 1 + index of the last reader in (*members, last part).
+    size_bytes: bytes of the column, for the maximum number of rows that a call computes.
+    dead: end of the tensor's live range: 1 + index of its last reader in (*members, last part).
     """
 
     size_bytes: int
@@ -138,14 +140,15 @@ class ChainShapes:
     def shapes(
         self, last: int, members: tuple[int, ...], call_rows: int, arena_bytes: int
     ) -> tuple[ChainShape, ...]:
-        """Return the chains with the widest bands whose memory does not exceed a limit.
+        """Return the shapes of a chain with the widest bands that fit into an arena.
 
-        There is at most one whose bands compute their halos again, and one whose bands keep them.
+        There are at most two: one with bands that compute halos again, one with bands that keep
+        them.
 
-        last: position of the last part.
+        last: position of the last part of the chain.
         members: positions of the other parts, in ascending order.
         call_rows: maximum number of rows of a call.
-        arena_bytes: the limit.
+        arena_bytes: maximum size of the arena.
         """
         found = (
             self._widest(last, members, call_rows, arena_bytes, keeps_halos=keeps)
@@ -208,7 +211,7 @@ class ChainShapes:
     def _call_columns(
         self, last: int, members: tuple[int, ...], call_rows: int
     ) -> tuple[_CallColumn, ...]:
-        """Return what a call of a chain stores of each column, for each member."""
+        """Return, for each member, the memory of one column of its output during a call."""
         key = (last, members, call_rows)
         if key not in self._calls:
             t, windows, every = self.tables, self._row_windows(last, members), (*members, last)
@@ -288,9 +291,9 @@ class ChainShapes:
         return found
 
     def _kept_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
-        """Return the columns of bands that keep their halos.
+        """Return how many columns each part computes if bands keep halos, by the part's position.
 
-        None also if no band would keep any columns.
+        None if a part cannot run in such bands, or if no band would keep any columns.
         """
         columns = column_count(self.parts[last].output)
         count = -(-columns // width)

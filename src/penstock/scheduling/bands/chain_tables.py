@@ -1,7 +1,8 @@
 """Tables of an execution order in which chains run as single parts (compiled with Numba).
 
-The positions of the order remain: a part before the end of a chain keeps its position, but reads
-nothing there, and its output has no memory.
+The execution order and its positions do not change.  The last part of a chain represents the whole
+chain.  Every other part of the chain keeps its position, but in the tables it reads nothing, and
+its output has no memory.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 
 class _Reads(NamedTuple):
-    """Reads of the parts, to which more are added; `RowTables` describes the arrays.
+    """Reads of the parts in arrays that have space for more; `RowTables` describes the arrays.
 
-    used: [number of reads, number of used entries in `needed` and in `done`].
+    used: [number of reads, number of entries of `needed` that are used].  In `done`, as many
+        entries are used as in `needed`.
     """
 
     storage: Numbers
@@ -37,7 +39,8 @@ def chain_tables(
 
     end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
         The output of a part that is not the last one of its chain is read only in the chain.
-    scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles.
+    scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles, of the part at p
+        or of the chain that ends there.
     advance[s]: sort key of the reads of storage s, in descending order.  It is the advance of the
         storage (`row_tables.advances`), with a negative sign if `t` has `nearest_first`.
     """

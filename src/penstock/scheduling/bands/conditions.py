@@ -16,7 +16,8 @@ def computes_columns(part: Part) -> bool:
     """Return whether a part may be able to compute only an interval of its output's columns.
 
     This requires a batch of one image, an operator that can be cropped (`Croppable`), and kernels
-    that compute any interval of rows of columns (`Kernel.by_columns`).
+    that are not recurrent, compute any interval of rows, and can access columns of wider tensors
+    (`Kernel.by_columns`).
     """
     kernels = (part.kernel, *((part.fallback,) if part.fallback is not None else ()))
     return (

@@ -1,7 +1,7 @@
-"""The columns that bands compute if they keep the halos of the tensors between their parts.
+"""Which columns each band computes and holds, if bands keep the halos of intermediate tensors.
 
-Each band computes only the columns of a tensor that no earlier band has computed.  The columns
-before these that its readers still need are kept from the band before:
+A band computes only those columns of a tensor that no earlier band has computed.  The readers of
+the tensor may also need some of the last columns before these.  The band before keeps them:
 
     columns of the tensor   . . . . | k k | n n n n |      k kept, n computed by this band
                             lower ----^     ^         ^---- upper
@@ -52,18 +52,21 @@ Spans = Mapping[str, Span]
 def kept_spans(
     tensors: Sequence[str], columns: int, width: int, numbers: Sequence[int], needs: ColumnNeeds
 ) -> tuple[Spans, ...] | None:
-    """Return the columns of each tensor in some bands.
+    """Return the columns of each tensor that bands hold and compute: a map for each band.
 
     tensors: the tensors that a band computes, in execution order; the last one is divided into
         bands.
     columns: number of columns of the last tensor.
     width: number of columns of a band; the last band may have fewer.
-    numbers: the bands, in ascending order.  Where some are left out, columns that are kept over
-        several bands may be missing.
+    numbers: indices of the bands to analyse, in ascending order.  If bands are left out between
+        two of them, the result may lack columns that are kept over several bands.
+    needs: states which columns are read to compute columns of a tensor.
 
-    A tensor that a band neither computes nor reads is left out, unless a later one of the bands
-    reads it.  None if a tensor cannot be computed in such bands, or if some columns between those
-    that are computed are not needed.
+    The map of a band contains the tensors that the band computes or reads, or of which it keeps
+    columns for a later band.
+
+    Returns None if a tensor cannot be computed in such bands, or if no band needs some column
+    between those that are computed.
     """
     found: list[dict[str, Span]] = []
     for number in numbers:
@@ -82,9 +85,11 @@ def kept_spans(
 
 
 def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
-    """Return, for each tensor, how many leading columns the last tensor's leading columns need.
+    """Return how many columns of each tensor, from the first on, must be computed, by tensor name.
 
-    columns: number of leading columns of the last tensor.
+    columns: number of columns of the last tensor, from the first on, that are to be computed.
+
+    Returns None if a tensor cannot be computed by columns.
     """
     ends = {tensors[-1]: columns}
     for name in reversed(tensors):
@@ -103,6 +108,9 @@ def _spans(
 
     before, ends: the number of columns of each tensor that have been computed before the band and
         after it; `before` is empty for the first band.
+
+    Returns None if a tensor cannot be computed by columns, or if no band needs some column between
+    those that are computed.
     """
     found: dict[str, Span] = {}
     lowers = {tensors[-1]: before.get(tensors[-1], 0)}
@@ -136,22 +144,24 @@ def _keep_for(spans: dict[str, Span], after: Spans) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where one band finds the columns of a tensor that it holds, in the memory of the tensor.
+    """Where a band stores the columns of a tensor that it holds, in the memory of the tensor.
 
-    position: index of the first column that the band holds.
-    source: index at which this column is before the band moves the kept columns to `position`; None
-        if the band moves none.
+    Both fields are indices of columns in this memory.
+
+    position: where the first column that the band holds is stored.
+    source: where the band before has stored this column, if the band moves the kept columns from
+        there to `position`; None if it moves none.
     """
 
     position: int
     source: int | None = None
 
     def moves(self, span: Span) -> tuple[Interval, ...]:
-        """Return the interval of columns of each move, in the order of the moves.
+        """Return the columns of the tensor that each move copies, in the order of the moves.
 
         span: the columns that the band holds.
 
-        The intervals are so short that the source and the destination of a move do not overlap.
+        A move copies at most `source` columns, so that its source and destination do not overlap.
         """
         if self.source is None:
             return ()
@@ -160,9 +170,9 @@ class Location:
 
 
 def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
-    """Return where consecutive bands find the columns of one tensor.
+    """Return where consecutive bands store the columns of one tensor, one location per span.
 
-    spans: the columns in the bands that hold any.
+    spans: the columns in each band that holds any.
 
     A band that computes columns first moves the kept columns to the beginning of the memory.
     """

@@ -65,8 +65,9 @@ def _configs_in_bands(
 def band_stripes(
     bands: Bands, band: Band, cascade: ExpandedCascade, memory: MemoryAssignment
 ) -> Mapping[str, Stripes]:
-    """Return the stripes of each tensor that consecutive bands compute, by the name of its value.
+    """Return the stripes of each tensor of the network that the bands of a `Band` compute.
 
+    Keys: names of the tensors in the graph of the band.
     cascade: the cascade of the network that contains the part that stands for all bands.
     memory: the memory assignment of the network.
     """

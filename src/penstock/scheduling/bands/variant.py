@@ -30,8 +30,8 @@ KIND = "bands"
 class BandedCascade:
     """Parts that run as a single part, in bands of columns: a whole cascade, or one of its chains.
 
-    parts: indices of its original parts in `Parts.parts`, in execution order.
-    bands: its bands, each with its own plan.
+    parts: indices of these original parts in `Parts.parts`, in execution order.
+    bands: the bands, each with a plan of its own.
     """
 
     parts: tuple[int, ...]
@@ -57,9 +57,9 @@ class BandSource(Protocol):
         ...
 
     def row_cycles(self, part: Part) -> float:
-        """Return the cycles for a row of a part's output that do not depend on its columns.
+        """Return the cycles per output row of a part that do not depend on the number of columns.
 
-        Each band of a row takes these cycles.
+        If rows are divided into bands, each band of a row takes these cycles.
         """
         ...
 
@@ -70,8 +70,9 @@ class AssignedPlan:
 
     plan: its field `parts` contains indices of original parts.  If the plan runs in bands, its
         `stripe` and `scratch_bytes` apply inside each band, and `costs` has a single entry: the
-        cost of all bands together.  If it has chains, `scratch_bytes` is that of the kernels, and
-        `costs` has one entry for each chain, at the position of its last part.
+        cost of all bands together.  If the plan has chains, `scratch_bytes` is the scratch memory
+        of the kernels, without arenas, and `costs` has a single entry for all parts of a chain, at
+        the position of the last one.
     columns: number of columns of a band; None if the plan does not run in bands.
     chains: the chains of the plan, in execution order.
     """
@@ -143,12 +144,13 @@ def with_bands(
     """Replace the parts that run in the same bands by a single part; return (parts, plans, bands).
 
     parts: the original parts.
-    plans: (plan, bands) pairs in execution order, with the bands in which the plan or each of its
-        chains runs.  A plan contains indices of original parts, and each part is in one plan.
+    plans: pairs in execution order: a plan, which contains indices of original parts, and the bands
+        of the whole plan or of each of its chains (empty if nothing runs in bands).  Each part is
+        in one plan.
 
-    In the result, the single part has the position of the last one that it replaces, and
-    `scratch_bytes` is at least the size of the arena.  If the whole plan runs in bands, the single
-    part has one call.
+    In the resulting plans, the single part has the position of the last one that it replaces, and
+    `Plan.scratch_bytes` is at least the size of the arena.  If the whole plan runs in bands, the
+    single part has one call.
     """
     cascades = tuple(cascade for _, some in plans for cascade in some)
     composed, index = with_composites(parts, cascades)

@@ -22,8 +22,8 @@ class Chain:
 
     parts: indices in `Parts.parts`, in execution order.
     columns: number of columns of a band; each call computes its rows band by band.
-    keeps_halos: whether a band keeps the columns that the next one needs, too; if not, both compute
-        them.
+    keeps_halos: whether a band keeps its columns that the next band also needs; if not, both bands
+        compute them.
     """
 
     parts: tuple[int, ...]

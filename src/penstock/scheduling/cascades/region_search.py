@@ -3,8 +3,12 @@
 A cascade consists of consecutive parts of an execution order, which run interleaved.  The search
 tries all memory regions for
 
-    the inner tensors of a cascade, which only it uses: one region for all of them;
-    each tensor that later cascades read; from `Options.max_region_work` on, only the default one.
+    the inner tensors of a cascade, which only this cascade uses: one region for all of them;
+    each tensor that later cascades read: a region of its own (if there are more than
+    `MOST_INDEPENDENT` such tensors, one region for all of them).
+
+After the search has valued `Options.max_region_work` combinations, it tries only the default region
+for the tensors that later cascades read.
 
 Each choice is tried with and without prefetches of the constants that the cascade reads repeatedly.
 If copies of rows save time (`row_copies/estimates.py`) and fit, the cascade is valued with them.
@@ -281,9 +285,9 @@ class RegionSearch:
         return None
 
     def _row_copies(self, cascade: _UnassignedCascade, region: Numbers) -> tuple[int, Numbers]:
-        """Return what a cascade saves by copies of rows, and their bytes in each memory region.
+        """Return (time that row copies save in a cascade, bytes of the copies in each region).
 
-        The time saved is an estimate in units of 1/`FINE` cycle; 0 if no copy saves time.
+        The time is an estimate in units of 1/`FINE` cycle; 0 if no copy saves time.
         region: index of the memory region of each storage.
         """
         c, saved, extra = cascade.candidate, 0, np.zeros(len(self._regions), np.int64)

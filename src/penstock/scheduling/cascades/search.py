@@ -87,9 +87,10 @@ class FrontierSearch:
         return self.recomputing.schedule(proposal, self.limit_bytes)
 
     def estimated_cycles(self, proposal: Proposal) -> int:
-        """Return the estimate for the schedule of one of `below_rows`.
+        """Return the estimated cycles of the schedule of one of `below_rows`.
 
-        It leaves out some of the overhead of calls in bands, so the cost is rarely lower.
+        The estimate leaves out some of the overhead of calls in bands, so the schedule rarely takes
+        fewer cycles.
         """
         accounting = self.builder.accounting
         return proposal.time + sum(map(accounting.model.work_cycles, accounting.parts.parts))
@@ -106,7 +107,7 @@ def frontier_search(
 ) -> FrontierSearch:
     """Return proposals for the schedules that may be Pareto-optimal in (memory, cycles).
 
-    The memory is that after placement, which assigns an address to each tensor.
+    Here, memory means the size after placement, which assigns an address to each tensor.
 
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
@@ -150,9 +151,11 @@ def _chosen_proposals(
     A proposal divides an execution order into cascades, and selects the tensors in the second
     memory.  `options.partition` determines both:
 
-        CASCADES               cascades and tensors are selected together, by the search
-        RESIDENT               every part runs alone in a single call; all tensors that fit
-        a grouping strategy    every part runs alone, too; all tensors that only one group uses
+        CASCADES               the search selects cascades and tensors together
+        RESIDENT               each part runs alone, in a single call; the tensors in the second
+                               memory are selected greedily, as long as they fit
+        a grouping strategy    each part runs alone, in a single call; the tensors that only one
+                               group uses are in the second memory
 
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
@@ -164,8 +167,8 @@ def _chosen_proposals(
     - If there is a second memory, or a slow one: the proposals for a single, fast memory, because
       the search for them considers more ways to save memory.  If there is a second memory, only
       those are added that need less memory than all other proposals that do not use it.
-    - If the first proposal does not use the least possible scratch memory: after it, a copy of it
-      that does.
+    - If the first proposal does not use the least possible scratch memory: a variant of it that
+      does, inserted after it.
 
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
@@ -229,7 +232,7 @@ def _copying(
 
 
 def _default_peak(proposal: Proposal) -> float:
-    """Return the peak of a proposal whose tensors are all in the default region, else infinity."""
+    """Return the peak of a proposal in bytes; infinity if a tensor is not in the default region."""
     return math.inf if any(c.memory.exceptions for c in proposal.cascades) else proposal.peak_bytes
 
 

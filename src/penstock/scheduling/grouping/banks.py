@@ -105,9 +105,9 @@ def paper_groups(some: Sequence[TensorLiveRange]) -> BankGroups:
 
     some: live ranges, sorted by first step.
 
-    A bank group is free if its last tensor is dead.  Of the free bank groups, those whose last
-    tensor is not still being written to external memory are preferred; of two equal in this, the
-    one whose last tensor is closer in size.  If no bank group is free, a new one is added.
+    A bank group is free if its last tensor is dead.  Free bank groups whose last tensor is not
+    being written to external memory any more are preferred.  Among these, the one whose last tensor
+    is closest in size to the new tensor is selected.  If no bank group is free, a new one is added.
     """
     groups: list[list[TensorLiveRange]] = []
     for live_range in some:

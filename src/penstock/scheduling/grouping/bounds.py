@@ -81,7 +81,8 @@ class PieceCost:
     problem: the grouping problem of the piece.
     whole: the group cost in the whole network.
     nodes: for each node of the piece, its index in the whole network.
-    may_be: test of a mask of nodes of the piece; False if certainly no group contains all of them.
+    may_be: test of a set of nodes of the piece, given as a mask.  False proves that no group
+        contains all of these nodes; True proves nothing.
     additive: True, because the cost is a sum over tensors.
     """
 
@@ -139,7 +140,7 @@ class PieceCost:
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether a reader of node `i` outside of `region` is provably in no group with `i`.
+    """Return whether a reader of node `i` outside of `region` provably shares no group with `i`.
 
     If so, every grouping writes the tensor of node `i` to external memory.
     region: mask of nodes.

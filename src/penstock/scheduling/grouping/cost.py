@@ -47,8 +47,8 @@ class GroupCost(Protocol):
     def additive(self) -> bool:
         """Whether the cost of a group is the sum of the bytes of the tensors crossing its boundary.
 
-        If so, a group of several components without common tensors may be split into them: as
-        separate groups, they cost no more, and they fit if the whole group fits.
+        If so, a group whose nodes form several components without common tensors may be split.  As
+        separate groups, the components cost no more, and they fit if the whole group fits.
         """
         ...
 

@@ -106,11 +106,11 @@ class Moves:
         return sorted(found)
 
     def _ancestors_and_descendants(self) -> tuple[list[int], list[int]]:
-        """Return (above, below): each group together with its ancestors, and its descendants.
+        """Return the ancestors and the descendants of all groups, as two lists (above, below).
 
-        above[g]: mask of the nodes of group g and of the groups on which it depends.
-        below[g]: mask of the nodes of group g and of the groups that depend on it.
-        Indirect dependences count.
+        above[g]: mask of the nodes of group g and of all groups on which it depends.
+        below[g]: mask of the nodes of group g and of all groups that depend on it.
+        Dependences may be direct or indirect.
         """
         problem, of = self.cost.problem, group_by_node(self.groups)
         above, below = list(self.groups), list(self.groups)

@@ -1,4 +1,7 @@
-"""Names of orders and strategies; a module of its own, which help texts import quickly."""
+"""Names of orders and strategies, which appear in help texts.
+
+They are in a module without imports, so that printing a help text does not import the algorithms.
+"""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""Bands: parts that run as a single part, once for each band, an interval of columns of the output.
+"""Bands: intervals of columns of an output, which the same parts compute one after the other.
 
 A band contains all channels of its columns.  For each band, the parts compute only the columns that
 the band needs; columns that two neighbouring bands need are computed twice, unless they are kept.
 The intermediate tensors of all bands share one buffer, the arena of the bands.
 
-The single part runs in one of two ways:
+In the schedule, a single part replaces the parts that run in bands.  There are two cases:
 
-- as a cascade of its own: in one call, each band computes all its rows;
-- as a part of a cascade of several (a chain): each call computes a stripe of rows, band by band,
-  and recomputes the rows of the intermediate tensors that it needs.  So the arena is free between
-  calls, and chains share it.  During a call, each band may keep columns for the next one.
+- The single part is a cascade of its own.  One call computes all bands, each with all its rows.
+- The single part (a chain) is one of several parts of a cascade.  Each call computes a stripe of
+  rows, band by band, and recomputes the rows of the intermediate tensors that it needs.  So the
+  arena holds no data between calls, and all chains of a cascade use the same memory for it.  During
+  a call, each band may keep columns for the next one.
 """
 
 from __future__ import annotations
@@ -28,13 +29,12 @@ from penstock.scheduling.model.stripe import StripeConfig
 
 @dataclass(frozen=True, slots=True)
 class TensorSection:
-    """A tensor of a band that consists of some columns of a tensor of the network.
+    """A tensor of a band, which consists of some columns of a tensor of the network.
 
-    If a `Band` stands for several bands, `stripes` has one stripe for each of them.
-
-    value: name of the band's tensor.
-    tensor: name of the network's tensor.
-    stripes: the columns of the network's tensor, with all rows and channels.
+    value: name of the tensor in the graph of the band.
+    tensor: name of the tensor in the graph of the network.
+    stripes: the columns of the network's tensor, with all rows and channels.  If a `Band` stands
+        for several bands, there is one stripe for each of them.
     """
 
     value: str
@@ -43,18 +43,19 @@ class TensorSection:
 
     @property
     def first_column(self) -> int:
-        """Column of the tensor at which the value begins in the first band."""
+        """Column of the network's tensor at which the tensor of the first band begins."""
         return self.stripes.offset[COLUMNS]
 
     @property
     def step(self) -> int:
-        """Number of columns from one band to the next."""
+        """Distance between the first columns of consecutive bands, in columns of the network's
+        tensor."""
         return int(self.stripes.strides[COLUMNS])
 
     def nested(self, rows: StripeConfig) -> StripeConfig:
-        """Return, for all bands together, the stripes of the network's tensor, band by band.
+        """Return the stripes of the network's tensor that all bands compute, band by band.
 
-        rows: the stripes of the band's tensor in each band; they divide it along its rows.
+        rows: the stripes of rows in which each band computes its tensor, the same in all bands.
         """
         bands = self.stripes
 
@@ -79,7 +80,7 @@ def column_stripes(
 
     columns, tensor: shape of a stripe, and of the tensor.
     first_column: column at which the first stripe begins.
-    step: number of columns from the begin of a stripe to the begin of the next one.
+    step: number of columns from the start of a stripe to the start of the next one.
     count: number of bands.
     """
     none = (0,) * len(tensor)
@@ -99,12 +100,14 @@ def column_stripes(
 
 @dataclass(frozen=True, slots=True)
 class KeptTensor:
-    """Memory in which all bands of a chain hold columns of an intermediate tensor during a call.
+    """Memory in which bands of a chain keep columns of an intermediate tensor for the next band.
 
-    tensor: name of the tensor of the network.
+    All bands of a call use the same memory for the tensor.
+
+    tensor: name of the tensor in the graph of the network.
     offset: offset of the memory in the arena, in bytes.
-    row_bytes: bytes of the columns of a row that fit.
-    slots: number of rows that fit.
+    row_bytes: bytes of a row of this memory, which has space for the columns of one band.
+    slots: number of rows for which this memory has space.
     """
 
     tensor: str
@@ -127,9 +130,11 @@ class Band(Brief):
     offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
         intermediate tensors and scratch memory, but no inputs and outputs of the band.
     arena_bytes: size of the arena, without kept tensors.
-    slots: in a chain, the number of rows of each intermediate tensor that the arena holds, by name.
-    kept: for each value that is stored in a kept tensor (`Bands.kept`), by value name: the offset
-        of the value's rows in the rows of the kept tensor, in bytes.
+    slots: in a chain, the number of rows for which the arena has space, for each intermediate
+        tensor, by name.
+    kept: for each tensor of the band that is stored in the memory of a kept tensor (`Bands.kept`):
+        the offset, in bytes, at which it begins in each row of that memory.  Keys: names of the
+        band's tensors.
     """
 
     parts: Parts

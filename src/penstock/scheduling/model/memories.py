@@ -53,8 +53,8 @@ class MemorySystem:
 
     @property
     def nominal(self) -> MemorySystem:
-        """The default region and the one for constants, both as fast as the engine's cycle
-        estimates assume."""
+        """This memory system without secondary regions: it has only the default region and the one
+        for constants, both as fast as the engine's cycle estimates assume."""
         bandwidth = self.engine.bandwidth_bytes_per_cycle
 
         def fast(memory: MemoryRegion) -> MemoryRegion:

@@ -30,7 +30,7 @@ class Part(Brief):
     fallback: kernel that runs where the scratch memory is too small for the preferred one; None if
         there is none.
     prefetching: kernels that read constants from a prefetched copy, by increasing copy size.
-    row_copy: what the part copies, if the copy engine runs it.
+    row_copy: the row copy that the part performs; None unless the copy engine runs the part.
     """
 
     nodes: tuple[Node, ...]
@@ -106,14 +106,14 @@ class Part(Brief):
         return tuple({v.name: v for v in read if v.type.rank}.values())
 
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
-        """Return (accesses, bytes) of a constant, as counted in the cost of calls after the first.
+        """Return the (accesses, bytes) of a constant in the cost of each call but the first.
 
         In general, each call reads the whole constant: (1, 4096) for a constant of 4096 bytes.
 
-        A kernel that accumulates computes each output row by adding to the previous one, and each
-        call reads only the weights for its own rows.  The cost counts all bytes in the first call,
-        so the result is usually (1, 0): later calls take only an access.  More precisely, they take
-        one access for each input that is this constant and is read for the last output row.
+        In an accumulating kernel (`Kernel.accumulates`), each call reads only the weights for its
+        own rows.  The cost of the first call includes the bytes of all calls, so the cost of a
+        later call includes no bytes.  It includes one access for each input that is this constant
+        and is needed for the last output row.  The result is usually (1, 0).
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes

@@ -43,7 +43,8 @@ class ColumnSection(Brief):
 
     value: name of the smaller tensor.
     tensor: name of the larger tensor.
-    first_byte: offset in bytes of the rows of the smaller tensor in those of the larger one.
+    first_byte: offset, in bytes, at which a row of the smaller tensor begins in the row of the
+        larger one.
     """
 
     value: str
@@ -63,14 +64,14 @@ class Parts(Brief):
     cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
     updates: the parts that copy new elements to states (tensors that persist from run to run), in
         execution order.  They run after all other parts.
-    sections: tensors that are some columns of larger tensors and are stored there.
-    outside: names of the storages whose memory a surrounding program provides; such as those of
-        the graph's inputs and outputs.
+    sections: tensors that consist of some columns of larger tensors and are stored in them.
+    outside: names of the storages whose memory a surrounding program provides.  For example, the
+        memory of a band's inputs and output belongs to the network.
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
-    row_copies: the copies of rows that the last parts perform, one for each of these parts.
-    uncopied: the parts without copies of rows; None if there are none.
+    row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
+    uncopied: the parts before the row copies were added; None if there are no row copies.
     """
 
     graph: Graph
@@ -140,9 +141,9 @@ class Parts(Brief):
         return queue_memories(self.graph, self.owners, queue_guests(self.graph, self.parts))
 
     def first_byte(self, value: Value) -> int:
-        """Return the offset, in bytes, of the rows of a value in the rows of its storage.
+        """Return the offset, in bytes, at which a row of a value begins in the row of its storage.
 
-        It is 0 unless the value is some columns of a larger tensor, and is stored there.
+        It is 0 unless the value consists of some columns of a larger tensor and is stored in it.
         """
         return self._first_bytes.get(value.name, 0)
 
@@ -177,8 +178,8 @@ def storage_owners(
     """Return the name of the storage (memory block) of each value of a graph, by value name.
 
     Aliases have the storage of the tensor that they view (`Parts.owners`).
-    columns: name of the larger value, for each value that is some of its columns and shares its
-        storage.
+    columns: for each value that consists of some columns of a larger value and is stored in it, the
+        name of the larger value, by the name of the smaller one.
 
     A queue keeps the last rows of a sequence from run to run.  Its window (kept rows and new rows)
     and the slices of the window that are read in place have the storage of the new rows

@@ -37,8 +37,8 @@ class Plan(Brief):
         if the scratch memory is large enough for it, else the fallback kernel.
     breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
         a part without this information.  Empty before placement.
-    row_copies: tensors that the cascade reads from copies of their rows.  The first parts are these
-        copies, in this order.
+    row_copies: the row copies from which the cascade reads tensors.  The first entries of `parts`
+        are the parts that perform these copies, in this order.
     """
 
     parts: tuple[int, ...]

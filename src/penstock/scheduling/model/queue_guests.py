@@ -105,10 +105,10 @@ def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
 
 
 def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
-    """Return the names of the parts on which each part depends, also indirectly, by part name.
+    """Return the names of the parts on which each part depends, directly or not, by part name.
 
-    Parts with several output rows are ignored: they have no entry, they are in no entry, and
-    dependences through them do not count.  A part that reads the last row of a queue's window
+    Only parts with a single output row are considered.  The others are left out of keys and values,
+    and dependences through them do not count.  A part that reads the last row of a queue's window
     depends on the part that computes the new rows.
     """
     producers = graph.producers()

@@ -39,13 +39,13 @@ class RowCopy:
 
 @dataclass(frozen=True, slots=True)
 class CopiedRows:
-    """A row copy as part of a graph.
+    """A row copy in a graph: the storage that is copied, and the parts that read the copy.
 
     ring: name of the copy.
     storage: name of the storage of the tensor that is copied.
     readers: indices of the parts that read the copy.
-    ahead_rows: with double buffering, the maximum number of output rows of a call of the reader,
-        for which the rows are copied one call earlier; else 0.
+    ahead_rows: with double buffering, the maximum number of output rows that a call of the reader
+        computes: the rows for these are copied one call earlier.  0 without double buffering.
     """
 
     ring: str
@@ -55,10 +55,11 @@ class CopiedRows:
 
 
 def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
-    """Return the parts with the rows that they read, if some of them read copies of rows.
+    """Return which rows all parts read and write after row copies have been added to a graph.
 
-    rows: the parts without the copies.  The result has one more part for each copy, after these
-        parts and in the order of `copies`.
+    rows: which rows the parts read and write without the copies.
+    copies: the row copies to add.  In the result, each is a further part; these parts follow the
+        others, in this order.  The readers of a copy read it instead of the copied tensor.
     """
     storages, parts = list(rows.storages), list(rows.row_parts)
     for copy in copies:
@@ -84,7 +85,10 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
 
 
 def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
-    """Return a read that requests input rows earlier: `ahead_rows` output rows before their use."""
+    """Return a copy of `read` that requests input rows earlier.
+
+    To compute the first n > 0 output rows, it requires the input rows for n + `ahead_rows` rows.
+    """
     last = len(read.needed) - 1
     needed = read.needed[np.minimum(np.arange(last + 1) + ahead_rows, last)].copy()
     needed[0] = 0
@@ -94,8 +98,11 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 def _until_copied(read: RowRead, rows: int) -> RowRead:
     """Return a read that keeps each row of a copied tensor live until its copy is complete.
 
-    This read requests no rows.  When n output rows have been computed, the input rows required for
-    them have been copied; copies of later input rows may still be in progress.
+    The copy of a row is certainly complete when its reader has computed an output row that requires
+    it.  Before, the copy may be in progress.  The returned read requests no rows.
+
+    read: the reader's read of the copied tensor.
+    rows: number of rows of the copied tensor.
     """
     done = read.needed.copy()
     done[-1] = rows

@@ -58,7 +58,11 @@ def _continues(run: list[Interval], following: Interval, extent: int) -> bool:
 
 
 def _along_rows(shape: tuple[int, ...], axis: int, run: list[Interval]) -> StripeConfig:
-    """Return stripes at equal distances as one configuration."""
+    """Return stripes at equal distances as one configuration.
+
+    axis: the axis of the rows.
+    run: the rows of each stripe.
+    """
     first, end = run[0]
     distance = run[1][0] - first if len(run) > 1 else end - first
 

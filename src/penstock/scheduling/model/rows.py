@@ -93,8 +93,10 @@ class RowPart:
     whole: whether the part computes all output rows in one call.
     recurrent: whether each output row depends on the previous one.
     scratch_bytes: scratch memory of the part's kernel that needs the least.
-    on_request: whether a call computes all rows that its reader requests, however many.
-    first_rows: how many rows the part computes when its cascade begins, before they are requested.
+    on_request: whether a call computes all rows that the reader of the output requests; if False, a
+        call computes at most the stripe height.  True for row copies.
+    first_rows: how many rows the part computes at the start of its cascade, before any part
+        requests rows.  0 except for row copies with double buffering.
     """
 
     written: int

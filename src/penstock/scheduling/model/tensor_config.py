@@ -38,7 +38,8 @@ class TensorConfig(Brief):
     mode: how much of it is in memory while the plan runs.
     stripes: the stripes, one per kernel call.  There are several configurations if the distances
         between stripes change: the first rows of a tensor may be computed in smaller stripes.  They
-        are in the order of execution, except that those of the same bands of columns alternate.
+        are in execution order, with one exception: if several configurations describe the same
+        bands of columns, each band computes its stripes of all of them before the next band begins.
     """
 
     tensor: str

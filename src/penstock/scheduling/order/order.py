@@ -2,13 +2,14 @@
 
     file order -> pieces -> heuristic orders -> best-first search -> beam search
 
-The file order is the execution order in which the problem lists its steps.  A step that has the
-same position in every execution order ends a piece: steps that are searched separately.  The peak
-of the problem is the maximum of the peaks of its pieces.  So the search begins with the piece whose
-best heuristic order has the highest peak.  It skips a piece whose best heuristic order has a peak
-that does not exceed the proven lower bound of the problem's peak, or a peak already found for
-another piece.  Beam search runs only if best-first search does not finish.  The searches are
-bounded by counted states, never by time.
+The file order is the execution order in which the problem lists its steps.  The steps are divided
+into pieces, and each piece is searched separately.  A piece ends with a step that has the same
+position in every execution order.  The peak of the problem is the maximum of the peaks of its
+pieces.  So the search begins with the piece whose best heuristic order has the highest peak.  It
+skips a piece if a lower peak of this piece would not lower the peak of the problem: the peak of the
+best heuristic order is at most the proven lower bound of the problem's peak, or at most a peak
+already found for another piece.  Beam search runs only if best-first search does not finish.  The
+budget of a search is a number of states, not a time.
 """
 
 from __future__ import annotations
@@ -74,8 +75,7 @@ class Order:
 def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Order:
     """Return the order of least peak memory that the search finds.
 
-    If it finds no order with a lower peak than the order in which the problem lists the steps, the
-    latter is returned.
+    The order in which the problem lists the steps is preferred to others with the same peak.
     options: None stands for the default options.
     """
     options = options or OrderOptions()

@@ -16,7 +16,7 @@ def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
     """Return the problem of ordering parts (nodes that run as a unit) for least peak memory.
 
     Each part is a step.  The tensors of the problem are the storages: a storage is the memory of a
-    tensor and its aliases.  Each step writes one.
+    tensor and its aliases.  Each step writes one storage.
     keep_inputs: whether the network's inputs must survive the run.
     """
     storages = parts.owners

@@ -176,9 +176,10 @@ class StepSearch:
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
-        tried: lowest peak, in bytes, of the states yielded so far, by mask of completed steps
-            without the free steps that follow; updated.  If `OrderTricks.merge` is set, a successor
-            is omitted unless its peak is lower than the entry for its mask.
+        tried: for each set of completed steps (a mask) that has been reached, the lowest peak in
+            bytes; updated.  The set does not include the free steps that run next.  If
+            `OrderTricks.merge` is set, a successor is omitted unless it is new in `tried` or its
+            peak is lower than the entry.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)

@@ -65,8 +65,8 @@ class PrefetchCandidate:
 class PrefetchedSchedule:
     """A schedule with prefetches by accelerators, and its estimated cycles.
 
-    schedule: its costs do not include these prefetches.
-    cycles: the estimate that includes them.
+    schedule: the schedule; its plans contain the prefetches, but their costs do not include them.
+    cycles: estimated cycles of the schedule, including the effect of the prefetches.
     """
 
     schedule: Schedule

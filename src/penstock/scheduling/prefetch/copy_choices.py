@@ -1,4 +1,4 @@
-"""Choices of constants that the copy engine prefetches for a cascade, and what they cost."""
+"""Sets of prefetches by the copy engine for a cascade, and the memory and time that they take."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from penstock.scheduling.simulate.row_tables import Numbers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValuedPrefetches:
-    """A choice of prefetches for a cascade, with what it costs in every memory assignment.
+    """A set of prefetches for a cascade, with the memory and time that it takes.
+
+    Both are independent of the memory assignment of the tensors.
 
     extra: bytes of the copies in each memory region.
-    constants: times to add to the first call (row 0) and to each later call (row 1) of each part of
-        the cascade, for reading constants, in units of 1/`FINE` cycle.
+    constants: time that each part of the cascade needs for reading constants, in units of 1/`FINE`
+        cycle.  An array of shape (2, parts): row 0 for the first call of the part, row 1 for each
+        later call.
     stall: time for which the processor waits for the copies, in units of 1/`FINE` cycle.
     """
 
@@ -116,7 +119,7 @@ class PrefetchChoices:
         return copier.setup_cycles + self._memories.copy_cycles(constants, memory, size_bytes)
 
     def valued(self, cascade: Candidate, prefetches: tuple[Prefetch, ...]) -> ValuedPrefetches:
-        """Return prefetches for a cascade with their costs."""
+        """Return a set of prefetches for a cascade, with the memory and time that it takes."""
         constants = self._constant_time[:, cascade.lower : cascade.upper].copy()
         extra = np.zeros(len(self._regions), np.int64)
         for prefetch in prefetches:

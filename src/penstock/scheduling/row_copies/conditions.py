@@ -10,9 +10,9 @@ from penstock.scheduling.model.rows import Storage, rows_coincide
 
 
 def readers(parts: Parts, cascade: Sequence[int], tensor: str) -> tuple[int, ...]:
-    """Return those parts of a cascade that read a tensor.
+    """Return the indices of those parts of a cascade that read a tensor.
 
-    cascade: indices of its parts.
+    cascade: indices of the parts of the cascade.
     """
     return tuple(
         k for k in cascade if any(v.name == tensor for v in parts.parts[k].variable_inputs)
@@ -22,9 +22,9 @@ def readers(parts: Parts, cascade: Sequence[int], tensor: str) -> tuple[int, ...
 def copyable(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
     """Return whether a cascade can read a tensor from copies of its rows.
 
-    The tensor must be complete when the cascade begins, and be a storage or an alias with the same
-    rows.  Its readers in the cascade compute their outputs row by row on the processor, and do not
-    access the storage through another tensor.  One of them must request all its rows.
+    The tensor must be complete when the cascade begins.  It must have the same rows as its storage.
+    Its readers in the cascade must compute their outputs row by row on the processor, and must not
+    access the storage through another tensor.  At least one reader must need all rows.
     cascade: indices of the parts of the cascade, which runs in stripes of rows.
     """
     if tensor not in parts.owners:

@@ -1,10 +1,11 @@
 """Estimates of what copies of rows save in a cascade, before they are selected.
 
-A copy of a tensor's rows saves
+A copy of a tensor's rows saves this time:
 
-    access times in slow memory - access times in the ring - setup - copies that are waited for
+    access times in slow memory - access times in the ring - setup times - stalls
 
-where double buffering is assumed to hide all copies but those for the first call.
+A stall is the time for which the processor waits for a copy.  With double buffering, only the
+copies for the first call are assumed to stall the processor.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class RowCopyEstimate:
     """What a copy of rows saves in a cascade, and the memory that it needs.
 
     saved: time in units of 1/`FINE` cycle.
-    ring_bytes: most bytes of the copy that are live at a time.
+    ring_bytes: maximum, over all calls, of the live bytes of the copy.
     """
 
     copy: RowCopy
@@ -143,10 +144,10 @@ class RowCopyEstimates:
 def row_copy_estimates(
     parts: Parts, memories: MemorySystem, options: Options
 ) -> RowCopyEstimates | None:
-    """Return the estimates of copies of rows; None if no rows are copied.
+    """Return an object that estimates row copies; None if schedules cannot contain row copies.
 
-    None without a copy engine or a second memory for tensors, if an option disables the copies, and
-    for graphs with accelerators that prefetch.
+    They cannot if the target has no copy engine or no second memory for tensors, if the option
+    `row_copies` is off, or if a part has a kernel that reads prefetched constants.
     """
     possible = memories.copier is not None and len(memories.tensors) > 1 and not parts.can_prefetch
     if not options.row_copies or not possible:

@@ -27,11 +27,11 @@ class RowCopyVariant:
 
 
 def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopyVariant:
-    """Return the parts and plans of a schedule with the copies that `Plan.row_copies` states.
+    """Add a part for each row copy in `Plan.row_copies` to the parts and plans of a schedule.
 
-    parts: the parts without copies, from the stage `assign`.
-    plans: the plans, without the copies in `Plan.parts`.  In the result, `Plan.parts` begins with
-        the copies.  Each tensor is `conditions.copyable` in the cascade that copies it.
+    parts: the parts without row copies, from the stage `assign`.
+    plans: plans whose field `parts` does not contain the row copies.  In the result, it begins with
+        them.  Each copied tensor must be `conditions.copyable` in its cascade.
     copier: name of the copy engine.
     """
     names = set(parts.names)
@@ -62,7 +62,8 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
 
 
 def without_row_copies(plan: Plan) -> Plan:
-    """Return the plan without the parts that are copies of rows, in the form of the stage `assign`.
+    """Return the plan without the row copies in `Plan.parts`, so that it contains only parts of the
+    stage `assign`.
 
     `Plan.row_copies` and the costs of the copies are kept.
     """
@@ -81,7 +82,7 @@ def _copy_node(reader: Part, copy: RowCopy, names: set[str]) -> Node:
 
 
 def _reading(part: Part, copy: Node) -> Part:
-    """Return the part, reading a copy instead of the tensor that is copied."""
+    """Return the part with one input replaced: it reads a row copy instead of the copied tensor."""
     (tensor,) = copy.inputs
     (node,) = part.nodes
     inputs = tuple(copy.output if value.name == tensor.name else value for value in node.inputs)

@@ -18,13 +18,15 @@ CallTime = Callable[[int, int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class TimedCopy:
-    """A copy of rows, which is a part of the cascade.
+    """Timing of a row copy, which is a part of the cascade.
 
     row_time: time of copying a row.
-    reader: position of the part that reads the copied rows, with double buffering.  Before each
-        call of the reader, the processor waits for the rows of this call, then starts to copy those
-        of the reader's next call.  None: no double buffering; the processor starts to copy the
-        requested rows and waits for them at once.
+    reader: with double buffering, the position of the part that reads the copy; otherwise None.
+
+    With double buffering, the processor does two things before each call of the reader: it waits
+    until the rows for this call are copied, and starts to copy the rows for the reader's next call.
+    Without double buffering, the processor starts to copy the requested rows and waits immediately
+    until they are copied.
     """
 
     row_time: int
@@ -38,10 +40,11 @@ def copy_times(
     setup_time: int,
     busy_time: int,
 ) -> Mapping[int, int]:
-    """Return the time that each copy adds to a cascade: setup and stalls.
+    """Return the time (setup and stalls) that each row copy adds to a cascade, by its position.
 
     calls: the calls of the cascade, in the format of `execution.expand`.
-    copies: by position of the part; several copies with one reader in the order of their starts.
+    copies: the row copies, by position of the part.  Copies with the same reader start in the order
+        in which they are listed.
     setup_time: time for which the processor is busy with starting a copy of a row.
     busy_time: time for which the engine is busy with other copies when the cascade begins.
 
@@ -88,7 +91,7 @@ class _Run:
     added: dict[int, int] = field(default_factory=dict[int, int])
 
     def start(self, p: int, rows: int) -> None:
-        """Start the copies of some rows."""
+        """Start to copy `rows` rows, for the row copy at position `p`."""
         for _ in range(rows):
             self.now += self.setup_time
             self.free = max(self.free, self.now) + self.copies[p].row_time
@@ -96,7 +99,7 @@ class _Run:
         self.added[p] = self.added.get(p, 0) + rows * self.setup_time
 
     def wait(self, p: int) -> None:
-        """Wait for all copies of a part."""
+        """Let the processor wait until the row copy at position `p` has copied all started rows."""
         stall = max(0, self.complete.get(p, 0) - self.now)
         self.now += stall
         self.added[p] = self.added.get(p, 0) + stall

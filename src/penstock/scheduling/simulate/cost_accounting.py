@@ -114,8 +114,8 @@ class CostAccounting:
     )
 
     def for_parts(self, parts: Parts) -> CostAccounting:
-        """Return the accounting of the same graph in other parts: some stand for several
-        (`Schedule.bands`), or read copies of rows.  It shares the results about single parts."""
+        """Return a cost accounting for other parts of the same graph: for example, parts that stand
+        for several (`Schedule.bands`).  Both share the memoised results about single parts."""
         return CostAccounting(
             parts, self.model, self.memories, self._traffic, self._costs, self._stalls
         )
@@ -156,7 +156,7 @@ class CostAccounting:
             yield self._costs[key]
 
     def _copied_bytes(self, part: Part, stripes: Stripes, memory: MemoryAssignment) -> Cost:
-        """Return the bytes of a copy of rows as a cost without cycles."""
+        """Return the bytes that a row copy reads and writes, as a cost of zero cycles."""
         (source,), target = self.operand_regions(part, memory, {})
         elements = sum(region.elements for config in stripes for region in config.regions())
         size = elements * part.output.type.dtype.size_bytes

@@ -75,7 +75,11 @@ class _CascadeTimes:
         return TimedCopy(time, self.cascade.lower + reader if copied.ahead_rows else None)
 
     def _call_time(self, position: int, first: int, end: int) -> int:
-        """Return the time of a call: a share of its part's work, overhead and access times."""
+        """Return the time of the call that computes rows [first, end) of the part at `position`.
+
+        It is the sum of the computation (in proportion to the rows), the overhead of a call and the
+        access times.
+        """
         accounting, memories = self.accounting, self.accounting.memories
         k = self.plan.parts[position - self.cascade.lower]
         part = self.plan.with_selected_kernel(k, accounting.parts.parts[k])

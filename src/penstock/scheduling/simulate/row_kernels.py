@@ -1,6 +1,6 @@
 """Compiled (numba) loops that simulate the calls of cascades, to find which rows are live when.
 
-They live in one file: numba's cache does not notice changes of compiled functions in other files.
+All are in one file, because numba's cache does not notice changes of functions in other files.
 A call of a compiled function updates the reference counts of its array arguments, which may take
 longer than its body; therefore the innermost loops only call functions that the compiler inlines.
 

@@ -24,8 +24,8 @@ class RowTables(NamedTuple):
     By storage:
     rows[s], row_bytes[s]: number of rows, and bytes of a row.
     slots[s]: number of rows that memory holds: all, or 1 if each row overwrites the previous one.
-    behind[s]: number of rows before the next one that must be live to compute it: 1 if the part
-        that writes the storage is recurrent, else 0.
+    behind[s]: number of rows that must be live to compute the next row of the storage: 1 (the
+        previous row) if the part that writes the storage is recurrent, else 0.
     maker[s]: position of the part that writes the storage, or -1 for a network input.
     last[s]: last position that reads the storage, or -1 if none does; the number of parts if the
         storage must survive the run.
@@ -41,12 +41,13 @@ class RowTables(NamedTuple):
         requests more than half of an input.
     on_request[p]: 1 if a call of the part computes all rows that its reader requests, however many;
         0 if it computes at most the stripe height.
-    first_rows[p]: how many rows the part computes when its cascade begins.
+    first_rows[p]: how many rows the part computes at the start of its cascade, before any part
+        requests rows; 0 except for some row copies.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
-    reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order in which their
-        missing rows are computed: as `Plan.nearest_first` says, and last the rows of parts with
-        `first_rows`.
+    reads[p]: the part has the reads e in [reads[p], reads[p + 1]).  If several lack rows, the rows
+        are computed in the order of these reads.  `Plan.nearest_first` determines this order,
+        except that reads from parts with `first_rows` come last.
     resident[p]: bytes of the storages that are written before p and read at p or later.
 
     By read:

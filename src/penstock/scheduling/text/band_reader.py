@@ -1,4 +1,4 @@
-"""Builds the bands (intervals of columns) in which plans run; a text states only their width."""
+"""Builds the bands (intervals of columns) in which plans run; a text states only the band width."""
 
 from __future__ import annotations
 

@@ -17,12 +17,14 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
     scratch N                             scratch memory in bytes
     columns N                             the parts run in bands of N columns; stripe and scratch
                                           apply inside each band, and there is only one cost
-    chain a, b columns N                  the parts a and b run as one: each call recomputes the
-                                          rows of a that it needs, in bands of N columns; there is
-                                          one clause and one cost for each chain
-    rows x to dtcm early                  the cascade reads the tensor x from copies of its rows in
-                                          dtcm, made during the previous call (`early`) or at once;
-                                          the first costs are those of these copies
+    chain a, b columns N kept             the parts a and b run as one: each call recomputes the
+                                          rows of a that it needs, in bands of N columns; with
+                                          `kept`, each band keeps the columns that the next one
+                                          needs; there is one clause and one cost for each chain
+    rows x to dtcm early                  row copy: the cascade reads the tensor x from a ring in
+                                          dtcm; with `early`, the rows for a call are copied during
+                                          the previous call (double buffering); the costs of the row
+                                          copies precede those of the parts
     copy w from flash to dtcm 64 bytes early
                                           prefetch of the constant w by the copy engine; it starts
                                           in the previous plan if `early` is given, else in this one
@@ -36,7 +38,8 @@ In the text of a single schedule (`penstock show --stop-after place`), lines suc
     stripes p0 conv1 rolling = (StripeConfig(shape=(1, 2, 24, 6), extent=(1, 24, 24, 6), ..),)
 
 state the stripes in which a plan computes a tensor, and how much of it is kept (`TensorConfig`).
-Plans whose parts all run at once have none.  The stripes follow from the plan; parsing checks them.
+A plan with neither `stripe` nor `columns` has no such lines.  The stripes follow from the plan;
+parsing checks them.
 
 A schedule whose optimality is not proved states its `Gaps` before the plans:
 

@@ -138,8 +138,9 @@ def _row_copy(copy: RowCopy, labels: Labels) -> str:
 def _stripes(
     schedules: Sequence[Schedule], plans_of: Sequence[Sequence[AssignedPlan]]
 ) -> Mapping[AssignedPlan, tuple[TensorConfig, ...]]:
-    """Return the stripes of the tensors of each plan, without plans that run whole.
+    """Return the stripes of the tensors of each plan.
 
+    Plans with neither stripes of rows nor bands of columns have no entry.
     plans_of: the plans of each schedule.
     """
     found: dict[AssignedPlan, tuple[TensorConfig, ...]] = {}

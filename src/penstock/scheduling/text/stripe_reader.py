@@ -46,7 +46,9 @@ class StripeReader:
         self._stated.setdefault(plan, []).append(stated)
 
     def check(self, schedule: Schedule, plans: Sequence[str]) -> None:
-        """Compare the stripes of the plans of a schedule, which have these names in the text.
+        """Compare the stripes of the plans of a schedule with those that the text states.
+
+        plans: the names of the schedule's plans in the text, in execution order.
 
         Raises ModelError if the stripes of a tensor differ.
         """

@@ -6,9 +6,9 @@ kernel runs while it computes a whole output (`portable_counts.py`, and `counts.
 The weights, cycles per run of a section, are in the family's `figures.toml`;
 `python -m benchmarks.kernel_figures` fits them to random layers on the simulated core.  Loops in
 assembly have no weights of their own: the count function returns their cycles under the key
-"cycles".  The weight of this key is 1, unless the simulated core has another timing than that of
-the count function.  The generated C prevents compilers from specialising a kernel for its callers
-(`PENSTOCK_KERNEL` in `view.h`), so that the weights hold in every network.
+"cycles".  The weight of this key is 1, unless the timing of the simulated core differs from the
+timing that the count function assumes.  The generated C prevents compilers from specialising a
+kernel for its callers (`PENSTOCK_KERNEL` in `view.h`), so that the weights hold in every network.
 """
 
 from __future__ import annotations

@@ -31,8 +31,11 @@ def _steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=256)
 def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
-    """Return how often the kernel computes the next index of a cycle, and how often it swaps two
-    pixels, for an image of `rows` x `columns` pixels.
+    """Return (steps, swaps) for an image of `rows` x `columns` pixels.
+
+    steps: how often the kernel computes the next index on a cycle of the permutation that moves
+        the pixels.
+    swaps: how often it swaps two pixels.
 
     >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
     ((10, 0), (9, 1))

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.memory.greedy import placement_at
 from penstock.memory.problem import Column, Placement, PlacementProblem, columns, round_up
@@ -39,71 +38,71 @@ def ring_rows(offsets: Column, row_bytes: int) -> int | None:
 def with_even_rows(
     problem: PlacementProblem, placement: Placement, every: Sequence[Series]
 ) -> Placement:
-    """Return the placement, its height unchanged, with series moved into ring buffers.
+    """Return the placement, its height unchanged or lower, with series moved into ring buffers.
 
     A series that forms no ring buffer moves to one address or, failing that, becomes a whole
     tensor.  It stays where it is if neither fits between the other buffers.
     """
-    number = {buffer.name: i for i, buffer in enumerate(problem.buffers)}
     found = dict(placement.offsets)
     offsets = np.array([found[buffer.name] for buffer in problem.buffers], np.int64)
-    lower, upper, sizes, alignments = columns(problem.buffers)
-    moved = False
-    for series in every:
-        rows = np.array([number[name] for name in series], np.int64)
-        pitch = int(sizes[rows[0]])
-        if ring_rows(offsets[rows], pitch) is not None:
-            continue
-        others = np.delete(np.arange(len(number)), rows)
-        room = placement.height_bytes - pitch
-        alignment = int(alignments[rows[0]])
-        for distances in (np.zeros(len(rows), np.int64), np.arange(len(rows)) * pitch):
-            misaligned = (distances % alignment).any()
-            if misaligned or distances[-1] > room or _meet(lower[rows], upper[rows], distances):
-                continue
-            meeting = (lower[rows, None] < upper[others]) & (lower[others] < upper[rows, None])
-            ends = offsets[others] + sizes[others]
-            base = _lowest_base(distances, pitch, meeting, offsets[others], ends, alignment)
-            if base + distances[-1] <= room:
-                offsets[rows] = base + distances
-                moved = True
-                break
-    if not moved:
+    number = {buffer.name: i for i, buffer in enumerate(problem.buffers)}
+    rows_of = [np.array([number[name] for name in series]) for series in every]
+    sizes = [problem.buffers[rows[0]].size_bytes for rows in rows_of]
+    uneven = [
+        (rows, size)
+        for rows, size in zip(rows_of, sizes, strict=True)
+        if ring_rows(offsets[rows], size) is None
+    ]
+    if not uneven:
         return placement
-    placed = {buffer.name: at for buffer, at in zip(problem.buffers, offsets.tolist(), strict=True)}
-    return replace(
-        placement_at(problem, placed, placement.bound_bytes, placement.method),
-        nodes=placement.nodes,
-    )
+    table = columns(problem.buffers)
+    for rows, size in uneven:
+        for pitch in (0, size):
+            base = _free_base(rows, pitch, table, offsets, placement.height_bytes)
+            if base is not None:
+                offsets[rows] = base + pitch * np.arange(len(rows))
+                break
+    names = (buffer.name for buffer in problem.buffers)
+    even = dict(zip(names, offsets.tolist(), strict=True))
+    placed = placement_at(problem, even, placement.bound_bytes, placement.method)
+    return replace(placed, nodes=placement.nodes)
 
 
-def _meet(lower: Column, upper: Column, distances: Column) -> bool:
-    """Return whether two rows at one address are live at the same tick."""
-    if distances.any():
-        return False
+def _free_base(
+    rows: Column,
+    pitch: int,
+    table: tuple[Column, Column, Column, Column],
+    offsets: Column,
+    height_bytes: int,
+) -> int | None:
+    """Return the lowest address at which rows can begin; None if they have no room.
+
+    rows: indices of buffers; all others stay where they are.
+    pitch: bytes from one row to the next, which is 0 or the size of a row.
+    table: lower and upper ticks, sizes and alignments of all buffers.
+    offsets: those of all buffers.
+    height_bytes: no row may end above it.
+    """
+    lower, upper, sizes, alignments = table
+    size, alignment = int(sizes[rows[0]]), int(alignments[rows[0]])
+    last = height_bytes - size - pitch * (len(rows) - 1)
+    if last < 0 or pitch % alignment or (pitch == 0 and _meet(lower[rows], upper[rows])):
+        return None
+    meeting = (lower[rows, None] < upper) & (lower < upper[rows, None])
+    meeting[:, rows] = False
+    ends = offsets + sizes
+    distances = pitch * np.arange(len(rows))[:, None]
+    base, raised = -1, 0
+    while base < raised <= last:
+        base = raised
+        low = base + distances
+        overlaps = meeting & (low < ends) & (offsets < low + size)
+        above = np.where(overlaps, ends - distances, base)
+        raised = round_up(int(above.max(initial=base)), alignment)
+    return base if base == raised else None
+
+
+def _meet(lower: Column, upper: Column) -> bool:
+    """Return whether some of these live ranges overlap."""
     order = np.argsort(lower)
     return bool((lower[order][1:] < upper[order][:-1]).any())
-
-
-def _lowest_base(
-    distances: Column,
-    size: int,
-    meeting: npt.NDArray[np.bool_],
-    starts: Column,
-    ends: Column,
-    alignment: int,
-) -> int:
-    """Return the lowest aligned base at which no row overlaps a buffer that is live with it.
-
-    distances: those of the rows above the base; size: bytes of a row.
-    meeting: whether a row and a buffer are live at the same tick, shape (rows, buffers).
-    starts, ends: addresses of the buffers.
-    """
-    base, raised = -1, 0
-    while base < raised:
-        base = raised
-        low = base + distances[:, None]
-        overlaps = meeting & (low < ends) & (starts < low + size)
-        raised = int(np.where(overlaps, ends - distances[:, None], base).max(initial=base))
-        raised = round_up(raised, alignment)
-    return base

@@ -57,14 +57,18 @@ class PlacedPoint(Brief):
     @property
     def addresses(self) -> Addresses:
         """The offset of every block in its memory region, and the bytes used in each."""
-        placements = ((self.schedule.memory.default, self.placement), *self.others)
-        offsets = {name: at for _, p in placements for name, at in p.offsets}
-        return Addresses(offsets, tuple((memory, p.height_bytes) for memory, p in placements))
+        offsets = {name: at for _, p in self._placements for name, at in p.offsets}
+        return Addresses(offsets, tuple((memory, p.height_bytes) for memory, p in self._placements))
+
+    @property
+    def _placements(self) -> tuple[tuple[str, Placement], ...]:
+        """(name of a memory region, placement in it) pairs, the default region first."""
+        return ((self.schedule.memory.default, self.placement), *self.others)
 
     def fits(self, target: Target) -> bool:
         """Return whether each memory region of the target is large enough for its blocks."""
         sizes = {memory.name: memory.size_bytes for memory in target.memories}
-        return all(height <= sizes[memory] for memory, height in self.addresses.heights)
+        return all(p.height_bytes <= sizes[memory] for memory, p in self._placements)
 
     def is_feasible(self, request: Request) -> bool:
         """Return whether the point fits into the target's memories and into the RAM budget."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from penstock.ir.graph import free_name
 from penstock.memory.even_rows import Series
 from penstock.memory.problem import LiveBuffer, PlacementProblem
@@ -37,17 +39,27 @@ def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...
     """Return (name of a memory region, buffers of rows that are placed one by one) pairs.
 
     A series has all rows of a storage.  Storages of which a row overwrites one of another storage
-    are left out.
+    are left out, and those that kernels with placed costs access: their commands contain the
+    address of each row, so they need no table of offsets.
     """
-    rows, memory = expanded.schedule.parts.rows, expanded.schedule.memory
-    blocks: dict[str, list[MemoryBlock]] = {}
-    for block in expanded.blocks():
-        if block.upper - block.lower == 1:
-            blocks.setdefault(block.storage, []).append(block)
+    parts, memory = expanded.schedule.parts, expanded.schedule.memory
+    storages = parts.rows.storages
+    addressed = {
+        parts.owners[value.name]
+        for part in parts.parts
+        if part.kernel.placed
+        for value in (*part.variable_inputs, part.output)
+    }
+    table = expanded.block_table
+    single = table[table[:, 2] - table[:, 1] == 1]
     found: dict[str, list[Series]] = {}
-    for storage, single in blocks.items():
-        if 1 < len(single) == rows.storages[rows.number[storage]].rows:
-            names = tuple(block_name(expanded.schedule, block) for block in single)
+    for s, count in enumerate(np.bincount(single[:, 0], minlength=len(storages)).tolist()):
+        storage = storages[s].name
+        if 1 < count == storages[s].rows and storage not in addressed:
+            blocks = (
+                MemoryBlock(storage, *block) for block in single[single[:, 0] == s, 1:].tolist()
+            )
+            names = tuple(block_name(expanded.schedule, block) for block in blocks)
             found.setdefault(memory.region(storage), []).append(names)
     return tuple((name, tuple(series)) for name, series in found.items())
 

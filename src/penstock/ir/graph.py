@@ -216,8 +216,9 @@ def free_name(name: str, taken: Collection[str]) -> str:
     >>> free_name("y", {"x"}), free_name("x", {"x", "x#2"})
     ('y', 'x#3')
     """
-    candidates = (name if k == 1 else f"{name}#{k}" for k in count(1))
-    return next(candidate for candidate in candidates if candidate not in taken)
+    if name not in taken:
+        return name
+    return next(free for k in count(2) if (free := f"{name}#{k}") not in taken)
 
 
 def whole_work(node: Node) -> Work:

@@ -53,10 +53,13 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
     if isinstance(offsets, range):  # in one piece
         return MapTiles(offsets.step, len(offsets), offsets.start, 0)
     longest = _constant_pitch_rows(offsets)
-    found = [_with_first_tile(offsets, height, row_bytes) for height in range(longest, 0, -1)[:2]]
-    possible = [tiles for tiles in found if tiles is not None]
-    forwards = (tiles for tiles in possible if tiles.pitch > 0)
-    return next(forwards, possible[0] if possible and backwards else None)
+    backward: MapTiles | None = None
+    for height in range(longest, 0, -1)[:2]:
+        tiles = _with_first_tile(offsets, height, row_bytes)
+        if tiles is not None and tiles.pitch > 0:
+            return tiles
+        backward = backward or tiles
+    return backward if backwards else None
 
 
 def _with_first_tile(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:

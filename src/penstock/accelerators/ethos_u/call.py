@@ -212,8 +212,9 @@ class NpuCall:
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the number of rows of each interval into which `row_intervals` splits output rows
-        [first, end). The number is 0 for a row whose input rows must first be copied to scratch.
+        """Return the lengths, in rows, of the intervals into which `row_intervals` splits output
+        rows [first, end). An interval whose input rows must first be copied to scratch counts as 0,
+        although it consists of one row.
 
         The result contains one tuple of numbers for each input of a concatenation, and a single
         tuple for any other operation."""
@@ -373,7 +374,8 @@ def _feature_map(
 def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, int]:
     """Return the rows [lower, upper) of an input that output rows [first, end) depend on.
 
-    tensor: index of the input, which exceeds 1 only for a concatenation."""
+    tensor: index of the input. An element-wise operation has up to two inputs, a concatenation may
+        have more."""
     if tensor == 0 or op.function is NpuFunction.COPY:
         return op.reads(first, end)
     return op.second_rows(first, end)

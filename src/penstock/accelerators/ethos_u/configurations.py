@@ -42,12 +42,12 @@ class MapShape(NamedTuple):
 class OutputRates(NamedTuple):
     """Cycles per output element in the output unit, which scales and writes results.
 
-    multiply: products.
-    add: sums and differences.
-    maximum: max pooling and copies.
-    other: all other operations, such as convolutions.
-    lookup: minimum for operations that apply a look-up table.
-    clamp: minimum for operations that clamp their output."""
+    multiply: for element-wise products.
+    add: for sums and differences.
+    maximum: for max pooling and copies.
+    other: for all other operations, such as convolutions.
+    lookup: lower limit for operations that apply a look-up table.
+    clamp: lower limit for operations that clamp their output."""
 
     multiply: float
     add: float

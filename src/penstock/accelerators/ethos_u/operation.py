@@ -281,8 +281,8 @@ class Operation:
         read: int | None = None,
         constant_bytes: int | None = None,
     ) -> NpuWork:
-        """Return the input of the performance model for computing `rows` output rows of one
-        segment.
+        """Return the properties from which the performance model estimates the cycles of computing
+        `rows` output rows for the output channels of one segment.
 
         segment: index of the segment.
         read: number of input rows that are read. The default assumes that the windows of the

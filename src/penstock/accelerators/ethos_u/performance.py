@@ -58,7 +58,9 @@ class Cycles:
     multipliers: cycles of the multipliers.
     output: cycles of the output unit, which scales and writes results.
     commands: cycles of issuing commands.
-    npu: cycles of these three together if the bandwidth of memories does not limit them.
+    npu: cycles of these three units, which work concurrently, if memory bandwidth is no limit.
+        Unless the operation is element-wise, they include the time to read the input of the first
+        block and to write the output of the last one.
     features: cycles of the port of the memory that holds tensors.
     constants: cycles of the port of the memory that holds constants. If there is a single port for
         both, `features` and `constants` each contain the sum."""
@@ -145,10 +147,8 @@ def copying_cycles(chip: EthosUConfiguration, size_bytes: int) -> float:
 
 def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
     """Return, for each block size, the number of bytes of feature maps that an operation reads and
-    writes, including an allowance for short bursts.
-
-    A short burst takes as long as the longest burst of the memory, so it is counted as that many
-    bytes."""
+    writes. A burst counts as `EthosUPort.burst_bytes` bytes even if it is shorter, because it takes
+    as long as the longest burst of the memory."""
     out = _stored_shape(work.output, work.packed_output)
     written = _transfer_bytes(work, blocks, out.elements, read=False)
     if work.kind is ComputeKind.ELEMENTWISE:
@@ -238,8 +238,8 @@ def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
     """Return, for each block size, how many cycles the multipliers wait for accumulators. They wait
     if consecutive products are added to the same accumulators.
 
-    The NPU divides a window into parts (`_window_part_taps`). The result is for one of these parts,
-    in all windows of a block.
+    The NPU divides a window into parts (`_window_part_taps`). The result is the wait while the
+    multipliers process one of these parts for all output elements of a block.
 
     area: for each block size, the number of micro blocks in the rows and columns of a block. A
         micro block is the output that the multipliers compute at a time.
@@ -296,10 +296,10 @@ def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
-    """Return, for each block size, the number of bytes of a transfer of feature maps, where a short
-    burst counts as `EthosUPort.burst_bytes` bytes.
+    """Return, for each block size, the number of bytes of a transfer of feature maps.
 
-    This is the length of the memory's longest burst. A shorter burst takes as long.
+    A burst counts as `EthosUPort.burst_bytes` bytes even if it is shorter, because it takes as long
+    as the longest burst of the memory.
 
     elements: number of int8 elements, i.e. of bytes, that are transferred.
     read: True if the transfer reads input, False if it writes output."""

@@ -54,7 +54,7 @@ def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
-    """Execute a payload on the functional model of the NPU. This function stands for the C function
+    """Execute a payload on the functional model of the NPU, in the role of the C function
     `ethosu_submit`.
 
     device: ignored.

@@ -37,9 +37,9 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding.
     buffered: permits copying segments into buffers in scratch before use. Buffers are used only if
-        the fastest choice with buffers is faster by more than a factor of `TOLERANCE` (1.01). Of
-        all choices with buffers that are slower than the fastest one by at most this factor, the
-        one with the least scratch is selected."""
+        the best choice without them takes more than `TOLERANCE` (1.01) times the cycles of the
+        fastest choice with buffers. In this case, the choice with the least scratch is selected
+        among those that take at most `TOLERANCE` times the cycles of the fastest."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
@@ -76,9 +76,9 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 
 def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
-    """Yield a variant of the operation for each possible order of weights. Its `block_depth` is the
-    number of channels of its fastest block. Orders for which no block fits the NPU's internal
-    memory are omitted.
+    """Yield a variant of the operation for each possible order of weights. The `block_depth` of a
+    variant is the number of channels of the block size that is fastest with this order. If no block
+    fits the NPU's internal memory with some order, that order is omitted.
 
     The orders are depth first (one tap of many channels at a time) and, only for convolutions that
     are not depthwise, part kernel first (several taps of few channels at a time).

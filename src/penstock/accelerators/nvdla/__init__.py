@@ -237,7 +237,7 @@ def same_types(offloaded: Offloaded) -> bool | str:
 
 
 def fits_the_core(offloaded: Offloaded) -> bool | str:
-    """The input rows of one window and the weights of one kernel group must fit into the
+    """The input rows of one window and the weights of one group of kernels must fit into the
     convolution buffer, and every parameter must fit its register.
 
     Return True, or the reason why `offloaded` violates this rule."""

@@ -158,7 +158,7 @@ def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) 
     """Raise CapacityError unless the given numbers of banks suffice for a layer.
 
     The banks for data must hold the input rows of one window.  The banks for weights must hold one
-    group of kernels, those that the core applies at a time.  The sum of `data_banks` and
+    group of kernels, because the core applies a whole group at a time.  The sum of `data_banks` and
     `weight_banks` must not exceed the number of banks of the buffer.
 
     where: the location that the error message states."""

@@ -1,9 +1,10 @@
 """bindings: bidirectional encoding of records as register words.
 
-A `Bindings` lists register fields, for encoding and decoding.  `chosen` fields hold attributes of
-a record, `implied` fields values that are derived from the record.  Decoding reads the chosen
-fields and requires every other field to equal its encoding, so both directions always agree.
-Fields that are not listed are 0.
+A `Bindings` lists register fields, for encoding and decoding.  A `chosen` field holds an attribute
+of the record.  An `implied` field holds an attribute that the record derives from others.  Fields
+that are not listed are 0.  Decoding builds a record from the chosen fields and the addresses.  It
+then encodes this record and requires every given register word to equal the result, so both
+directions always agree.
 
 Attributes of nested records are named by dotted paths, such as `padding.top`.
 """
@@ -41,9 +42,9 @@ class Bindings(Generic[Record]):
     addresses: (UNIT.REGISTER, field name, attribute) of each 64-bit address, which two registers
         hold.  In both names, {} stands for the half: HIGH or LOW in the name of the register, high
         or low in the name of the field.
-    constant: the values of fields that are the same for all records, by field.
-    absent: by attribute, the value that decoding returns if the words lack the register of a chosen
-        field; 0 for attributes without an entry."""
+    constant: maps each field whose value is the same for all records to this value.
+    absent: maps an attribute to the value that decoding takes for its chosen field if the register
+        words do not include the register of this field.  The default is 0."""
 
     kind: type[Record]
     units: tuple[str, ...]
@@ -80,7 +81,8 @@ class Bindings(Generic[Record]):
         words: the words by register name; registers of other units are ignored.
         more: the attributes of the record that no register stores, by name.
 
-        Raises UnsupportedError if the words contradict each other, and any error of the record's
+        Raises UnsupportedError if a word differs from the encoding of the record, or if it sets
+        bits outside the fields of its register.  Also raises any error of the record's
         constructor."""
         own = {name: word for name, word in words.items() if self._owns(name)}
         values = {name: registers()[name].values(word) for name, word in own.items()}

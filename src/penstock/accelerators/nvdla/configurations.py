@@ -47,9 +47,10 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The units that penstock adds to NVDLA: post-processing with TFLite's arithmetic and an
-    element-wise input; pooling and depthwise convolution; and an on-chip memory for tensors, the
-    feature buffer, at the second memory port.
+    """The three units that penstock adds to NVDLA.  One post-processes results: it requantises them
+    with TFLite's arithmetic, and can combine them element by element with a second tensor.  Another
+    computes pooling and depthwise convolutions.  The third is the feature buffer, an on-chip memory
+    for tensors at the second memory port.
 
     feature_banks: the number of single-port banks of the feature buffer.
     feature_bank_bytes: the size of a bank in bytes."""
@@ -124,13 +125,14 @@ class NvdlaConfiguration:
     def buffer_port(self) -> NvdlaPort:
         """The memory port of the extension's feature buffer.
 
-        It is NVDLA's second port if there is one, otherwise a port without latency that has the
-        bandwidth of the core's input."""
+        It is NVDLA's second port if there is one.  Otherwise, it is a port without latency that
+        transfers one int8 element per cycle for each of the `atomic_c` channels that the core
+        multiplies, and at least one memory atom per cycle."""
         return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
 
     @property
     def has_second_memory(self) -> bool:
-        """Whether there is a second memory port, be it NVDLA's own or added by the extension."""
+        """Whether there is a second memory port: NVDLA's own, or one added by the extension."""
         return self.sram is not None or self.extension is not None
 
     def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:

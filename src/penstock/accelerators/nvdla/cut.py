@@ -164,16 +164,17 @@ def _kept(before: RowPiece, piece: RowPiece) -> int:
     """Return how many input rows of `piece` are still in the convolution buffer from `before`, the
     part of the convolution that is computed just before `piece`.
 
-    If both parts begin at the same input row, the result is 0: to keep rows, the layer of `before`
-    would have to discard none, but a layer discards at least one."""
+    If both parts begin at the same input row, the result is 0.  The layer of `before` would have to
+    keep all of its input rows, but the hardware requires that a layer discards at least one."""
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 
 def _layer(
     convolution: Convolution, split: BankSplit, piece: RowPiece, kept: int
 ) -> ConvolutionLayer:
-    """Return the hardware layer that computes a part of a convolution.  The layer discards all of
-    its input rows afterwards.
+    """Return the hardware layer that computes a part of a convolution.  By default, the layer
+    discards all of its input rows afterwards; the caller changes `release` if the next layer reuses
+    some of them.
 
     split: the allocation of the convolution buffer.
     kept: how many of the part's input rows, from the top, are already in the convolution buffer."""

@@ -7,8 +7,8 @@ The loops around it are, from the inside out, over taps, blocks of channels and 
 Post-processing and memory ports work at the same time, each at its own rate.  The duration of a
 layer is the latency of the first byte, plus the busy cycles of the slowest resource.
 
-Source: NVDLA hardware manual, "unit description" (convolution pipeline); the TCAD 2020 paper's
-profiler, cycles = max(computing, communication).
+Source: NVDLA hardware manual, "unit description" (convolution pipeline); the profiler of Zheng et
+al., IEEE TCAD 39(11), 2020: cycles = max(computing, communication).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""kernels: translates operators to tasks (parameters of the hardware) of NVDLA's convolution core
-and of penstock's extension.
+"""kernels: translates operators to tasks for NVDLA's convolution core and penstock's extension.  A
+task consists of the parameters with which the hardware computes an operator.
 
 Features are stored row by row, each row in packs of channels (`penstock.uma.packed`).  In NVDLA's
 terms, a surface is one pack of a row, and the line stride is the row pitch.

@@ -30,7 +30,7 @@ COUNTS = (
 
 
 class NvdlaMemory(IntEnum):
-    """A memory, by its number in registers.
+    """A memory; each value is its code in register fields.
 
     FEATURE_BUFFER is the on-chip memory at the second memory port.  Not every configuration of
     NVDLA has one; penstock's extension adds it to all."""
@@ -286,6 +286,7 @@ def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tu
 
     width: the number of columns of the input.
     reach: the number of columns that a window spans, dilation included.
+    stride: the number of columns between consecutive windows.
     before, behind: the columns of padding before and after the input.
 
     >>> trimmed(width=56, reach=1, stride=2, before=0, behind=0)

@@ -232,7 +232,7 @@ class Device:
         return self._post_processed(post, depthwise(image, weights, layer))
 
     def _post_processed(self, post: Post, values: Sums) -> Array:
-        """Return the int8 elements that post-processing makes of the results of a layer.
+        """Return the int8 elements that post-processing computes from the results of a layer.
 
         values: the results, of shape (rows, columns, channels): accumulator sums of a convolution
             or depthwise convolution if `post.requantise` is set, otherwise elements from pooling.

@@ -97,9 +97,9 @@ class _Encoder:
     def _pitches(self, first: int, end: int) -> tuple[int, int, int] | None:
         """Return the row pitches in bytes, as (input, output, second input).
 
-        Only the rows that are accessed to compute output rows [first, end) count.  The last pitch
-        is 0 if there is no second input.  The result is None if the pitch in one of the tensors
-        varies or is less than the size of a row."""
+        Only the rows that are accessed to compute output rows [first, end) are considered.  The
+        last pitch is 0 if there is no second input.  The result is None if the pitch in one of the
+        tensors varies or is less than the size of a row."""
         source, *others = self.call.inputs
         found = [
             _pitch(source, *self.task.reads(first, end), self.task.in_row_bytes),

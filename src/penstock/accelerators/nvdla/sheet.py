@@ -98,8 +98,8 @@ class SheetLayer:
     same: True if padding makes the output as large as the input divided by the strides; False if
         there is no padding.
     pool: the window of a fused pool; None if there is no pool.
-    winograd_weights: whether the sheet counts larger weights because of Winograd; this concerns
-        3x3 layers only.
+    winograd_weights: whether the sheet includes the increase in the size of the weights that
+        Winograd causes.  It has no effect on layers that are not 3x3.
 
     Raises UnsupportedError if a window exceeds its input."""
 
@@ -236,8 +236,10 @@ class LayerFigures:
     """The figures of a layer in NVDLA's performance sheet; names ending in `_kib` are sizes in KiB.
 
     in_kib, out_kib, weights_kib: the input, the output and all weights.
-    least_in_kib: the input rows that the convolution buffer must hold at least.
-    group_kib: the space in the buffer for the weights of a group of kernels.
+    least_in_kib: the minimum of the input that the convolution buffer must hold: the rows that one
+        kernel covers, and those that `Page.rows_ahead` adds.
+    group_kib: the space in the buffer for the weights of a group of kernels; half the buffer if
+        they do not fit into it.
     dram_kib: the memory traffic.
     mac_cycles, dram_cycles: the cycles that multiplications and memory traffic take."""
 

@@ -1,5 +1,5 @@
-"""task: an operator as parameters of the hardware, and its conversion to hardware layers, each of
-which is computed by one start of the hardware."""
+"""task: the hardware parameters of an operator, and their conversion to hardware layers.  One start
+of the hardware computes one hardware layer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from penstock.accelerators.nvdla.traffic import LayerTraffic, traffic_of
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An operator as parameters of the hardware.
+    """The parameters with which the hardware computes an operator, or copies one input of a
+    concatenation.
 
     hardware: the configuration, which includes penstock's extension of NVDLA.
     window: the function that the extension's unit WINDOW computes; None selects the convolution

@@ -44,8 +44,8 @@ def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[
     """Yield (name, value) of the registers of a copy whose values must be multiples of 16.
 
     These are the source address, the target address and the size. If the hardware supports
-    unaligned copies (U65), only accesses to shared memory, the internal memory of the NPU, are
-    restricted: its addresses, and the size of a copy into it."""
+    unaligned copies (U65), only some of them are restricted: addresses in shared memory, the
+    internal memory of the NPU, and the size of a copy into shared memory."""
     source, target = operation.source, operation.target
     anywhere = hardware.any_copy
     for span in (source, target):

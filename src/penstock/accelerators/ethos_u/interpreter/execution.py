@@ -271,9 +271,9 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
     """Return the requantised result of a pooling operation.
 
-    If an average pool has padding, or no global scale (one scale for all channels), the sum of each
-    window is divided by the number of its elements that are not padding. All other results are
-    multiplied by the global scale, if the operation has one."""
+    A global scale is a single scale for all channels. An average pool that has padding or no global
+    scale divides the sum of each window by the number of elements that are not padding. In all
+    other cases, results are multiplied by the global scale, or are unchanged if there is none."""
     found = POOLED[operation.kind](operation, ifm)
     own = operation.kind == "average_pool" and operation.padding != WindowPadding()
     if operation.global_scale and not own:
@@ -296,8 +296,8 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def _reciprocal(count: int) -> tuple[int, int]:
-    """Return (scale, shift) such that `scale` / 2 ** `shift` is 1 / `count`, rounded up to
-    `POOLING_BITS` (31) bits of precision.
+    """Return (scale, shift) such that `scale` / 2 ** `shift` is slightly greater than 1 / `count`:
+    the relative error is at most 2 ** -`POOLING_BITS` (2 ** -31).
 
     Source: the global scale that Arm's compiler Vela emits for average pools without padding. With
     padding, the hardware computes the scale of each window itself; it is assumed to use the same

@@ -27,7 +27,9 @@ class NpuHardware:
     banks: size of shared memory in banks of 1024 bytes. Shared memory is the internal memory of the
         NPU for accumulators and look-up tables.
     dmas: maximum number of copies that may be unfinished at the same time.
-    any_copy: whether addresses of copies outside shared memory need not be multiples of 16."""
+    any_copy: whether the hardware supports unaligned copies, whose addresses and sizes in bytes are
+        not multiples of 16. Addresses in shared memory, and the size of a copy into shared memory,
+        must always be multiples of 16."""
 
     name: str
     ofm_channels: int

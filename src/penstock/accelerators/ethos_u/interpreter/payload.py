@@ -38,8 +38,8 @@ def driver_payload(payload: bytes) -> bytes:
 def _stream(payload: bytes, action: int, at: int) -> bytes:
     """Return the command stream that begins at the 32-bit word with index `at` of a payload.
 
-    action: the word before the stream, which contains the size of the stream in words: bits 15:0 of
-        the size are in bits 31:16 of the word, and bits 23:16 in its bits 15:8.
+    action: the word before the stream, which contains the size of the stream in words. Bits 31:16
+        of `action` are bits 15:0 of the size; bits 15:8 of `action` are bits 23:16 of the size.
 
     Raises BackendError if the payload ends before the stream does."""
     size = 4 * ((action >> 16) | (action & 0xFF00) << 8)

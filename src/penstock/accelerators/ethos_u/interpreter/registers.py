@@ -1,4 +1,5 @@
-"""The register state of the NPU, and the operations that commands start with it.
+"""The register state of the NPU. When a command starts an operation, the registers determine the
+operation's parameters.
 
 Every register that an operation uses must have been set, because initial values are unspecified.
 """

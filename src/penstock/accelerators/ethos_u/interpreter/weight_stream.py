@@ -6,10 +6,11 @@ below n stands for the entry with this index; a larger index stands for a value 
 from the index.
 
 Indices and run lengths are encoded in a Golomb-Rice code: a number is quotient << divider, plus a
-remainder of `divider` bits. A chunk encodes the quotients of several numbers as 8 or 12 symbols
-with values 0 to 2; a quotient is the sum of consecutive symbols. The remainders of a chunk follow
-the next chunk of quotients. Indices may also be encoded in binary, i.e. as remainders without
-quotients.
+remainder of `divider` bits. A chunk encodes the quotients of several numbers as 8 or 12 symbols. A
+symbol is 0, 1 or 2 for indices, and 0 or 1 for run lengths. A quotient is the sum of
+consecutive symbols, the last of which is the first one below the maximum value. The remainders of a
+chunk follow the next chunk of quotients. Indices may also be encoded in binary, i.e. as remainders
+without quotients.
 
 If zeros are frequent, chunks of run lengths alternate with chunks of indices. There is one run
 after every weight and, if the palette is new, one before the first weight.
@@ -244,8 +245,9 @@ class _Slice:
         """Read the next chunk of weights and the next chunk of run lengths; skip the remainders of
         the previous chunks. Return False if all chunks had been read before.
 
-        The stream omits the chunk of weights if the weights read so far exceed the run lengths by
-        at least 8 (`MOST_AHEAD`).  It omits the chunk of run lengths if they exceed the weights."""
+        If the slice has runs, the stream omits the chunk of weights where at least 8 (`MOST_AHEAD`)
+        more weights than run lengths have been read. It omits the chunk of run lengths where more
+        run lengths than weights have been read."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count

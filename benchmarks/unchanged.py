@@ -21,7 +21,7 @@ wall-clock times of a case exceeds LIMIT.  `--rows-only` leaves out what an olde
 search: recomputation, and other graphs that compute the same.
 
 `recorded_results.json` holds the results of commit b6aa36c, before the rebuild of scheduling,
-backends and accelerators.  Those of processors of the Cortex-M55 are newer: its cycle estimates were
+backends and accelerators.  Those of networks on cortex-m55 are newer: its cycle estimates were
 fitted again in 58ab5b9 and 6448a9d, and estimates of two fits cannot be compared.  With these two
 commits reverted, all twelve were equal or better than at b6aa36c.  Counts on cortex-m55 need
 `qemu-system-arm`.

@@ -58,6 +58,10 @@ class Timing:
         pairs = zip(before, block.instructions, strict=True)
         return sum(self._instruction_cycles(previous, this) for previous, this in pairs)
 
+    def joint_cycles(self, previous: Instruction, this: Instruction) -> int:
+        """Cycles that a preceding instruction adds to another one; negative if they overlap."""
+        return self._instruction_cycles(previous, this) - self._instruction_cycles(None, this)
+
     def _instruction_cycles(self, previous: Instruction | None, this: Instruction) -> int:
         cycles = self.cycles.get(this.kind, 1)
         if this.kind in MULTIPLE:

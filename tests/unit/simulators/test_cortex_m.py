@@ -124,6 +124,22 @@ def test_a_loop_costs_what_one_counts_by_hand(load: Load, core: str, cycles: int
     assert outcome.counts == ExecutionCounts(33, cycles, taken_branches=10, code_bytes=66)
 
 
+def test_cycles_do_not_depend_on_page_boundaries(load: Load) -> None:
+    """The simulator divides a block at the end of a page of 4,096 bytes."""
+    text = """
+    #define LOADS(name, skipped) __attribute__((naked)) int name(const int *p) { \
+        __asm volatile(".syntax unified\\n b 1f\\n .p2align 12\\n .space " #skipped "\\n" \
+                       "1: ldr r1, [r0]\\n ldr r2, [r0, #4]\\n ldr r3, [r0, #8]\\n bx lr"); }
+    const int words[3] = {1, 2, 3};
+    LOADS(inside, 64)
+    LOADS(across, 4092)"""
+    simulator = load(text, "cortex-m4", "inside", "across", "words")
+    words = simulator.symbol("words")
+    inside, across = (simulator.call(name, words).counts for name in ("inside", "across"))
+    assert inside == across
+    assert inside.cycles == 1 + 2 + (2 + 1 + 1) + 1 + 2
+
+
 def test_skipped_conditional_instructions_count(load: Load) -> None:
     text = """__attribute__((naked)) int choose(int n) {
         __asm volatile("cmp r0, #0\\n ite eq\\n moveq r0, #1\\n movne r0, #2\\n bx lr"); }"""

@@ -4,7 +4,7 @@ A chain computes a few rows of its output per call, in bands of columns, and rec
 needs of its intermediate tensors.  These have memory only during the call, so all chains of a
 cascade share a small arena.  The search is greedy: for each stripe height and arena size, it begins
 without recomputation, and in each step adds the tensor whose recomputation leads to the lowest peak
-memory.  If the order has few tensors that can be recomputed, it also tries all sets of them.
+memory.  If the order has few tensors that can be recomputed, all sets of them are tried, too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_INTERVALS = 6
 MOST_PLANS = 3_000
 """Number of plans to evaluate for an order; the most promising intervals come first."""
 MOST_TENSORS = 5
-"""Number of tensors that can be recomputed up to which the search tries all sets of them."""
+"""Up to this number of tensors that can be recomputed, the search tries all sets of them."""
 PATIENCE = 4
 """Number of tensors to add without a gain before the search abandons a set."""
 
@@ -111,7 +111,7 @@ class ChainSearch:
                     found += grown
                 if all(plan.peak_bytes >= limit for plan in found[before:]):
                     break  # higher stripes need more memory
-            every = list(islice(self._every_set(lower, upper), left))
+            every = list(islice(self.every_set(lower, upper), left))
             left -= len(every)
             found += every
             for state in frontier(found, lambda s: (s.peak_bytes, s.time)):
@@ -194,23 +194,23 @@ class ChainSearch:
                 if other is not None:
                     yield other
 
-    def _every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
-        """Yield a plan for each set of recomputable tensors in [lower, upper) that has one.
+    def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
+        """Yield plans for every set of recomputable tensors in [lower, upper).
 
+        There is one for each size of the chains' arena, with the fastest bands that fit.
         Yields nothing if the execution order has more than `MOST_TENSORS` recomputable tensors.
         """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
             return
         possible = [p for p in reversed(range(lower, upper)) if self.can_recompute(p, upper)]
-        sizes = range(1, len(possible) + 1)
-        sets = [chosen for size in sizes for chosen in combinations(possible, size)]
-        shares = (*ARENA_SHARES, 2)  # small networks have large arenas
-        for stripe, share, chosen in product(STRIPES, shares, sets):
+        sets = [s for k in range(1, len(possible) + 1) for s in combinations(possible, k)]
+        for stripe, chosen in product(STRIPES, sets):
             state = self.evaluated(lower, upper, stripe, {})
-            arena = self._limits.peak_bytes // share
-            found = None if state is None else self._with_step(lower, upper, state, chosen, arena)
-            if found is not None:
+            assert state is not None
+            arena = self._limits.peak_bytes
+            while found := self._with_step(lower, upper, state, chosen, arena):
                 yield found
+                arena = max(shape.arena_bytes for shape in found.chains.values()) - 1
 
     def _with_step(
         self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], arena: int

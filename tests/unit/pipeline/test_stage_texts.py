@@ -272,11 +272,11 @@ def test_cascades_in_bands_read_back(
 def test_a_cascade_in_bands_is_printed_with_the_assigned_parts() -> None:
     _, found = in_bands()
     text = print_frontier(found.result(stages.SCHEDULE))
-    assert "plan p1: conv1, conv2, total, conv3 stripe 1 columns 2 cost c1\n" in text
+    assert "plan p2: conv1, conv2, total, conv3 stripe 1 columns 2 cost c2\n" in text
     assert " of conv3 band " in print_stage(Outcomes(found.outcomes[:-1]))
 
 
-PLAN = "plan p1: conv1, conv2, total, conv3 stripe 1 columns 2"
+PLAN = "plan p2: conv1, conv2, total, conv3 stripe 1 columns 2"
 
 
 @pytest.mark.parametrize(
@@ -289,9 +289,9 @@ PLAN = "plan p1: conv1, conv2, total, conv3 stripe 1 columns 2"
         ("stripe 1 columns 2 cost", "stripe 0 columns 2 cost", "text-004"),
         ("stripe 1 columns 2 cost", f"stripe {10**30} columns 2 cost", "text-004"),
         ("stripe 1 columns 2 cost", "nearest columns 2 cost", "text-001"),
-        (PLAN, "plan p1: conv1, conv2 columns 2", "text-004"),
-        (PLAN, "plan p1: conv1, total, conv2, conv3 columns 2", "text-004"),
-        (PLAN, "plan p1: conv1, conv1, conv3 columns 2", "text-004"),
+        (PLAN, "plan p2: conv1, conv2 columns 2", "text-004"),
+        (PLAN, "plan p2: conv1, total, conv2, conv3 columns 2", "text-004"),
+        (PLAN, "plan p2: conv1, conv1, conv3 columns 2", "text-004"),
         (" = p0", " = p0, p1", "text-004"),
         (" = p0", " = p0, p10", "text-004"),
     ],

@@ -34,7 +34,8 @@ from penstock.program.program import (
 class Operand:
     """A tensor in memory, with methods that return the addresses which commands use.
 
-    view: the type of the tensor, its buffer, its offset there, and the placement of its rows."""
+    view: the type of the tensor, its buffer, its offset in the buffer, and how its rows are stored:
+        contiguously, in a ring or individually."""
 
     view: View
 
@@ -94,9 +95,9 @@ class KernelCall(Offloaded):
     operands: the inputs of the composite (matched nodes as one node), in order.
     result: the output of the composite.
     rows: the largest number of rows that a call computes.
-    places: the buffer name of each table of the kernel, by the table's name.
-    scratch_buffer: the buffer name of the working memory; None if the kernel requests none.
-    prefetch_buffer: the buffer name of prefetched constants; None if there are none.
+    places: the name of the buffer that holds each table of the kernel, by the table's name.
+    scratch_buffer: the name of the buffer for working memory; None if the kernel requests none.
+    prefetch_buffer: the name of the buffer for prefetched constants; None if there are none.
     first, end: the call computes rows [first, end) of the output; both are expressions, since they
         vary from call to call."""
 

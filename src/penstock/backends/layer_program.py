@@ -1,8 +1,8 @@
 """The program of a network before stripes: one call for each node, on whole tensors.
 
 Every tensor has a buffer of its own; the addresses are provisional.  The passes of the first
-program phase receive this program.  The kernels in the program that they return replace those of
-the composites.
+program phase receive this program and return another one.  From each call of the returned program,
+the kernel is copied to the composite that the call computes.
 """
 
 from __future__ import annotations

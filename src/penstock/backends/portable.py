@@ -90,8 +90,8 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
     other aliases, and nodes whose output is already in the ring buffer of a queue, which keeps the
     last rows of a sequence from run to run.
 
-    stream_input: True to add a part for each graph input, before all others; such a part stands for
-        the caller, which supplies the input row by row.
+    stream_input: True to add a part for each graph input, before all others.  Such a part stands
+        for the application, which supplies the input row by row while the network runs.
 
     Raises UnsupportedError if two states (tensors kept from run to run) exchange their elements, so
     that no order of their updates is possible."""

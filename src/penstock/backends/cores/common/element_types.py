@@ -17,8 +17,8 @@ def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choic
 
     types: the supported element types of inputs and output, by operator class.
 
-    The decorated function returns None for an operator that is not in `types`, or whose inputs or
-    output have other element types.  Its caller then tries another kernel."""
+    The decorated function returns None ("no kernel of this family") for an operator that is not in
+    `types`, or whose inputs or output have other element types."""
 
     def decorate(choose: Choice) -> Choice:
         @wraps(choose)

@@ -33,9 +33,9 @@ def _steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
     """Return (steps, swaps) for an image of `rows` x `columns` pixels.
 
-    steps: how often the kernel computes the next index on a cycle of the permutation that moves
-        the pixels.
-    swaps: how often it swaps two pixels.
+    steps: how often the kernel computes where the permutation moves a pixel: the index that
+        follows another one on its cycle.
+    swaps: how often the kernel swaps two pixels.
 
     >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
     ((10, 0), (9, 1))

@@ -236,15 +236,17 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
     """Return, for each block size, how many cycles the multipliers wait for accumulators. They wait
-    if consecutive products are added to the same accumulators.
+    if consecutive products are added to the same accumulators, which happens only if a block is a
+    single micro block in rows and columns. A micro block is the output that the multipliers compute
+    at a time.
 
     The NPU divides a window into parts (`_window_part_taps`). The result is the wait while the
     multipliers process one of these parts for all output elements of a block.
 
-    area: for each block size, the number of micro blocks in the rows and columns of a block. A
-        micro block is the output that the multipliers compute at a time.
+    area: for each block size, the number of micro blocks in the rows and columns of a block.
     depth: for each block size, the number of micro blocks in the channels of a block.
-    steps: number of steps in which the multipliers process the part."""
+    steps: number of products that are added to an accumulator, one after the other, while the part
+        is processed."""
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)

@@ -281,8 +281,8 @@ class ConvolutionLayer(Reach):
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
     """Return how many columns the hardware processes, as (columns of the input, columns of padding
-    after the input).  It accepts no columns after the last window, so these are omitted.  Rows are
-    trimmed in the same way.
+    after the input).  The hardware accepts no columns after the last window, so these are omitted.
+    Rows are trimmed in the same way.
 
     width: the number of columns of the input.
     reach: the number of columns that a window spans, dilation included.

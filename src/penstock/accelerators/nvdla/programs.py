@@ -6,8 +6,8 @@ in every tensor.  If even the input rows of a single window have no constant pit
 copied to scratch.
 
 Streams are relocatable.  If a register holds an address, the write to this register contains an
-offset from a base address; the caller of `submit` passes all base addresses.  A stream begins with
-a header for its loader:
+offset from a base address.  The generated C passes all base addresses to the driver function
+(`submit` is its functional model).  A stream begins with a header for its loader:
 
     words  configuration | number of relocations | relocations | register writes
 

@@ -36,19 +36,19 @@ class PassPhase(Enum):
     PRE_PARTITIONING: on the graph, before the accelerator's patterns are matched.
     POST_PARTITIONING_0, then POST_PARTITIONING_1: on the graph, after each match has become one
         composite node.
-    PROGRAM_PHASE_0 (before stripes): on a program with one call for each node, on whole tensors
-        with provisional addresses.  It may replace the kernels of the accelerator's calls: their
-        bodies, tables, costs, scratch, and whether they run in stripes.  A new body is a function
-        (`Kernel.body`), because the commands depend on stripes and addresses.  If a composite has
-        several kernels, the passes run for each.
+    PROGRAM_PHASE_0 (before stripes): on a program with one call for each node; each call computes a
+        whole tensor, and addresses are provisional.  A pass may replace the kernels of the
+        accelerator's calls: their bodies, tables, costs, scratch, and whether they run in stripes.
+        A new body is a function (`Kernel.body`), because the commands depend on stripes and
+        addresses.  If a composite has several kernels, the passes run once for each of them.
     PROGRAM_PHASE_1 (after stripes): on the program of a schedule, with loops over stripes and
-        provisional addresses, for each schedule that is placed.  It may replace kernels by others
-        of the same memory and cost: name, body, tables and traffic may differ.
-    PROGRAM_PHASE_2 (after placement): on the program of the selected schedule, with addresses.  It
-        may change the commands in the bodies of the accelerator's calls.
+        provisional addresses; the passes run for each schedule that is placed.  A pass may replace
+        kernels by others of the same memory and cost: name, body, tables and traffic may differ.
+    PROGRAM_PHASE_2 (after placement): on the program of the selected schedule, with addresses.  A
+        pass may change the commands in the bodies of the accelerator's calls.
     PROGRAM_PHASE_3 (before emission): on the program that is emitted, in which command streams are
-        encoded.  It may change the bodies of the accelerator's calls, and the bytes of its streams
-        but not their sizes.
+        encoded.  A pass may change the bodies of the accelerator's calls, and the bytes of its
+        streams but not their sizes.
 
     A program pass that changes anything else is an error.  Passes of one phase run in order of
     registration.  UMA's names are aliases: POST_PARTITIONING for POST_PARTITIONING_0, and

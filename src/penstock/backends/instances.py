@@ -1,8 +1,8 @@
-"""Instances: several units of one accelerator on a chip, which share its calls round-robin.
+"""Instances: several units of one accelerator on a chip, which run its layers round-robin.
 
 The target file states how many there are (`[[accelerators]]`).  Each call begins with a command
-that selects its instance: call k of an accelerator runs on instance k modulo their number.  Calls
-return when they have completed, so the instances do not run at the same time.
+that selects an instance: the calls of the accelerator's k-th layer use instance k modulo the number
+of instances.  A call returns when it has completed, so the instances do not run at the same time.
 """
 
 from __future__ import annotations

@@ -130,9 +130,10 @@ def _view(value: Value, owners: Mapping[str, str]) -> View:
 
 
 def _stacked(buffers: tuple[Buffer, ...]) -> Iterator[Buffer]:
-    """Yield the buffers with addresses at which those of one memory do not overlap.
+    """Yield the buffers with provisional addresses.
 
-    In each memory, they follow one another from address 0, in the given order."""
+    In each memory, the buffers follow one another from address 0, in the given order, without
+    overlap."""
     ends = {TENSORS: 0, CONSTANTS: 0}
     for buffer in buffers:
         at = -(-ends[buffer.memory] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

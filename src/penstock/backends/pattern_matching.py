@@ -245,7 +245,7 @@ class Search:
                         yield _Match(claimed, parent.bindings)
 
     def read_by(self, claimed: frozenset[str]) -> tuple[Value, ...]:
-        """Return the values that matched nodes read but do not compute, without constants."""
+        """Return the values, except constants, that the nodes `claimed` read but do not compute."""
         read = (v for name in sorted(claimed) for v in self.producers[name].variable_inputs)
         return tuple({v.name: v for v in read if v.name not in claimed}.values())
 

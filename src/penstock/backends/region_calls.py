@@ -27,8 +27,8 @@ from penstock.program.steps import used_buffers
 def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
     """Return the program in which consecutive calls of one region are one call.
 
-    A call joins the next one if both are outside loops, if it computes its whole output, and if
-    only calls of the same region read this output."""
+    Two consecutive calls of a region become one if both are outside loops, if both compute their
+    whole outputs, and if only calls that are merged with them read the output of the first one."""
     codegen = accelerator.codegen
     if not accelerator.merge_compiler_regions or not (codegen.encoder or codegen.region):
         return program

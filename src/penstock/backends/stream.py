@@ -323,7 +323,9 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
 def _unrolled(
     commands: Sequence[Command], variables: Variables
 ) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
-    """Yield commands in execution order, once per loop iteration, with the values of all variables.
+    """Yield (command, values of all variables) in execution order.
+
+    A command in a loop is yielded once for each iteration.
 
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:

@@ -13,7 +13,7 @@ Choice = Callable[[Op, Site], Kernel | None]
 
 
 def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:
-    """Return a decorator for functions that choose kernels, which restricts them to element types.
+    """Return a decorator that restricts a function that chooses kernels to some element types.
 
     types: the supported element types of inputs and output, by operator class.
 

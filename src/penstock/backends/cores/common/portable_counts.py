@@ -290,7 +290,8 @@ def _converted(p: Params, site: Site) -> Counts:
 
 
 def _truncated(p: Params, site: Site) -> Counts:
-    """Return how often the section "bool" or "put N" (N bytes) of `cast_f32_integers` runs."""
+    """Return how often the section "bool" (for Booleans) or "put N" (for integers of N bytes) of
+    `cast_f32_integers` runs."""
     form = "bool" if p["out_bool"] else f"put {p['out_bytes']}"
     return {form: site.output.elements}
 
@@ -298,10 +299,9 @@ def _truncated(p: Params, site: Site) -> Counts:
 def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
-    "loop" counts the vectors along the summed axis.  Its cycles include the first addition, which
-    adds to 0 and is therefore faster in software floating point; "step" counts all others.  To find
-    the address of a vector, the kernel divides the vector's number by `inner`.  "bit" counts the
-    bits of these quotients: software division takes one iteration per bit."""
+    "loop" counts the vectors along the summed axis, and their first additions, which add to 0 and
+    are faster in software floating point; "step" counts all other additions.  "bit" counts the bits
+    of the quotients (number of a vector) / `inner`, as software division iterates over bits."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}

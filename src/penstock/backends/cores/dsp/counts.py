@@ -81,9 +81,10 @@ def odd_cycles(kernel: Kernel) -> int:
     """Return the additional cycles of a call that computes an odd number of pixels.
 
     The kernel `conv2d_s8_dsp` computes pixels in pairs; its counts include half the cycles of a
-    pair for each pixel.  If the number of pixels is odd, the last pixel takes as long as a pair,
-    unless the kernel can read its window in place and compute it alone.  For other kernels, the
-    result is 0."""
+    pair for each pixel.  If the number of pixels is odd, the last pixel usually takes as long as a
+    pair, so the result is half the cycles of a pair.  If the kernel can read the last window in
+    place and compute one pixel, the result is the cycles of one pixel minus half those of a pair.
+    For other kernels, the result is 0."""
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)

@@ -162,10 +162,10 @@ def _products(groups: ChannelGroups, taps: int) -> int:
 
 
 def as_one_group(op: GroupedOp, site: Site) -> tuple[Conv2D, Site] | None:
-    """Return the equivalent convolution with a single channel group, and its operands.
+    """Return (operator, site) of the equivalent convolution with a single channel group.
 
-    Weights between different groups are zero.  Returns None if there are more than `MOST_MERGED`
-    groups."""
+    The site contains its weights: those between channels of different groups are zero.  Returns
+    None if there are more than `MOST_MERGED` groups."""
     groups = ChannelGroups.of(op, site)
     if groups.count > MOST_MERGED:
         return None

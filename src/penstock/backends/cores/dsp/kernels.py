@@ -134,9 +134,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
     """Return a convolution kernel that copies two windows at a time to working memory (im2col).
 
-    The kernel multiplies the windows by the weights of four output channels at a time.  It computes
-    a channel separately if the requantisation form shared by all channels is not proved bit-exact
-    for it.
+    The kernel multiplies the windows by the weights of four output channels at a time.  All these
+    channels have the same requantisation form.  A channel for which this form is not proved
+    bit-exact is computed separately.
 
     channels: indices of the output channels to compute.  The kernel copies the others from a table,
         so they must be constant for every input.
@@ -286,8 +286,8 @@ def _packed(
 ) -> tuple[CertifiedLayer, Table] | None:
     """Return the weights and requantisation of some output channels, and a table of packed weights.
 
-    The channels share one requantisation form.  A channel for which this form is not proved
-    bit-exact needs a form of its own; its packed weights are zero.
+    All channels have the same requantisation form, except those for which it is not proved
+    bit-exact.  These are computed separately, so their packed weights are zero.
 
     channels: indices of the output channels.
     most_outside: the largest accepted number of channels that need a form of their own.

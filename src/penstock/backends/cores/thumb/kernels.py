@@ -209,8 +209,8 @@ def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of pixels for which the depthwise kernel computes the addresses of taps.
 
     The kernel computes the addresses for the first of an even number of neighbouring output pixels
-    whose windows are all inside the input, and only increments them for the others.  For every
-    other pixel, it computes them anew."""
+    whose windows are all inside the input, and only increments them for the rest of these pixels.
+    For all remaining pixels, it computes them anew."""
     (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
     (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
     images, height, width, _ = site.output.shape

@@ -2,9 +2,9 @@
 Vela. A block is the part of the output that the NPU computes at a time.
 
 The multipliers compute the output block by block. While they compute a block, the output unit
-scales and writes the accumulators of the previous one. Each block also takes a minimum time in
-which its commands are issued. At the same time, bytes are transferred through the memory ports. The
-slowest of these units determines the duration of the operation.
+scales and writes the accumulators of the previous one. Issuing the commands of a block takes time
+as well, and so does the transfer of bytes through each memory port. The slowest of these
+(multipliers, output unit, command issue, ports) determines the duration of the operation.
 
 Vela applies these formulas to whole operations only, even if it computes them in stripes (intervals
 of rows). penstock applies them to each stripe, so the costs of striping are included: each stripe

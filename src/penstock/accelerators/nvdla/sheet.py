@@ -174,7 +174,7 @@ class SheetLayer:
     @property
     def mac_positions(self) -> tuple[int, int]:
         """The size of the output, (rows, columns), for which the sheet counts multiplications.
-        Without padding, only windows within the input count."""
+        If the layer has no padding, only windows that are entirely inside the input count."""
         window = self.window
         over = (0, 0) if self.same else (window.rows - 1, window.columns - 1)
         return (

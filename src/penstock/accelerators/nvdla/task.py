@@ -27,8 +27,9 @@ class Task:
     hardware: the configuration, which includes penstock's extension of NVDLA.
     window: the function that the extension's unit WINDOW computes; None selects the convolution
         core.
-    in_w, in_h, in_c: the width, height and channels of the input, in elements; `out_` likewise.
-    pad_left, pad_top: the padding on these sides; the sizes determine the padding on the others.
+    in_w, in_h, in_c, out_w, out_h, out_c: the width, height and channels of input and output.
+    pad_left, pad_top: the columns and rows of padding before the input; those after the input
+        follow from the sizes of input, output and window.
     in_zero: the input's zero point, which is also the value of padding.
     multiplier_d: the number of output channels per input channel of a depthwise convolution.
     post: the post-processing of results; its addresses are placeholders, which are set when the

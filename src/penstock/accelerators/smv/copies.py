@@ -1,7 +1,7 @@
 """copies: the commands that copy tiles between memory and scratchpads.
 
 Each row of a tile is copied by a command of its own, because the rows of a tensor need not be
-equally spaced in memory.  All of them belong to one DMA transfer.
+equally spaced in memory.  The commands of a tile form one DMA transfer.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ class KernelCall(Offloaded):
         """Return input `k` of the main node, with its addresses.
 
         By default, the main node is the one with the most multiply-accumulates.
-        Raises IndexError if there is no such input, and ValueError if the composite computes the
-        input itself."""
+        Raises IndexError if there is no such input, and ValueError if another node of the composite
+        computes this input, so that it has no address."""
         names = [value.name for value in self.main.inputs]
         if not 0 <= k < len(names):
             raise IndexError(f"there is no input {k} of {self.main.kind}, which has {len(names)}")

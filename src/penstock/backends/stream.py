@@ -9,7 +9,8 @@ unrolled body as one stream.
 A single command then replaces the body: submit(stream, size in bytes, base addresses...).
 The generated C passes the base addresses as an array.
 
-A step represents all calls that differ only in the rows that they compute (`program/steps.py`).
+A step represents all calls that differ only in the rows that they compute and in offsets of tensors
+that depend on loop variables (`program/steps.py`).
 """
 
 from __future__ import annotations

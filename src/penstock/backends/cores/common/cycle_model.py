@@ -1,5 +1,5 @@
-"""Cycle model of a core family: a weighted sum of how often the sections of a kernel (loop bodies
-and copies, for example) run.
+"""Cycle model of a core family: the cycles of a kernel are a weighted sum of how often each of its
+sections (a loop body or a copy, for example) is executed.
 
 A kernel is a loop nest in C and assembly.  A count function returns how often each section of the
 kernel is executed while it computes a whole output (`portable_counts.py`, and `counts.py` of a

@@ -1,4 +1,4 @@
-"""Element types as a condition of kernel selection."""
+"""Restriction of functions that choose kernels to the element types that the kernels support."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Counts how often each section of the kernel `exchange_axes` is executed, if it runs in place.
 
-The pixels of an image move along the cycles of a permutation.  The kernel moves the pixels of a
-cycle when it reaches the least index of the cycle.  To find out whether an index is the least of
-its cycle, the kernel follows the cycle from this index until it reaches a lower index, or returns
-to the index itself."""
+Exchanging rows and columns permutes the pixels of an image.  A permutation consists of cycles, in
+each of which every pixel moves to the index of the next one.  The kernel visits all indices, and
+moves the pixels of a cycle when it visits the least index of this cycle.  To find out whether an
+index is the least of its cycle, the kernel follows the cycle from this index until it reaches a
+lower index, or returns to the index itself."""
 
 from __future__ import annotations
 

@@ -111,9 +111,9 @@ class Accumulators:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The conversion of sums to elements that NVDLA provides, in contrast to the requantisation
-    that penstock adds: (sum - offset) * scale >> shift, rounded and saturated.  `nan_to_zero` is a
-    register bit for floating point and has no effect on int8."""
+    """NVDLA's own conversion of sums to output elements: (sum - offset) * scale >> shift, rounded
+    and saturated.  Layers with the extension's post-processing (`Post`) are requantised instead.
+    `nan_to_zero` is a register bit for floating point and has no effect on int8."""
 
     offset: int = 0
     scale: int = 1

@@ -170,8 +170,8 @@ def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence
     """Return (write, place) for each write of a layer.  If the word of the write is an address, it
     is an offset from `place`; for any other write, `place` is None.
 
-    If an address is in the feature buffer, the write that selects the memory to which the address
-    belongs is changed to select the feature buffer.
+    The memory to which an address refers is selected by another register.  If the address is in the
+    feature buffer, the write of this register is changed to select the feature buffer.
 
     known: the `Place` for each register that holds an address, by register name."""
     memories = {

@@ -58,8 +58,8 @@ class ListedAccelerator:
     attributes: the default values of its attributes, by name.
     patterns: the names of its patterns.
     operators: the names of the operators and patterns that have a strategy.
-    problem: why it cannot be loaded, with the preceding three fields empty; "" if it can be
-        loaded."""
+    problem: why it cannot be loaded; "" if it can be loaded.  If it cannot, the fields
+        `attributes`, `patterns` and `operators` are empty."""
 
     name: str
     origin: str

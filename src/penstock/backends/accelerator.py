@@ -36,19 +36,19 @@ class PassPhase(Enum):
     PRE_PARTITIONING: on the graph, before the accelerator's patterns are matched.
     POST_PARTITIONING_0, then POST_PARTITIONING_1: on the graph, after each match has become one
         composite node.
-    PROGRAM_PHASE_0 (before stripes): on a program with one call for each node, on whole tensors
-        with provisional addresses.  It may replace the kernels of the accelerator's calls: their
-        bodies, tables, costs, scratch, and whether they run in stripes.  A new body is a function
-        (`Kernel.body`), because the commands depend on stripes and addresses.  If a composite has
-        several kernels, the passes run for each.
+    PROGRAM_PHASE_0 (before stripes): on a program with one call for each node; each call computes a
+        whole tensor, and addresses are provisional.  A pass may replace the kernels of the
+        accelerator's calls: their bodies, tables, costs, scratch, and whether they run in stripes.
+        A new body is a function (`Kernel.body`), because the commands depend on stripes and
+        addresses.  If a composite has several kernels, the passes run once for each of them.
     PROGRAM_PHASE_1 (after stripes): on the program of a schedule, with loops over stripes and
-        provisional addresses, for each schedule that is placed.  It may replace kernels by others
-        of the same memory and cost: name, body, tables and traffic may differ.
-    PROGRAM_PHASE_2 (after placement): on the program of the selected schedule, with addresses.  It
-        may change the commands in the bodies of the accelerator's calls.
+        provisional addresses; the passes run for each schedule that is placed.  A pass may replace
+        kernels by others of the same memory and cost: name, body, tables and traffic may differ.
+    PROGRAM_PHASE_2 (after placement): on the program of the selected schedule, with addresses.  A
+        pass may change the commands in the bodies of the accelerator's calls.
     PROGRAM_PHASE_3 (before emission): on the program that is emitted, in which command streams are
-        encoded.  It may change the bodies of the accelerator's calls, and the bytes of its streams
-        but not their sizes.
+        encoded.  A pass may change the bodies of the accelerator's calls, and the bytes of its
+        streams but not their sizes.
 
     A program pass that changes anything else is an error.  Passes of one phase run in order of
     registration.  UMA's names are aliases: POST_PARTITIONING for POST_PARTITIONING_0, and
@@ -86,7 +86,8 @@ class AcceleratorTarget(Brief):
     chip: the target chip to which the accelerator is attached.
     memories: the accelerator's own memories, by name.
     tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles that
-        fit local memories; the first matching pair applies."""
+        fit local memories.  The last registered pair comes first; the first pair that matches a
+        layer applies."""
 
     name: str
     attrs: Mapping[str, Value]
@@ -163,8 +164,10 @@ class Codegen(Brief):
     submit: the driver function that receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs: the driver's header and its implementation for
         simulation.
-    region: converts the commands of each call of a region to those of one call; None to submit
-        them one after the other in one stream, for fmt "stream".
+    region: merges the calls of a compiler region, which is a set of adjacent composites.  It
+        receives a sequence with the commands of each call, and returns the commands of the single
+        call that replaces them.  If it is None and fmt is "stream", the commands of all calls are
+        concatenated in one stream; if it is None and fmt is "c", the calls remain separate.
     select: the driver function that selects an instance of the accelerator by its number."""
 
     fmt: str = "c"
@@ -181,9 +184,10 @@ class Codegen(Brief):
 class OpenChoice:
     """An alternative to an accelerator: the same hardware with other attribute values.
 
-    The values differ only for attributes that the user did not set.
+    Only attributes that the user did not set have other values.
 
-    text: the alternative as a value of the option --accelerator.
+    text: the value of the option --accelerator that selects the alternative, such as
+        "npu:memory_mode=sram_only".
     note: a remark about the alternative that messages show to users; "" for none.
     make: returns the alternative."""
 
@@ -224,15 +228,16 @@ class Accelerator(Brief):
 
     @property
     def arenas(self) -> tuple[MemoryRegion, ...]:
-        """The memories of the accelerator that can hold tensors between calls."""
+        """The accelerator's own memories that can hold tensors from one call to the next.
+
+        A backend registers them with `holds=("arena", ...)`.  They are not the arena in RAM."""
         return tuple(m for m in self.target.memories.values() if "arena" in m.holds)
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Accelerator:
-        """Return a copy of the accelerator in which some arenas have new sizes.
+        """Return a copy of the accelerator in which some of its own memories have new sizes.
 
-        An arena is a memory that can hold tensors between calls.
-
-        sizes_bytes: the new sizes, by name of the arena; other arenas keep their sizes."""
+        sizes_bytes: the new size of each memory to be changed, by its name.  Only the memories in
+            `arenas`, which hold tensors between calls, can be changed."""
         arenas = {memory.name: memory for memory in resized(self.arenas, sizes_bytes)}
         target = replace(self.target, memories={**self.target.memories, **arenas})
         choices = tuple(

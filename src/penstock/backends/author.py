@@ -143,7 +143,7 @@ def breakdown_of(
 ) -> Breakdown:
     """Return `cost(*arguments)`, the cycles of one kernel call in total and by hardware resource.
 
-    expression: what errors call the result.
+    expression: the call as text, such as "cost(4)"; errors quote it.
     where: the location that an error reports.
 
     Raises BackendError if `cost` raises an exception or returns anything but a valid Breakdown.
@@ -158,7 +158,7 @@ def breakdown_of(
 def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
     """Raise BackendError if a field of `breakdown` other than `cycles` has a wrong type or value.
 
-    expression: what the error calls the breakdown, such as "cost(4)".
+    expression: the call that returned the breakdown, as text such as "cost(4)"; errors quote it.
     where: the location that the error reports."""
     resources = cast(object, breakdown.by_resource)
     if not isinstance(resources, Mapping):
@@ -176,7 +176,7 @@ def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
 def _checked_cycles(value: object, expression: str, where: str) -> float:
     """Return `value`, which must be a number in [0, MOST_CYCLES), as a float.
 
-    expression: what errors call the value, such as "cost(4)".
+    expression: the call that returned the value, as text such as "cost(4)"; errors quote it.
     where: the location that an error reports.
 
     Raises BackendError if `value` is not a number or is out of range.

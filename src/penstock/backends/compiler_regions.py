@@ -49,13 +49,14 @@ def _numbered(composite: Composite, number: int) -> Composite:
 
 
 class _Groups:
-    """A partition of the nodes of a graph into groups, each named after one of its nodes.
+    """A partition of the nodes of a graph into groups, from which compiler regions are made.
 
-    Initially, each node is a group of its own.  The dependences between groups never form a cycle.
+    Initially, each node is a group of its own.  A group has the name of one of its nodes.  The
+    graph that has one node for each group never contains a cycle.
 
-    sources: for each node, the names of the nodes whose outputs it reads.
-    group_of: for each node, the name of its group.
-    members: for each group, the names of its nodes.
+    sources: for each node, by name, the names of the nodes whose outputs it reads.
+    group_of: for each node, by name, the name of its group.
+    members: for each group, by name, the names of its nodes.
     """
 
     def __init__(self, graph: Graph) -> None:

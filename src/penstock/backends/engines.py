@@ -17,8 +17,9 @@ class Engines:
     """The cycle model of all engines: the processor and the accelerators.
 
     On an accelerator, the cycles of a call come from the cost function of its kernel.  The schedule
-    search approximates them by a constant per call plus a constant per output row.  Both constants
-    are such that the cycles are exact for a call of one row and for a call of all rows.
+    search approximates them by a constant per call plus a constant per output row.  These two
+    constants are chosen such that the approximation is exact for a call that computes one row, and
+    for a call that computes all rows.
 
     processor: the cycle model of the processor.
     _known: cached results of cost functions, by function, number of rows and memory regions."""

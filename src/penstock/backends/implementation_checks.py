@@ -21,8 +21,8 @@ from penstock.program.program import Address, Invoke, Issue, Loop, Transfer
 def prefetch_problem(found: object, tables: Mapping[str, Array]) -> str:
     """Return what is wrong with `found`, the result of a prefetch function; "" if it is valid.
 
-    A valid result is None, for no prefetch, or a ConstantPrefetch.  It must name one of `tables`,
-    and its size must be at least 1 byte and at most the size of this table.
+    A valid result is None, for no prefetch, or a ConstantPrefetch.  A ConstantPrefetch must name
+    one of `tables`; its size must be at least 1 byte and at most the size of this table.
 
     tables: the implementation's tables, by name."""
     if found is None:

@@ -78,9 +78,9 @@ def strategy_record(
 
 
 def _scheduled(offloaded: Offloaded, one: DescribedImplementation, where: str) -> Offloaded:
-    """Return the composite with its field `schedule` set to the tiler of an implementation.
+    """Return `offloaded` with its field `schedule` set to the tiler of an implementation.
 
-    one: the implementation.
+    one: the implementation, whose own field `schedule` states the tiler or a loop order.
     where: the location that an error reports."""
     tiler = schedule_tiler(one.schedule, offloaded, f'{where}, schedule of "{one.name}"')
     return replace(offloaded, schedule=tiler)
@@ -164,7 +164,8 @@ class _BoundImplementation:
 
         This estimate applies before tensors have addresses.
 
-        fillings: the copies, each with its size and whether this call or a later one reads it.
+        fillings: the copies, each with its size, and whether this call or only a later call reads
+            the copied constants.
 
         Raises BackendError if `filled_cost` fails or returns no valid Breakdown."""
         function = self.described.filled_cost

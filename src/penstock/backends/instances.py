@@ -1,8 +1,8 @@
-"""Instances: several units of one accelerator on a chip, which share its calls round-robin.
+"""Instances: several units of one accelerator on a chip, which run its layers round-robin.
 
 The target file states how many there are (`[[accelerators]]`).  Each call begins with a command
-that selects its instance: call k of an accelerator runs on instance k modulo their number.  Calls
-return when they have completed, so the instances do not run at the same time.
+that selects an instance: the calls of the accelerator's k-th layer use instance k modulo the number
+of instances.  A call returns when it has completed, so the instances do not run at the same time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from penstock.program.steps import as_step, steps
 def with_instances(program: Program, accelerator: Accelerator) -> Program:
     """Return the program in which the calls of an accelerator select their instances.
 
-    Calls that differ only in their rows, such as the stripes of a layer, run on one instance.
+    All stripes of a layer run on one instance, because their calls differ only in their rows and
+    get the same body.
 
     Raises BackendError if there are several instances, and no driver function that selects one."""
     count = accelerator.target.instances
@@ -41,12 +42,12 @@ def with_instances(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
-    """Return `command` with the calls in it changed: the body of each first selects an instance.
+    """Return `command` with bodies of calls extended by a driver call that selects an instance.
 
-    Calls inside loops are changed, too.
+    Calls inside loops are extended, too.
 
-    chosen: the driver call that selects the instance, by step; a step (`as_step`) represents all
-        calls that differ only in their rows.  Calls of other steps are unchanged."""
+    chosen: the driver calls.  A key is the result of `as_step`, which is the same for all calls
+        that differ only in their rows (a step).  Calls without an entry are unchanged."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_selecting(inner, chosen) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in chosen:

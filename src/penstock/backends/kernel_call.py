@@ -34,7 +34,8 @@ from penstock.program.program import (
 class Operand:
     """A tensor in memory, with methods that return the addresses which commands use.
 
-    view: the type of the tensor, its buffer, its offset there, and the placement of its rows."""
+    view: the type of the tensor, its buffer, its offset in the buffer, and how its rows are stored:
+        contiguously, in a ring or individually."""
 
     view: View
 
@@ -94,9 +95,9 @@ class KernelCall(Offloaded):
     operands: the inputs of the composite (matched nodes as one node), in order.
     result: the output of the composite.
     rows: the largest number of rows that a call computes.
-    places: the buffer name of each table of the kernel, by the table's name.
-    scratch_buffer: the buffer name of the working memory; None if the kernel requests none.
-    prefetch_buffer: the buffer name of prefetched constants; None if there are none.
+    places: the name of the buffer that holds each table of the kernel, by the table's name.
+    scratch_buffer: the name of the buffer for working memory; None if the kernel requests none.
+    prefetch_buffer: the name of the buffer for prefetched constants; None if there are none.
     first, end: the call computes rows [first, end) of the output; both are expressions, since they
         vary from call to call."""
 
@@ -114,8 +115,8 @@ class KernelCall(Offloaded):
         """Return input `k` of the main node, with its addresses.
 
         By default, the main node is the one with the most multiply-accumulates.
-        Raises IndexError if there is no such input, and ValueError if the composite computes the
-        input itself."""
+        Raises IndexError if there is no such input, and ValueError if another node of the composite
+        computes this input, so that it has no address."""
         names = [value.name for value in self.main.inputs]
         if not 0 <= k < len(names):
             raise IndexError(f"there is no input {k} of {self.main.kind}, which has {len(names)}")

@@ -26,8 +26,8 @@ def strategies_for(composite: Composite, accelerator: Accelerator) -> tuple[Stra
 def with_kernels(node: Node, accelerators: Sequence[Accelerator]) -> Node | None:
     """Return a composite node with the kernels that its accelerator selects for it.
 
-    None if this accelerator is not among `accelerators`, if one of its constraints does not hold,
-    or if none of its kernels can run the node."""
+    Returns None if the node's accelerator is not among `accelerators`, if one of the accelerator's
+    constraints does not hold, or if none of its kernels can run the node."""
     engine = node.op.engine if isinstance(node.op, Composite) else None
     accelerator = next((one for one in accelerators if one.name == engine), None)
     if accelerator is None or any(
@@ -41,8 +41,8 @@ def with_kernels(node: Node, accelerators: Sequence[Accelerator]) -> Node | None
 def with_chosen_kernels(node: Node, accelerator: Accelerator) -> Node | str:
     """Return the composite node with its kernels, or the reason why no kernel can run it.
 
-    The kernels are the fastest one, a fallback with less working memory, and all kernels that
-    prefetch constants."""
+    These kernels are the fastest one that prefetches nothing, a slower fallback with less working
+    memory if there is one, and all kernels that prefetch constants."""
     composite = node.op
     assert isinstance(composite, Composite)
     strategies = strategies_for(composite, accelerator)

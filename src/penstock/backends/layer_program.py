@@ -1,8 +1,8 @@
 """The program of a network before stripes: one call for each node, on whole tensors.
 
 Every tensor has a buffer of its own; the addresses are provisional.  The passes of the first
-program phase receive this program.  The kernels in the program that they return replace those of
-the composites.
+program phase receive this program and return another one.  From each call of the returned program,
+the kernel is copied to the composite that the call computes.
 """
 
 from __future__ import annotations
@@ -130,9 +130,10 @@ def _view(value: Value, owners: Mapping[str, str]) -> View:
 
 
 def _stacked(buffers: tuple[Buffer, ...]) -> Iterator[Buffer]:
-    """Yield the buffers with addresses at which those of one memory do not overlap.
+    """Yield the buffers with provisional addresses.
 
-    In each memory, they follow one another from address 0, in the given order."""
+    In each memory, the buffers follow one another from address 0, in the given order, without
+    overlap."""
     ends = {TENSORS: 0, CONSTANTS: 0}
     for buffer in buffers:
         at = -(-ends[buffer.memory] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

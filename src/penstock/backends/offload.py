@@ -55,8 +55,8 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
     """Run the accelerator's graph passes, and make composites of the sub-graphs that it claims.
 
     Returns the new graph, and the reason for each node that is not claimed, by node name.
-    The composites have no kernels yet.  A graph that is partitioned for the accelerator is returned
-    as it is."""
+    The composites have no kernels yet.  If the graph already contains composites of the
+    accelerator (from `UMABackend.partition`), it is returned unchanged."""
     if is_partitioned(graph, accelerator):
         reason = f"{accelerator.name} did not claim this node when the graph was partitioned"
         return graph, {n.name: reason for n in graph.nodes if not isinstance(n.op, Composite)}

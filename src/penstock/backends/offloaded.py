@@ -34,8 +34,8 @@ class Offloaded:
         output, for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside
         the accelerator.  An empty tuple stands for "" everywhere, or for an assignment that is
         not known yet.
-    schedule: the tiler from the implementation's schedule (`OpStrategy.add_implementation`); None
-        if it has none."""
+    schedule: the tiler that the implementation states in the argument `schedule` of
+        `OpStrategy.add_implementation`; None if it states none."""
 
     node: Node
     target: AcceleratorTarget
@@ -118,10 +118,10 @@ class Offloaded:
     def tiler(self, default: Tiler) -> Tiler:
         """Return the tiler, which divides the main operator into tiles that fit local memories.
 
-        It is the tiler that was registered last for the composite's pattern or main operator, or
-        else the schedule of the implementation.
+        It is the tiler that was registered last for the composite's pattern or main operator.  If
+        none was registered, it is the tiler that the implementation states (`schedule`).
 
-        default: the result if there is neither."""
+        default: the result if there is neither a registered nor a stated tiler."""
         own = self.composite.name
         found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
         return next(found, self.schedule or default)
@@ -153,8 +153,8 @@ class Offloaded:
     def bytes(self, rows: int) -> int:
         """Return the number of bytes read and written to compute the first `rows` output rows.
 
-        It is the size of these rows, plus the size of all input elements, including constants, on
-        which they depend."""
+        It is the size of these output rows, plus the size of all elements of inputs and constants
+        that are needed to compute them.  Each element counts once."""
         out = self._first(rows)
         needs = (*self.node.op.needs(self.node.site, out), out)
         types = (*self.inputs, self.output)

@@ -100,7 +100,9 @@ class DescribedImplementation:
 
 
 class OpStrategy:
-    """The implementations that a strategy function returns.  Source: TVM RFC 0060.
+    """A container to which a strategy function adds implementations, and which it returns.
+
+    Source: TVM RFC 0060.
 
     >>> strategy = OpStrategy()
     >>> strategy.add_implementation(lambda call: (), name="npu.conv2d", cost=lambda o, rows: 9)

@@ -14,7 +14,7 @@ class OperatorFacts:
     """An operator's definition, and the names that a backend may use for it and its properties.
 
     operator: the name in penstock.
-    definition: text that states its function, and the shapes and types of its tensors.
+    definition: what the operator computes, and the shapes and types of its tensors, as text.
     names: names that `is_op` and strategies accept.
     attributes: attributes that `has_attr` accepts.
     parameters: names of its integer parameters, the keys of `Offloaded.parameters`.

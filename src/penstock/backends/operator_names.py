@@ -6,8 +6,8 @@ value of a field of the operator, as "RELU6" and "LESS" do.  Each operator decla
 `relay/frontend/tflite.py` for the mapping from TFLite to Relay.
 
 Relay's bias_add and requantize after a layer are not nodes in penstock: the bias is an input of the
-layer, and requantisation follows from its output type.  Their names denote parts of the layer's
-node (`Fused`).
+layer's node, and the type of the node's output determines the requantisation.  The names "bias_add"
+and "requantize" therefore denote this aspect of the layer's node (`Fused`).
 """
 
 from __future__ import annotations
@@ -168,10 +168,10 @@ def argument_counts(name: str) -> frozenset[int] | None:
 
 @cache
 def _input_counts() -> Mapping[Kind, frozenset[int]]:
-    """Return the permitted numbers of operands of each operator in a pattern.
+    """Return the numbers of operands that a pattern may give for each operator.
 
-    They are the numbers of inputs of the sample nodes in the operator's source file.  For an
-    operator with a bias, each number minus 1 is permitted, too."""
+    They are the numbers of inputs that the sample nodes in the operator's source file have.  For an
+    operator with a bias, a pattern may have one operand less, because it may omit the bias."""
     found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
         for sample in file.samples:

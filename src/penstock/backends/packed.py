@@ -9,8 +9,8 @@ whatever the number of its readers.
     CPU           x ------------> x/packed                y/packed ----> y
     composite     x/packed -> x/image -> layer -> y/image -> y/packed
 
-An accelerator that also accepts plain images (NHWC) needs no conversion on the CPU.  With
-`borders=False`, only tensors that its composites both produce and consume are packed.
+An accelerator that also accepts plain images (NHWC) needs no conversion on the CPU.  For such an
+accelerator, `borders=False` packs only the tensors that pass between two of its composites.
 """
 
 from __future__ import annotations
@@ -184,10 +184,10 @@ def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) ->
 def _chain(
     first: Value, steps: Iterable[tuple[str, Op]], last: Value | None, taken: Collection[str]
 ) -> Iterable[Node]:
-    """Yield a chain of nodes, each of which reads the output of the previous node.
+    """Yield nodes of which each reads the output of the previous one.
 
     first: the input of the first node.
-    steps: for each node, a label for the name of its output, and its operator.
+    steps: for each node, (label for the name of its output, its operator).
     last: the output of the last node; None for a new value.
     taken: names in use, from which the names of new values differ.
     """

@@ -58,7 +58,7 @@ def partition(
 ) -> tuple[Graph, Refusals]:
     """Return (graph, refusals), where composites replace the matches of patterns in the graph.
 
-    The refusals map the name of each node outside composites to the reason.  Patterns are tried in
+    The refusals state, by node name, why a node is not in a composite.  Patterns are tried in
     order, each at every node from the last to the first.  Of several matches that end with one
     node, the largest is tried first.  A match is refused if another composite contains one of its
     nodes, if an intermediate value is used outside the match, if an operator does not support its
@@ -105,8 +105,9 @@ def choose(
     Strategies for the composite's main operator or pattern are tried by decreasing level, down to
     the last level above `CORE_LEVEL` (10), the level of the processor's kernels.  At each level,
     the candidates are the implementations whose condition holds.  The first level with a candidate
-    provides the kernels: the fastest candidate and, for schedules with little memory, a fallback:
-    the fastest of the candidates with the least working memory, if it needs less.
+    provides the kernels.  The kernel of the composite is the fastest candidate.  If other
+    candidates need less working memory, the composite also gets a fallback for schedules with
+    little memory: among the candidates with the least working memory, the fastest one.
 
     processor_cycles: returns the cycles of a node on the processor.
     refusals: the result of `partition`; None for no refusals.
@@ -207,7 +208,7 @@ class _Search:
         return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
 
     def refusals(self) -> Refusals:
-        """Return a mapping from the name of each node outside composites to the reason.
+        """Return, by node name, the reasons why nodes are not in a composite.
 
         Composites of earlier accelerators, which are nodes of the graph, have no entry."""
         unmatched = 0, f"no pattern of {self.engine} matches this node"

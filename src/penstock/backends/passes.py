@@ -30,8 +30,8 @@ def after_passes(
 ) -> _Result:
     """Return the graph or program after the accelerator's passes of a phase.
 
-    check: returns what a pass has changed without permission, given its argument and its result;
-        "" if all changes are permitted.
+    check: a function of the graph or program before and after a pass.  It returns a description of
+        a change that the phase does not permit; "" if all changes are permitted.
 
     Raises BackendError if a pass fails, if its result is not of the type of its argument, or if
     it changes more than the phase permits."""

@@ -102,11 +102,12 @@ class Pattern:
         return Typed(self, shape=extents(shape))
 
     def dominates(self, parent: Pattern, path: Pattern | None = None) -> Pattern:
-        """Return a pattern that matches a sub-graph between this pattern and its dominator.
+        """Return a pattern of a sub-graph that begins with `parent` and ends with this pattern.
 
-        As in TVM, this pattern is the last operator.  All paths upstream (towards the network's
-        inputs) from its match must reach the same match of `parent`, the dominator.  Each node
-        between the two must match `path`.  All these nodes are part of the match.
+        As in TVM, `parent` must dominate the last node: every path from a match of this pattern
+        upstream (towards the network's inputs) must pass through one and the same match of
+        `parent`.  Each node on these paths must match `path`.  The match consists of the first
+        and the last node and all nodes between them: in the example, Conv2D, ReLUs and Add.
 
         path: a pattern of a single node; None for any node.
 
@@ -361,9 +362,9 @@ def _check_biased(pattern: object, where: str) -> None:
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
     """Raise BackendError if `pattern.has_attr(attributes)` has an unknown attribute or value.
 
-    `has_attr` tests the operator that computes the result of a match.  If a wildcard or a constant
-    may be in its place, nothing is checked.  Otherwise, one of the possible operators must have the
-    attribute.  The value of an enumeration must be one of its members.
+    `has_attr` tests the operator that computes the result of a match.  If the result may also match
+    a wildcard or a constant, nothing is checked.  Of several possible operators, at least one must
+    have the attribute.  The value of an enumeration attribute must be one of its members.
 
     attributes: values by attribute name."""
     last = tuple(last_operators(pattern))

@@ -17,9 +17,10 @@ from penstock.ir.graph import Graph
 def explain(
     graph: Graph, accelerators: Sequence[Accelerator], target: Target, name: str
 ) -> tuple[str, ...]:
-    """Return the explanation of a node's engine, as lines.
+    """Return lines that explain which engine runs a node, and why.
 
-    Patterns are explained for matches that end with the node.
+    For each pattern of each accelerator, they state whether a match ends with the node, or why none
+    does.
 
     graph: the simplified network.
     name: the name of the node.

@@ -47,9 +47,12 @@ def matches(
 class Term:
     """What a pattern can match: a value of the graph, or an intermediate result within a node.
 
+    For patterns, a layer is a sequence of operators: for example, convolution, bias addition,
+    requantisation and clamp.  The results of all but the last one are intermediate results.
+
     name: the name of the value; for an intermediate result, the name of the node's output.
-    depth: number of the node's final operators (bias, requantisation, clamp) that follow the
-        intermediate result; 0 for a value of the graph.
+    depth: number of operators that follow the intermediate result within the node: 3 for the
+        result of the convolution in the example; 0 for a value of the graph.
     constant: whether the value is a constant.
     value: the value of the graph; for an intermediate result, the output of its node; None for a
         scale or a zero point."""
@@ -242,7 +245,7 @@ class Search:
                         yield _Match(claimed, parent.bindings)
 
     def read_by(self, claimed: frozenset[str]) -> tuple[Value, ...]:
-        """Return the values that matched nodes read but do not compute, without constants."""
+        """Return the values, except constants, that the nodes `claimed` read but do not compute."""
         read = (v for name in sorted(claimed) for v in self.producers[name].variable_inputs)
         return tuple({v.name: v for v in read if v.name not in claimed}.values())
 
@@ -264,8 +267,8 @@ class Search:
     ) -> Iterator[Value]:
         """Yield the values of `begin`, and those that can be reached from them upstream.
 
-        Upstream is towards the network's inputs.  All nodes on the way must match `path`.  Values
-        that are fewer matches away come first.
+        Upstream is towards the network's inputs.  All nodes on the way must match `path`.  The
+        order is breadth-first: values with fewer matches of `path` on the way come first.
 
         bindings: as for `match`."""
         waiting, seen = deque(begin), {value.name for value in begin}

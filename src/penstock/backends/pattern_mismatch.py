@@ -121,8 +121,8 @@ class _Explanation:
     ) -> Iterator[Mismatch]:
         """Yield why the arguments of `pattern` do not match `operands`; nothing if they match.
 
-        The explanation is that of the first argument that does not match its operand, or that the
-        numbers of arguments and operands differ.
+        If the numbers of arguments and operands differ, the explanation states the numbers.
+        Otherwise, it is the explanation for the first argument that does not match its operand.
 
         depth: how many operators and operands of the whole pattern match before `pattern`."""
         patterns = pattern.arguments or ()

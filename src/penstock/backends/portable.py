@@ -85,13 +85,13 @@ class Processor:
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
     """Return the parts of a graph: each node that computes something, with its engine and kernels.
 
-    A composite (nodes that an accelerator runs as one) gets its accelerator as engine, every other
-    node the target's first engine.  Nodes without computation do not become parts: reshapes and
-    other aliases, and nodes whose output is already in the ring buffer of a queue, which keeps the
-    last rows of a sequence from run to run.
+    A composite (nodes that an accelerator runs as one) gets its accelerator as engine; all other
+    nodes get the target's first engine.  Nodes without computation do not become parts: reshapes
+    and other aliases, and nodes whose output is already in the ring buffer of a queue, which keeps
+    the last rows of a sequence from run to run.
 
-    stream_input: True to add a part for each graph input, before all others; such a part stands for
-        the caller, which supplies the input row by row.
+    stream_input: True to add a part for each graph input, before all others.  Such a part stands
+        for the application, which supplies the input row by row while the network runs.
 
     Raises UnsupportedError if two states (tensors kept from run to run) exchange their elements, so
     that no order of their updates is possible."""

@@ -1,4 +1,6 @@
-"""Which changes of a program a phase permits: a comparison of a pass's argument and result."""
+"""Checks that a program pass changes only what its phase permits (`PassPhase`).
+
+A check compares the program before the pass with the program after it."""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ class Permission:
 
 
 def _same_memory_and_cost(old: Call, new: Call) -> bool:
-    """Whether two kernels differ at most in their name, body, tables and traffic."""
+    """Whether the kernels of two calls differ at most in their name, body, tables and traffic."""
 
     def rest(kernel: Kernel) -> Kernel:
         return replace(kernel, name="", body=None, tables=(), traffic=None)
@@ -91,7 +93,9 @@ def _stream_buffers(program: Program, engine: str) -> frozenset[str]:
 
 
 def _with_same_bytes(new: Buffer, old: Buffer) -> Buffer:
-    """The new buffer with the bytes of the old one; a different size remains a difference."""
+    """The buffer `new` with the bytes of `old`, so that a comparison ignores changed bytes.
+
+    If the numbers of bytes differ, the result is `new` itself, which differs from `old`."""
     same = new.data is not None and len(new.data.raw) == old.size_bytes
     return replace(new, data=old.data) if same else new
 

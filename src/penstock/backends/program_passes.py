@@ -84,7 +84,8 @@ def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
 def after_stripes(schedule: Schedule, accelerators: Sequence[Accelerator]) -> Schedule:
     """Run the passes of the second phase on a schedule without addresses.
 
-    The parts of the result have the kernels that the passes return."""
+    The passes receive the schedule as a program with provisional addresses.  The result is the
+    schedule with the kernels of the programs that they return."""
     for accelerator in accelerators:
         if accelerator.passes(_STRIPES):
             expanded = ExpandedSchedule(schedule)
@@ -99,12 +100,13 @@ def after_stripes(schedule: Schedule, accelerators: Sequence[Accelerator]) -> Sc
 
 
 def _with_new_kernel(steps: Sequence[Part], found: dict[str, Kernel], part: Part) -> Part:
-    """Return `part` with a new version of the kernel that the schedule runs for it.
+    """Return `part` with one of its kernels replaced: the one that the schedule runs.
 
-    The part is unchanged if the schedule does not run it, or if its kernel has no new version.
+    The part is unchanged if the schedule does not run it, or if `found` has no new kernel for it.
 
-    steps: the parts that the schedule runs, each with only the kernel that it runs.
-    found: the new versions of these kernels, by the name of the part."""
+    steps: the parts that the schedule runs, each reduced to the kernel that the schedule chose
+        (the preferred one, the fallback or one that prefetches).
+    found: the new kernels, by the name of the part."""
     step = next((step for step in steps if step.name == part.name), None)
     if step is None or part.name not in found or found[part.name] is step.kernel:
         return part

@@ -24,8 +24,8 @@ def with_queue_access(
     """Return the graph with copies wherever a node cannot access the ring buffer of a queue.
 
     part: returns the part of a node, which holds the node's kernels.
-    streamed: names of the inputs whose rows the caller supplies during the run; the caller can
-        write these rows directly into a ring buffer.
+    streamed: names of the inputs whose rows the application supplies during the run; it can write
+        these rows directly into a ring buffer.
     """
     for queue in graph.queues:
         access = _Access(graph, queue, part, streamed)
@@ -41,7 +41,7 @@ class _Access:
 
     graph, queue: the graph so far, and the queue.
     part: returns the part of a node, with its kernels.
-    streamed: names of the inputs whose rows the caller supplies during the run."""
+    streamed: names of the inputs whose rows the application supplies during the run."""
 
     graph: Graph
     queue: Queue
@@ -69,7 +69,8 @@ class _Access:
     def with_copies_for_others(self) -> Graph:
         """Return the graph with contiguous copies of the queue's window and of sections of it.
 
-        Only nodes that cannot read the ring read a copy."""
+        The window or a section is copied only if some node that reads it cannot read the ring.
+        Such nodes read the copy; all others still read the ring."""
         graph = self.graph
         for value in self.queue.views:
             graph = replace(self, graph=graph)._with_copy(value)
@@ -94,8 +95,9 @@ class _Access:
     def _is_written_into_ring(self, new: Value) -> bool:
         """Return whether the producer of `new` can write it directly into the ring.
 
-        The producer must be the caller, or a node that can write ring buffers.  Every reader of
-        `new` must be able to read ring buffers, and no other queue may receive `new`.
+        The producer must be a node that can write ring buffers, or the application, which supplies
+        the rows of a streamed input.  As `new` is then stored only in the ring, all other readers
+        of `new` must be able to read ring buffers, and no second queue may append it.
 
         new: the rows that this run appends to the queue.
         """

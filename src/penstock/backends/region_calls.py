@@ -1,7 +1,8 @@
 """Merging of calls: consecutive calls of one compiler region run as one call.
 
-An accelerator with command streams receives one stream for all of them.  An accelerator that is
-called in C states how the commands of a region become those of one call (`Codegen.region`).
+An accelerator with command streams receives one stream for all of them.  For an accelerator that is
+called in C, the backend must supply a function that merges the commands (`Codegen.region`);
+otherwise the calls remain separate.
 
 Source: TVM, MergeCompilerRegions (UMA's `merge_compiler_regions`).
 """
@@ -26,8 +27,8 @@ from penstock.program.steps import used_buffers
 def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
     """Return the program in which consecutive calls of one region are one call.
 
-    A call joins the next one if both are outside loops, if it computes its whole output, and if
-    only calls of the same region read this output."""
+    Two consecutive calls of a region become one if both are outside loops, if both compute their
+    whole outputs, and if only calls that are merged with them read the output of the first one."""
     codegen = accelerator.codegen
     if not accelerator.merge_compiler_regions or not (codegen.encoder or codegen.region):
         return program
@@ -72,8 +73,8 @@ def _merged(calls: Sequence[Call], accelerator: Accelerator) -> Call:
 def _end(run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, engine: str) -> int:
     """Return the largest `end` for which the commands [at, end) can be merged into one call.
 
-    The commands must be calls of one region, and no command outside the interval may use their
-    outputs, except that of the last call.  The result is at + 1 if nothing can be merged.
+    All of these commands must be calls of one region.  Commands outside the interval may use the
+    output of the last call, but no other output.  If nothing can be merged, the result is at + 1.
 
     run: the commands of the program.
     uses: the result of `_uses`: the first and the last command that use each buffer.
@@ -100,7 +101,8 @@ def _end(run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, e
 def _uses(program: Program) -> dict[str, tuple[int, int]]:
     """Return the indices of the first and the last command that use each buffer, by buffer name.
 
-    For inputs and outputs, which the caller also uses, they are -1 and the number of commands."""
+    For inputs and outputs of the network, which the application uses before and after the run, the
+    indices are -1 and the number of commands."""
     found: dict[str, tuple[int, int]] = {}
     for k, command in enumerate(program.run):
         for name in used_buffers(command):
@@ -127,7 +129,8 @@ def _region(command: Command, engine: str) -> Attribute | None:
 def _reads_alike(command: Command, computed: Mapping[str, str]) -> bool:
     """Return whether a call reads no alias of a tensor that its region computes.
 
-    A merged call identifies these tensors by name, so it cannot contain reads of their aliases.
+    A merged call identifies the tensors that the region computes by their names.  An alias has the
+    same buffer but another name, so a call that reads one cannot be merged.
 
     computed: for each buffer that earlier calls of the region have written, the name of the tensor
         that they wrote."""

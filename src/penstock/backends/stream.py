@@ -9,7 +9,8 @@ unrolled body as one stream.
 A single command then replaces the body: submit(stream, size in bytes, base addresses...).
 The generated C passes the base addresses as an array.
 
-A step represents all calls that differ only in the rows that they compute (`program/steps.py`).
+A step represents all calls that differ only in the rows that they compute and in offsets of tensors
+that depend on loop variables (`program/steps.py`).
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _require_no_issues(program: Program, engine: str) -> None:
 class _Bases:
     """The base buffers of a submission, whose addresses the driver receives.
 
-    All calls of a step (calls that differ only in rows) have the same base buffers:
+    All calls of a step (calls that differ only in rows and offsets) have the same base buffers:
 
     - each constant that the step uses;
     - for each writable memory, the buffer with the lowest address among those that the step uses.
@@ -224,10 +225,9 @@ class _Streams:
 
     raw: the bytes of all streams.
     index: the number of the stream that a call submits, as an expression of the call's rows and
-        offsets (`stream_index`).
-    begin: for each value of `index`, the offset of the stream in `raw`; 0 if there is no stream.
-    size: for each value of `index`, the size of the stream in bytes, without padding; 0 if there is
-        no stream.
+        offsets (`stream_index`).  Not every number from 0 to the largest one is used.
+    begin: for each number, the offset of the stream in `raw`; 0 for an unused number.
+    size: for each number, the size of the stream in bytes, without padding; 0 for an unused number.
     bases: names of the buffers whose addresses are passed to the driver."""
 
     raw: bytes
@@ -324,7 +324,9 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
 def _unrolled(
     commands: Sequence[Command], variables: Variables
 ) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
-    """Yield commands in execution order, once per loop iteration, with the values of all variables.
+    """Yield (command, values of all variables) in execution order.
+
+    A command in a loop is yielded once for each iteration.
 
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:
@@ -372,8 +374,8 @@ def _calls_by_step(program: Program, engine: str) -> dict[Call, set[SteppedCall]
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
     """Return `command` with the bodies of its calls replaced, also inside loops.
 
-    bodies: maps steps to new bodies.  A step (`as_step`) represents all calls that differ only in
-        their rows; all of them get its new body.  Calls of other steps do not change."""
+    bodies: the new bodies.  A key is the result of `as_step`, which is the same for all calls that
+        differ only in rows and offsets (a step).  Calls without an entry do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

@@ -1,4 +1,4 @@
-"""dot4: a processor with an instruction for four int8 products, a closely coupled extension.
+"""dot4: an extension of the processor by an instruction that adds four int8 products to a sum.
 
     DOT4(sum, a, b) = sum + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]   modulo 2^32
 

@@ -43,8 +43,8 @@ class ChannelPart(NamedTuple):
     channels: number of output channels.
     place: address of the segment; None if the operation has no weights.
     bias_bytes, weight_bytes: sizes of the encoded biases and weights.
-    biases: address of a copy of the biases, made by an earlier call; None if the operation reads
-        the biases of the segment itself."""
+    biases: address of a copy of the biases that an earlier call has made; None if the operation
+        reads the biases that are stored in the segment."""
 
     segment: int
     first: int
@@ -242,8 +242,8 @@ class NpuCall:
 
     def _stored_parts(self) -> list[ChannelPart]:
         """Return the output channels of each segment of constants, with the address at which the
-        segment is stored. For an operation without segments, the result is a single part with all
-        output channels and no constants."""
+        segment is stored. For an operation without segments, the result is a single `ChannelPart`
+        with all output channels and no constants."""
         if not self.encoded.segments:
             return [ChannelPart(0, 0, self.op.out_c, None, 0, 0)]
         found: list[ChannelPart] = []

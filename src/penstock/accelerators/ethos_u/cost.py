@@ -61,8 +61,9 @@ def contiguous_cost(
 ) -> Breakdown:
     """Return the cost of a call, assuming that the rows of every tensor are contiguous.
 
-    encoded: the operation. If its constants are not encoded yet, their size is divided among
-        segments in proportion to the output channels.
+    encoded: the operation. If its constants are not encoded yet, the size of a segment is estimated
+        from the size of all constants (`Operation.constant_bytes`), in proportion to the number of
+        output channels.
     rows: number of output rows that the call computes. If possible, rows are chosen whose windows
         cover no padding.
     fillings: copies of constants that the call makes for itself or for later calls."""

@@ -27,7 +27,7 @@ STEP = 16
 
 class NpuFunction(IntEnum):
     """The function that an operation computes. LOOKUP replaces each element by its entry in a
-    table. COPY copies the input, for example to a part of the output of a concatenation."""
+    table. COPY copies the input, for example to some channels of the output of a concatenation."""
 
     CONVOLUTION = 0
     DEPTHWISE = 1
@@ -287,8 +287,9 @@ class Operation:
         segment: index of the segment.
         read: number of input rows that are read. The default assumes that the windows of the
             output rows are entirely inside the input.
-        constant_bytes: bytes of constants that are read; by default, the segment's share of all
-            constants."""
+        constant_bytes: bytes of constants that are read. The default is a fraction of the size of
+            all weights and biases, in proportion to the output channels of the segment; if the
+            constant is a second input, it is the size of the rows that are read."""
         rows = min(rows, self.out_h)
         channels = self.slices[segment]
         if read is None:

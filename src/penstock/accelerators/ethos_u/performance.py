@@ -2,9 +2,9 @@
 Vela. A block is the part of the output that the NPU computes at a time.
 
 The multipliers compute the output block by block. While they compute a block, the output unit
-scales and writes the accumulators of the previous one. Each block also takes a minimum time in
-which its commands are issued. At the same time, bytes are transferred through the memory ports. The
-slowest of these units determines the duration of the operation.
+scales and writes the accumulators of the previous one. Issuing the commands of a block takes time
+as well, and so does the transfer of bytes through each memory port. The slowest of these
+(multipliers, output unit, command issue, ports) determines the duration of the operation.
 
 Vela applies these formulas to whole operations only, even if it computes them in stripes (intervals
 of rows). penstock applies them to each stripe, so the costs of striping are included: each stripe
@@ -236,15 +236,17 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
     """Return, for each block size, how many cycles the multipliers wait for accumulators. They wait
-    if consecutive products are added to the same accumulators.
+    if consecutive products are added to the same accumulators, which happens only if a block is a
+    single micro block in rows and columns. A micro block is the output that the multipliers compute
+    at a time.
 
     The NPU divides a window into parts (`_window_part_taps`). The result is the wait while the
     multipliers process one of these parts for all output elements of a block.
 
-    area: for each block size, the number of micro blocks in the rows and columns of a block. A
-        micro block is the output that the multipliers compute at a time.
+    area: for each block size, the number of micro blocks in the rows and columns of a block.
     depth: for each block size, the number of micro blocks in the channels of a block.
-    steps: number of steps in which the multipliers process the part."""
+    steps: number of products that are added to an accumulator, one after the other, while the part
+        is processed."""
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)

@@ -77,8 +77,8 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
     """Yield a variant of the operation for each possible order of weights. The `block_depth` of a
-    variant is the number of channels of the block size that is fastest with this order. If no block
-    fits the NPU's internal memory with some order, that order is omitted.
+    variant is the number of channels of the block size that is fastest with this order. An order is
+    omitted if it leaves no block size that fits the NPU's internal memory.
 
     The orders are depth first (one tap of many channels at a time) and, only for convolutions that
     are not depthwise, part kernel first (several taps of few channels at a time).

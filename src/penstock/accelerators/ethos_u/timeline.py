@@ -111,8 +111,8 @@ class _IssuedJob:
 
 
 class _Clock:
-    """A simulated clock, and the incomplete jobs of each queue. The first job of each queue is
-    running."""
+    """A simulated clock, and the incomplete jobs of each queue. Of each queue, only the first job
+    is running; the others wait for it."""
 
     def __init__(self) -> None:
         self.now = 0.0

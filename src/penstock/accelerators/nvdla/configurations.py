@@ -125,9 +125,8 @@ class NvdlaConfiguration:
     def buffer_port(self) -> NvdlaPort:
         """The memory port of the extension's feature buffer.
 
-        It is NVDLA's second port if there is one.  Otherwise, it is a port without latency that
-        transfers one int8 element per cycle for each of the `atomic_c` channels that the core
-        multiplies, and at least one memory atom per cycle."""
+        It is NVDLA's second port if there is one.  Otherwise, it is a port without latency; its
+        bandwidth in bytes per cycle is `atomic_c` or `memory_atom_bytes`, whichever is larger."""
         return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
 
     @property

@@ -1,9 +1,10 @@
 """cut: splits a convolution into hardware layers (one start of the hardware each) that fit the
 convolution buffer.
 
-The hardware applies all kernels to the contents of the buffer.  A convolution whose input does not
-fit is therefore split into parts of consecutive output rows, one hardware layer each.  Input rows
-that two consecutive parts read stay in the buffer; so do the weights if all of them fit.
+The hardware applies all kernels to the contents of the buffer.  If the input of a convolution does
+not fit, the output rows are therefore divided into intervals, and a hardware layer computes each.
+Input rows that two consecutive layers read stay in the buffer; so do the weights if all of them
+fit.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ class Convolution(Reach):
 
 @dataclass(frozen=True, slots=True)
 class RowPiece:
-    """The part of a convolution that one hardware layer computes: output rows [first, end), which
-    read input rows [lower, upper)."""
+    """The rows of a hardware layer: it computes output rows [first, end) of a convolution and reads
+    input rows [lower, upper)."""
 
     first: int
     end: int
@@ -134,10 +135,10 @@ def hardware_layers(
 
 
 def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
-    """Split a convolution into parts of consecutive output rows and yield them in order.
+    """Divide the output rows of a convolution into intervals, and yield them in order.
 
-    Each part has as many output rows as possible without reading more than `rows` input rows, but
-    at least one output row."""
+    Each interval has as many output rows as possible without reading more than `rows` input rows,
+    but at least one output row."""
     first = 0
     while first < convolution.out_height:
         end = first + 1
@@ -148,7 +149,7 @@ def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
 
 
 def _piece(convolution: Convolution, first: int, end: int) -> RowPiece:
-    """Return the part of a convolution that computes output rows [first, end)."""
+    """Return output rows [first, end) of a convolution, with the input rows that they read."""
     stride, top = convolution.stride_y, convolution.padding.top
     lower = first * stride - top
     upper = (end - 1) * stride + convolution.reach_y - top
@@ -156,28 +157,28 @@ def _piece(convolution: Convolution, first: int, end: int) -> RowPiece:
 
 
 def _size(piece: RowPiece) -> int:
-    """Return the number of input rows that a part of a convolution reads."""
+    """Return the number of input rows that the output rows of `piece` read."""
     return piece.upper - piece.lower
 
 
 def _kept(before: RowPiece, piece: RowPiece) -> int:
-    """Return how many input rows of `piece` are still in the convolution buffer from `before`, the
-    part of the convolution that is computed just before `piece`.
+    """Return how many input rows of `piece` are still in the convolution buffer after `before`, the
+    rows of the previous hardware layer.
 
-    If both parts begin at the same input row, the result is 0.  The layer of `before` would have to
-    keep all of its input rows, but the hardware requires that a layer discards at least one."""
+    If both begin at the same input row, the result is 0: the previous layer would have to keep all
+    of its input rows, but the hardware requires that a layer discards at least one."""
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 
 def _layer(
     convolution: Convolution, split: BankSplit, piece: RowPiece, kept: int
 ) -> ConvolutionLayer:
-    """Return the hardware layer that computes a part of a convolution.  By default, the layer
-    discards all of its input rows afterwards; the caller changes `release` if the next layer reuses
-    some of them.
+    """Return the hardware layer that computes the output rows of `piece`.  The layer discards all
+    of its input rows afterwards; `hardware_layers` reduces their number (the field `release`) if
+    the next layer reuses some of them.
 
     split: the allocation of the convolution buffer.
-    kept: how many of the part's input rows, from the top, are already in the convolution buffer."""
+    kept: how many input rows of `piece`, from the top, are already in the convolution buffer."""
     source, output = convolution.source, convolution.output
     width, right = convolution.used_columns
     top = convolution.padding.top - piece.first * convolution.stride_y

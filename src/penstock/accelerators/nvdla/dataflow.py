@@ -1,8 +1,9 @@
 """dataflow: cycles of hardware layers (one start of the hardware each), from NVDLA's data flow.
 
 An atomic operation takes one cycle and multiplies `atomic_c` channels of one pixel by the weights
-of `atomic_k` kernels.  The weights remain in use for a stripe of up to 32 pixels, for at least 16
-cycles, while the next ones are loaded.  The loop over the pixels of a stripe is the innermost one.
+of `atomic_k` kernels.  The same weights are applied to up to 32 pixels, which NVDLA calls a stripe
+(it is no stripe of a schedule).  This takes at least 16 cycles, because the next weights are loaded
+at the same time.  The loop over the pixels of a stripe is the innermost one.
 The loops around it are, from the inside out, over taps, blocks of channels and groups of kernels.
 Post-processing and memory ports work at the same time, each at its own rate.  The duration of a
 layer is the latency of the first byte, plus the busy cycles of the slowest resource.

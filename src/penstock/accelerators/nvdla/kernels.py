@@ -69,7 +69,7 @@ class TaskInputs:
 
 def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
     """Return the tasks that compute an offloaded operator, in order of execution.  A concatenation
-    has one task per input, every other operator has one task."""
+    has one task per input; all other operators have a single task."""
     if offloaded.main.kind == "Concatenation":
         chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)

@@ -111,9 +111,9 @@ class Accumulators:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The conversion of sums to elements that NVDLA provides, in contrast to the requantisation
-    that penstock adds: (sum - offset) * scale >> shift, rounded and saturated.  `nan_to_zero` is a
-    register bit for floating point and has no effect on int8."""
+    """NVDLA's own conversion of sums to output elements: (sum - offset) * scale >> shift, rounded
+    and saturated.  Layers with the extension's post-processing (`Post`) are requantised instead.
+    `nan_to_zero` is a register bit for floating point and has no effect on int8."""
 
     offset: int = 0
     scale: int = 1
@@ -281,8 +281,8 @@ class ConvolutionLayer(Reach):
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
     """Return how many columns the hardware processes, as (columns of the input, columns of padding
-    after the input).  It accepts no columns after the last window, so these are omitted.  Rows are
-    trimmed in the same way.
+    after the input).  The hardware accepts no columns after the last window, so these are omitted.
+    Rows are trimmed in the same way.
 
     width: the number of columns of the input.
     reach: the number of columns that a window spans, dilation included.

@@ -6,8 +6,8 @@ in every tensor.  If even the input rows of a single window have no constant pit
 copied to scratch.
 
 Streams are relocatable.  If a register holds an address, the write to this register contains an
-offset from a base address; the caller of `submit` passes all base addresses.  A stream begins with
-a header for its loader:
+offset from a base address.  The generated C passes all base addresses to the driver function
+(`submit` is its functional model).  A stream begins with a header for its loader:
 
     words  configuration | number of relocations | relocations | register writes
 
@@ -170,8 +170,8 @@ def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence
     """Return (write, place) for each write of a layer.  If the word of the write is an address, it
     is an offset from `place`; for any other write, `place` is None.
 
-    If an address is in the feature buffer, the write that selects the memory to which the address
-    belongs is changed to select the feature buffer.
+    The memory to which an address refers is selected by another register.  If the address is in the
+    feature buffer, the write of this register is changed to select the feature buffer.
 
     known: the `Place` for each register that holds an address, by register name."""
     memories = {

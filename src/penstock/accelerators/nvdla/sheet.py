@@ -174,7 +174,7 @@ class SheetLayer:
     @property
     def mac_positions(self) -> tuple[int, int]:
         """The size of the output, (rows, columns), for which the sheet counts multiplications.
-        Without padding, only windows within the input count."""
+        If the layer has no padding, only windows that are entirely inside the input count."""
         window = self.window
         over = (0, 0) if self.same else (window.rows - 1, window.columns - 1)
         return (
@@ -238,8 +238,8 @@ class LayerFigures:
     in_kib, out_kib, weights_kib: the input, the output and all weights.
     least_in_kib: the minimum of the input that the convolution buffer must hold: the rows that one
         kernel covers, and those that `Page.rows_ahead` adds.
-    group_kib: the space in the buffer for the weights of a group of kernels; half the buffer if
-        they do not fit into it.
+    group_kib: the space in the buffer for the weights of a group of kernels.  It is the size of
+        these weights or, if they exceed the whole buffer, half the size of the buffer.
     dram_kib: the memory traffic.
     mac_cycles, dram_cycles: the cycles that multiplications and memory traffic take."""
 

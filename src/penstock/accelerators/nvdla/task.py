@@ -27,8 +27,9 @@ class Task:
     hardware: the configuration, which includes penstock's extension of NVDLA.
     window: the function that the extension's unit WINDOW computes; None selects the convolution
         core.
-    in_w, in_h, in_c: the width, height and channels of the input, in elements; `out_` likewise.
-    pad_left, pad_top: the padding on these sides; the sizes determine the padding on the others.
+    in_w, in_h, in_c, out_w, out_h, out_c: the width, height and channels of input and output.
+    pad_left, pad_top: the columns and rows of padding before the input; those after the input
+        follow from the sizes of input, output and window.
     in_zero: the input's zero point, which is also the value of padding.
     multiplier_d: the number of output channels per input channel of a depthwise convolution.
     post: the post-processing of results; its addresses are placeholders, which are set when the
@@ -92,8 +93,8 @@ class Task:
         in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
         second_lines: the same for the second input; 0 if there is none.
 
-        The address of a tensor in the writes is relative to the first of its rows that the layers
-        access.
+        Addresses in the writes are relative to the tensor rows that are accessed: address 0 is the
+        first input row that output row `first` depends on, or output row `first` itself.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         second = Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes)
@@ -141,11 +142,11 @@ class Task:
     def _convolution(
         self, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> Convolution:
-        """Return the convolution that computes the task for a part of the input.
+        """Return the convolution that computes some output rows of the task.
 
-        rows: the number of input rows of the part.
-        source, output: the memory layouts of the input and the output.
-        padding: the padding of the part."""
+        rows: the number of input rows that these output rows depend on.
+        source, output: the memory layouts of these input rows and of these output rows.
+        padding: the padding that the windows of these output rows contain."""
         return Convolution(
             self.hardware,
             self.in_w,
@@ -168,12 +169,12 @@ class Task:
     def _window_layer(
         self, kind: WindowKind, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> WindowLayer:
-        """Return the layer of unit WINDOW that computes the task for a part of the input.
+        """Return the layer of unit WINDOW that computes some output rows of the task.
 
         kind: the function that the unit computes.
-        rows: the number of input rows of the part.
-        source, output: the memory layouts of the input and the output.
-        padding: the padding of the part."""
+        rows: the number of input rows that these output rows depend on.
+        source, output: the memory layouts of these input rows and of these output rows.
+        padding: the padding that the windows of these output rows contain."""
         return WindowLayer(
             kind,
             self.in_w,

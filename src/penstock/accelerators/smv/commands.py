@@ -31,8 +31,9 @@ def tiled(kernel: TiledKernel) -> Compute:
     """Decorator of kernels: return a compute function that accepts any number of output rows.
 
     `kernel` requires a tiling of all rows of a call.  If the tiler finds none, the compute function
-    returns a loop over intervals of rows for which the tiler finds one.  For a sequence of tiles,
-    it returns the commands of all visits one after the other, without loops.
+    divides the rows into intervals of equal length for which there is a tiling, and returns a loop
+    over them.  If the tiler returns a sequence of tiles instead of a tiling, the compute function
+    returns the commands of all visits of the sequence one after the other, without loops.
 
     kernel: returns the commands of a call, given its tiles."""
 

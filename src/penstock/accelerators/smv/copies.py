@@ -1,7 +1,7 @@
 """copies: the commands that copy tiles between memory and scratchpads.
 
 Each row of a tile is copied by a command of its own, because the rows of a tensor need not be
-equally spaced in memory.  All of them belong to one DMA transfer.
+equally spaced in memory.  The commands of a tile form one DMA transfer.
 """
 
 from __future__ import annotations
@@ -75,12 +75,13 @@ def store(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """The part of a tile in one row of the tensor in memory, which one command copies.
+    """The intersection of a tile with one row of the tensor, which one command copies.
 
     at: offset in bytes in the scratchpad.
     address: the address in memory.
     runs, run_bytes: number of contiguous runs, and bytes per run.
-    chained: 0 for the first piece of a tile, otherwise 1."""
+    chained: 0 for the first row of a tile, which begins a DMA transfer; 1 for the others, which
+        continue it."""
 
     at: Expr
     address: Address
@@ -92,10 +93,10 @@ class _Piece:
 def _copied(
     tensor: Operand, tile: ScratchpadTile, copy: Callable[[_Piece], Command]
 ) -> Sequence[Command]:
-    """Return the commands that copy all pieces of a tile.
+    """Return the commands that copy a tile, row by row.
 
     tensor: the tensor in memory.
-    copy: returns the command that copies a piece."""
+    copy: returns the command that copies a `_Piece`, the intersection of the tile with a row."""
     if tile.flat:
         return _copied_elements(tensor, tile, copy)
     rows, columns, channels = spans(tile.region)
@@ -126,9 +127,13 @@ def _row_number(tile: ScratchpadTile, image: Expr, row: Expr) -> Expr:
 def _copied_elements(
     tensor: Operand, tile: ScratchpadTile, copy: Callable[[_Piece], Command]
 ) -> Sequence[Command]:
-    """Return the commands that copy the pieces of a tile of a flattened layer.
+    """Return the commands that copy a tile of a flattened layer: an interval of the elements of the
+    tensor in row-major order.
 
-    A tensor whose rows are contiguous is copied in one piece."""
+    If the rows of the tensor are contiguous in memory, one command copies the whole tile.
+    Otherwise, a loop copies the part of each row that is in the interval.
+
+    copy: returns the command that copies a `_Piece`: the whole tile, or its part in one row."""
     lower, upper = tile.region[1]
     if tensor.contiguous:
         return [

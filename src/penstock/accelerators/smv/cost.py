@@ -1,6 +1,6 @@
 """cost: cycles of a call of a kernel, and the bytes that it moves, from its tiling.
 
-    engine   output positions * taps * groups of output channels * groups of input channels, as in
+    engine   output pixels * taps * groups of output channels * groups of input channels, as in
              SMAUG's loops; plus tiles * taps * groups of output channels * groups of input
              channels, to load the weight registers
     copies   100 cycles per copy, 2 per run of contiguous bytes, 1 per 8 bytes
@@ -9,9 +9,10 @@ A group of output channels has a channel for each processing element, 8 by defau
 input channels has a channel for each multiplier of a processing element, 32 by default.  These two
 numbers and the bytes that are copied per cycle are attributes of the accelerator.
 
-Without double buffering, a call takes the sum of engine and copies.  With double buffering, copies
-overlap with computation.  A call then takes the larger of the two, plus the smaller divided by the
-number of tiles, because the first tile cannot overlap.
+Without double buffering, a call takes the sum of these two times.  With double buffering, copies
+overlap with computation.  A call then takes the longer time, plus the shorter time divided by the
+number of tiles, because there is no overlap for the first tile: it is copied, and only then
+computed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
 def tile_cycles(tiling: Tiling | TileSequence) -> float:
     """Return the cycles to copy and compute all tiles of a tiling.
 
-    With double buffering, copies overlap with computation, except in the first tile."""
+    With double buffering, copies overlap with computation, except that the first tile must be
+    copied before anything is computed."""
     engine = engine_cycles(tiling)
     copies = float(tiling.copy_cycles)
     if not tiling.scratchpads.double_buffered:
@@ -70,10 +72,11 @@ def engine_cycles(tiling: Tiling | TileSequence) -> int:
 
 
 def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling | TileSequence, int]]:
-    """Yield (tiling, count) for the intervals of output rows into which a call is divided.
+    """Yield (tiling, count) for the intervals into which the `rows` output rows are divided.
 
-    `count` intervals of equal length have this tiling.  The lengths of all intervals add up to
-    `rows`."""
+    `count` intervals have equal length and this tiling.  For example, if the tiler finds tilings
+    for up to 4 rows, 10 rows yield the tiling of 4 rows with count 2, and that of 2 rows with count
+    1."""
     while rows:
         size = rows_at_once(offloaded, rows)
         turns, rest = divmod(rows, size)

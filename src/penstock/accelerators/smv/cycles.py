@@ -81,11 +81,11 @@ def _sum_cycles(timing: EngineTiming, positions: int, taps: int, depth: int, out
     """Return the cycles to compute a tile of a convolution or fully connected layer.
 
     The engine processes a group of output channels and a group of input channels at once.  For each
-    tap and each pair of groups, it takes one cycle per output position, and one to load the weight
+    tap and each pair of groups, it takes one cycle per output pixel, and one to load the weight
     registers.
 
-    positions: number of output pixels (rows, for a fully connected layer).
-    taps: number of positions in the window; 1 for a fully connected layer.
+    positions: number of output pixels; for a fully connected layer, number of input vectors.
+    taps: number of elements of the window in each channel; 1 for a fully connected layer.
     depth: number of input channels.
     outputs: number of output channels."""
     return (

@@ -85,7 +85,7 @@ def drivers(
 ) -> Mapping[type, Driver]:
     """Return the functions of the smv driver, by the class of the record of their arguments.
 
-    For example, the key `ConvolveTile` has the value for `smv_conv2d`.
+    For example, the class `ConvolveTile` is mapped to the function `smv_conv2d`.
 
     engine: name of the accelerator.
     sizes: bytes of the scratchpads of inputs, weights and outputs.

@@ -141,7 +141,8 @@ def _combined(
 
 
 def _load_variable(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of the first input that is not constant."""
+    """Return the commands that load a tile of the main node's first input, or of its second input
+    if the first one is constant."""
     return load(call, call.operand(1 if constant_input(call.main) == 0 else 0), tile)
 
 
@@ -153,7 +154,10 @@ def _constant(call: KernelCall, node: Node) -> Address:
 
 
 def _parameters(node: Node) -> Mapping[str, int]:
-    """Return the parameters of an element-wise node, as if a constant were its second operand."""
+    """Return the parameters of an element-wise node, by name.
+
+    If the first operand is constant, the parameters of both operands are exchanged, because the
+    engine takes the constant as its second operand."""
     found = dict(node.op.kernel(node.site).params)
     if constant_input(node) == 0:
         for first, second in _OPERAND_PARAMETERS:

@@ -1,4 +1,5 @@
-"""layers: the loop nest of a call as the engine computes it, which a tiler splits into tiles."""
+"""layers: the loop nest of a call, which a tiler splits into tiles, with the engine's constraints
+on the sizes of tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""models: the functional models of the driver's functions, which compute like `smv.c`.
+"""models: the functional models of the driver's functions; their results equal those of `smv.c`.
 
 Each receives the state of the engine and the record of the function's arguments.
 """
@@ -259,7 +259,7 @@ def _tap_indices(
 def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) -> slice:
     """Return the slice of the input that a window covers along one dimension, without padding.
 
-    index: output position of the window.
+    index: index of the output element that the window computes.
     pad: number of padding elements before the input.
     size: number of elements of the window.
     extent: number of elements of the input."""

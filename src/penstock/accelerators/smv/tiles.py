@@ -1,9 +1,9 @@
 """tiles: the offsets of a kernel call's tiles in the scratchpads, and the loops over the tiles.
 
 A call computes the output rows [first, end), or all rows of all images of a batch.  The number of
-rows may differ from call to call, but all calls of a kernel use the tiling for the largest number.
-The loop over tiles of rows runs from `first` to `end`, so the last tile may be smaller than the
-others.
+rows may differ from call to call, but all calls of a kernel use the same tiling: that of the
+longest call.  In a shorter call, the loop over tiles of rows ends at `end`, so the last tile has
+fewer rows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def is_flat(operand: LayerOperand) -> bool:
 
 @dataclass(frozen=True)
 class ScratchpadTile:
-    """The place of a tensor's current tile in a scratchpad.
+    """The current tile of a tensor, inside the loops over tiles, and its location in a scratchpad.
 
     operand: the tensor.
     base: offset in bytes of the tile in the scratchpad.  With double buffering, it alternates
@@ -54,7 +54,8 @@ class ScratchpadTile:
     room: maximum number of elements of a tile along each dimension.
     pitches: distance in bytes between consecutive elements along each dimension.
     region: part of the tensor that the tile covers, an interval of indices per dimension.
-    level: number of loops around the commands that load or store the tile.
+    level: number of loops around the commands that load or store the tile; 0 if the whole call uses
+        one tile.
 
     In a flattened layer, a tensor is a single row of elements: it has shape (1, elements)."""
 
@@ -190,9 +191,10 @@ class CallTiles:
         return (Loop("image", *self.box(self.whole.output)[0], 1, (compute,)),)
 
     def corner(self, tile: ScratchpadTile) -> tuple[Expr, ...]:
-        """Return the indices of the first element that a command accesses, one per dimension.
+        """Return the indices, in the whole tensor, of the first element that the computation reads
+        or writes; one per dimension.
 
-        tile: the tile of the accessed tensor; the indices refer to the whole tensor."""
+        tile: the tile of this tensor."""
         lower = tuple(lower for lower, _ in self.box(tile.operand))
         return (self.image, *lower[1:]) if self.has_batch else lower
 

@@ -106,8 +106,9 @@ def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
 def _tiler(offloaded: Offloaded) -> Tiler:
     """Return the tiler of a composite.
 
-    It is the tiler that is registered for the composite, or else the schedule of its
-    implementation, or else the tiler that the accelerator's attribute `tiler` names."""
+    It is the first of these that exists: the tiler that is registered for the composite's pattern
+    or main operator; the tiler that the implementation states; the tiler that the accelerator's
+    attribute `tiler` names."""
     return offloaded.tiler(TILERS[str(offloaded.target.attrs["tiler"])])
 
 

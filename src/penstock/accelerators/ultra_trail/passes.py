@@ -1,4 +1,5 @@
-"""The program passes of ultra_trail: driver calls for each layer, and loads that they share."""
+"""The program passes of ultra_trail: one replaces operations by driver calls, the other removes
+loads of features that are already in a feature memory."""
 
 from __future__ import annotations
 

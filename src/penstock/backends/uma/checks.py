@@ -1,7 +1,8 @@
 """Validation of registrations.
 
-Each check raises BackendError unless its condition holds.  The argument `where` or `place` is the
-location of the mistake, which the error reports.
+Each check raises BackendError unless its condition holds.  The argument `where` or `place` states
+what is being registered, and the error quotes it; for example, 'accelerator npu, class Npu, pattern
+"conv2d"'.
 """
 
 from __future__ import annotations

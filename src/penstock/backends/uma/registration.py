@@ -288,8 +288,8 @@ class Registration(ABC):
     def _register_instances(self, select: Driver) -> None:
         """Register the driver function `select`, which takes the number of an instance.
 
-        If the target file lists several instances of the accelerator, each call begins with this
-        function; successive calls use the instances in turn.  UMA has no instances.
+        If the target file lists several instances of the accelerator, each kernel call begins with
+        this function; successive layers use the instances in turn.  UMA has no instances.
 
         Raises BackendError if `select` is not a Driver."""
         checks.check_select(select, self._place)

@@ -33,8 +33,8 @@ error too.
 A stream may end while a copy is outstanding. Streams of Vela's older core, which is written in
 Python, do so if an output of a network is a copy of another tensor. They are correct only if
 NPU_OP_STOP waits for copies, which no public documentation guarantees. `Flight.end` therefore
-reports such copies, and raises an error only if the caller requires a wait. Block operations are
-normally outstanding at the end.
+returns such copies; with `waited=True`, it raises an error instead. Block operations are normally
+outstanding at the end.
 
 Source: Vela's computation of waits and BLOCKDEP. The order of blocks and the limit of two
 operations are assumptions that Vela's streams require.

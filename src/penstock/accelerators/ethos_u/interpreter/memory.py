@@ -66,7 +66,7 @@ class RegionMemory:
         """Return a view of the bytes of a span, an array of uint8.
 
         where: position of the operation in the stream, for messages.
-        written: whether the caller writes the bytes.
+        written: whether the operation is going to write to the view.
 
         Raises CapacityError if the span is not inside its memory region, or if a read-only region
         would be written."""
@@ -90,7 +90,7 @@ class RegionMemory:
 
         name: name of the accessed feature map or span, for messages.
         where: position of the operation in the stream, for messages.
-        written: whether the caller writes to the region.
+        written: whether the operation is going to write to the region.
 
         Raises CapacityError if the region does not exist, or if a read-only region would be
         written."""

@@ -8,9 +8,9 @@ from the index.
 Indices and run lengths are encoded in a Golomb-Rice code: a number is quotient << divider, plus a
 remainder of `divider` bits. A chunk encodes the quotients of several numbers as 8 or 12 symbols. A
 symbol is 0, 1 or 2 for indices, and 0 or 1 for run lengths. A quotient is the sum of
-consecutive symbols, the last of which is the first one below the maximum value. The remainders of a
-chunk follow the next chunk of quotients. Indices may also be encoded in binary, i.e. as remainders
-without quotients.
+consecutive symbols, the last of which is the first one below the maximum value: for indices, the
+symbols 2, 2, 1, 0 encode the quotients 5 and 0. The remainders of a chunk follow the next chunk of
+quotients. Indices may also be encoded in binary, i.e. as remainders without quotients.
 
 If zeros are frequent, chunks of run lengths alternate with chunks of indices. There is one run
 after every weight and, if the palette is new, one before the first weight.

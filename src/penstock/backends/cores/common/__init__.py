@@ -1,1 +1,1 @@
-"""Code shared by the core families: proved requantisation, kernel parameters, cycle models."""
+"""Code that the core families share: bit-exact requantisation, kernel parameters, cycle models."""

@@ -1,14 +1,15 @@
-"""Cycle model of a core family: a weighted sum of how often the sections of a kernel (loop bodies
-and copies, for example) run.
+"""Cycle model of a core family: the cycles of a kernel are a weighted sum of how often each of its
+sections (a loop body or a copy, for example) is executed.
 
 A kernel is a loop nest in C and assembly.  A count function returns how often each section of the
-kernel runs while it computes a whole output (`portable_counts.py`, and `counts.py` of a family).
-The weights, cycles per run of a section, are in the family's `figures.toml`;
-`python -m benchmarks.kernel_figures` fits them to random layers on the simulated core.  Loops in
-assembly have no weights of their own: the count function returns their cycles under the key
-"cycles".  The weight of this key is 1, unless the timing of the simulated core differs from the
-timing that the count function assumes.  The generated C prevents compilers from specialising a
-kernel for its callers (`PENSTOCK_KERNEL` in `view.h`), so that the weights hold in every network.
+kernel is executed while it computes a whole output (`portable_counts.py`, and `counts.py` of a
+family).  The weight of a section is the number of cycles of one execution.  The weights are in the
+family's `figures.toml`; `python -m benchmarks.kernel_figures` fits them to the cycles of random
+layers on the simulated core.  Loops in assembly have no weights of their own: the count function
+computes their cycles and returns the sum under the key "cycles".  The weight of this key is 1,
+unless the timing of the simulated core differs from the timing that the count function assumes.
+In the generated C, compilers cannot specialise a kernel for the calls of one network
+(`PENSTOCK_KERNEL` in `view.h`), so the weights are valid in every network.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Element types as a condition of kernel selection."""
+"""Restriction of functions that choose kernels to the element types that the kernels support."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Choice = Callable[[Op, Site], Kernel | None]
 
 
 def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:
-    """Return a decorator for functions that choose kernels, which restricts them to element types.
+    """Return a decorator that restricts a function that chooses kernels to some element types.
 
     types: the supported element types of inputs and output, by operator class.
 
-    The decorated function returns None for an operator that is not in `types`, or whose inputs or
-    output have other element types.  Its caller then tries another kernel."""
+    The decorated function returns None ("no kernel of this family") for an operator that is not in
+    `types`, or whose inputs or output have other element types."""
 
     def decorate(choose: Choice) -> Choice:
         @wraps(choose)

@@ -1,9 +1,10 @@
 """Counts how often each section of the kernel `exchange_axes` is executed, if it runs in place.
 
-The pixels of an image move along the cycles of a permutation.  The kernel moves the pixels of a
-cycle when it reaches the least index of the cycle.  To find out whether an index is the least of
-its cycle, the kernel follows the cycle from this index until it reaches a lower index, or returns
-to the index itself."""
+Exchanging rows and columns permutes the pixels of an image.  A permutation consists of cycles, in
+each of which every pixel moves to the index of the next one.  The kernel visits all indices, and
+moves the pixels of a cycle when it visits the least index of this cycle.  To find out whether an
+index is the least of its cycle, the kernel follows the cycle from this index until it reaches a
+lower index, or returns to the index itself."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ def _steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
     """Return (steps, swaps) for an image of `rows` x `columns` pixels.
 
-    steps: how often the kernel computes the next index on a cycle of the permutation that moves
-        the pixels.
-    swaps: how often it swaps two pixels.
+    steps: how often the kernel computes where the permutation moves a pixel: the index that
+        follows another one on its cycle.
+    swaps: how often the kernel swaps two pixels.
 
     >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
     ((10, 0), (9, 1))

@@ -1,7 +1,7 @@
-"""Individual requantisation forms of channels, mainly for portable kernels.
+"""Requantisation forms that are chosen for each channel separately, mainly for portable kernels.
 
-A form is the arithmetic that converts an accumulator to an output (`requantisation/form.py`).  Each
-channel has its own form, which is encoded as six numbers that `runtime/certified.h` reads."""
+A form is the arithmetic that converts an accumulator to an output (`requantisation/form.py`).  The
+form of a channel is encoded as six numbers that `runtime/certified.h` reads."""
 
 from __future__ import annotations
 

@@ -68,9 +68,9 @@ class CertifiedLayer:
     def offset(self) -> Int64s:
         """The offset of each channel in the requantisation form, with the bias included.
 
-        It is the form's offset plus the bias shifted left by `form.fraction_bits`, so that kernels
-        need not add the bias.  The int32 values may wrap.  This is harmless: adding the products of
-        inputs and weights yields a sum that is proved to fit int32."""
+        It is `form.offset` + (`bias` << `form.fraction_bits`), so that kernels need not add the
+        bias.  A kernel adds the sum of products, also shifted left by `form.fraction_bits`.  The
+        result is proved to fit int32, so it is correct even if the offset itself has wrapped."""
         return wrap_int32((self.bias << self.form.fraction_bits) + self.form.offset)
 
     @property
@@ -95,9 +95,9 @@ def certified_layer(
 ) -> CertifiedLayer | None:
     """Return an operator's weights and requantisation, in the channel order of a kernel.
 
-    The requantisation is proved bit-exact: it yields the outputs of the reference runtime.  The
-    channels share one form of arithmetic.  A channel for which this form is not proved bit-exact
-    needs a form of its own.
+    The requantisation is proved bit-exact: it yields the outputs of the reference runtime.  All
+    channels have the same requantisation form (arithmetic from accumulator to output), except those
+    for which this form is not proved bit-exact; each of these has a form of its own.
 
     fraction_bits: number of bits by which requantisation shifts accumulators to the left.
     order: indices of the output channels to include, in the kernel's order.
@@ -131,7 +131,8 @@ def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, .
 
     fraction_bits: number of bits by which requantisation shifts accumulators to the left.
     order: indices of the output channels to include, in the order in which the kernel computes
-        them; consecutive channels share some constants."""
+        them.  The order matters because each group of `CHANNELS_PER_BASE` consecutive channels
+        has a single `base`, one of the constants."""
     channels = variable_channels(op, site).only(np.array(order))
     return certify(channels, fraction_bits, CHANNELS_PER_BASE)
 
@@ -152,8 +153,8 @@ def variable_weights(op: LayerOp, site: Site) -> Int64s:
 def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
     """Return which output channels are constant, and an output value of each channel.
 
-    A constant channel has the same output for every input.  The value of any other channel is its
-    output for the smallest accumulator that can occur."""
+    A constant channel has the same output for every input.  For any other channel, the value is
+    a placeholder: the output for the smallest accumulator that can occur."""
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     return ends[:, 0] == ends[:, 1], ends[:, 0]

@@ -26,11 +26,11 @@ def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
 
 
 def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Return the kernel parameters (name, value) of a weighted sum that equals the operator.
+    """Return the kernel parameters (name, value) with which an addition or subtraction is computed.
 
-    The sum of elements a and b is (a * left + b * right + offset) >> shift, clamped.  Returns None
-    if the inputs differ in shape from the output, or if no such sum equals the operator for all
-    pairs of int8 elements."""
+    The kernel computes (a * left + b * right + offset) >> shift for input elements a and b, and
+    clamps the result.  Returns None if an input differs in shape from the output, or if no values
+    of these constants yield the operator's outputs for all pairs of int8 elements."""
     shape = site.output.shape
     if any(x.shape != shape for x in site.inputs):
         return None
@@ -41,11 +41,11 @@ def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
 
 
 def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Return the constants of a weighted sum that equals the operator, as (name, value) pairs.
+    """Return the constants of integer arithmetic that equals an addition or subtraction.
 
-    The sum of elements a and b is (a * left + b * right + offset) >> shift, with the constants
-    `left`, `right`, `offset` and `shift`.  Returns None if no constants yield the outputs of the
-    operator for all pairs of int8 elements."""
+    The result contains the (name, value) pairs of `left`, `right`, `offset` and `shift`.  For input
+    elements a and b, the output is (a * left + b * right + offset) >> shift, before clamping.
+    Returns None if no constants yield the operator's outputs for all pairs of int8 elements."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
     outputs = _every_pair(op, site)

@@ -1,5 +1,5 @@
-"""Counts how often each section of a portable kernel (a loop body or a copy, for example) runs
-while it computes a whole output.
+"""Counts how often each section of a portable kernel (a loop body or a copy, for example) is
+executed while the kernel computes a whole output.
 
 A kernel is a loop nest.  Its cycles are a linear function of these counts:
 
@@ -206,8 +206,8 @@ def _copied(copies: int, size_bytes: int) -> Counts:
 def _strided(p: Params, site: Site) -> Counts:
     """Return how often each section of `strided` runs.
 
-    The kernel slices or pads a tensor.  It copies the channels of a pixel at once if their step is
-    1, or else one by one."""
+    The kernel slices or pads a tensor.  It copies all channels of a pixel at once if the slice
+    takes consecutive channels (step 1), and otherwise one by one."""
     inside = {
         axis: taps_inside(p[f"in_{axis}"], p[f"out_{axis}"], 1, p[f"step_{axis}"],
                           -p[f"start_{axis}"], 1)
@@ -290,7 +290,8 @@ def _converted(p: Params, site: Site) -> Counts:
 
 
 def _truncated(p: Params, site: Site) -> Counts:
-    """Return how often the section "bool" or "put N" (N bytes) of `cast_f32_integers` runs."""
+    """Return how often the section "bool" (for Booleans) or "put N" (for integers of N bytes) of
+    `cast_f32_integers` runs."""
     form = "bool" if p["out_bool"] else f"put {p['out_bytes']}"
     return {form: site.output.elements}
 
@@ -298,10 +299,9 @@ def _truncated(p: Params, site: Site) -> Counts:
 def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
-    "loop" counts the vectors that are summed, and "step" the additions except the first of each
-    vector.  The cycles of "loop" include this first addition, which adds to 0 and is therefore
-    faster in software floating point.  "bit" counts the bits of quotients: the kernel divides once
-    per vector, and software division takes one iteration per bit of the quotient."""
+    "loop" counts the vectors along the summed axis, and their first additions, which add to 0 and
+    are faster in software floating point; "step" counts all other additions.  "bit" counts the bits
+    of the quotients (number of a vector) / `inner`, as software division iterates over bits."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}

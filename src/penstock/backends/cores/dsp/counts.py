@@ -1,5 +1,5 @@
-"""Counts how often each section of a DSP kernel (a loop body or a copy, for example) runs while it
-computes a whole output.
+"""Counts how often each section of a DSP kernel (a loop body or a copy, for example) is executed
+while the kernel computes a whole output.
 
 The count "cycles" is the number of cycles of the loops in assembly, counted instruction by
 instruction with the timing of `simulators/cortex_m_timing.py`.  The other counts are for sections
@@ -70,9 +70,10 @@ def row_cycles(fours: int, signed: int) -> int:
 
 
 def _clamped(p: Params, site: Site) -> int:
-    """Return the number of outputs that are clamped in a separate step.
+    """Return the number of outputs that the kernel clamps after the loops in assembly.
 
-    These are all outputs if the bounds of the activation are narrower than int8, else none."""
+    If the bounds of the activation are narrower than int8, these are all outputs; otherwise the
+    result is 0, because the loops saturate to int8 anyway."""
     return site.output.elements * (p["least"] > -128 or p["most"] < 127)
 
 
@@ -80,9 +81,10 @@ def odd_cycles(kernel: Kernel) -> int:
     """Return the additional cycles of a call that computes an odd number of pixels.
 
     The kernel `conv2d_s8_dsp` computes pixels in pairs; its counts include half the cycles of a
-    pair for each pixel.  If the number of pixels is odd, the last pixel takes as long as a pair,
-    unless the kernel can read its window in place and compute it alone.  For other kernels, the
-    result is 0."""
+    pair for each pixel.  If the number of pixels is odd, the last pixel usually takes as long as a
+    pair, so the result is half the cycles of a pair.  If the kernel can read the last window in
+    place and compute one pixel, the result is the cycles of one pixel minus half those of a pair.
+    For other kernels, the result is 0."""
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)
@@ -143,8 +145,8 @@ def _windows(p: Params) -> tuple[int, int, int]:
 
     twos: number of pairs of windows that are gathered together.
     alone: number of windows that are gathered alone.
-    lines: number of window rows that are gathered column by column.  They belong to windows that
-        are gathered alone, and are not contiguous or not entirely inside the input."""
+    lines: number of window rows that are gathered column by column.  Only windows that are gathered
+        alone have such rows: those that are not contiguous, or not entirely inside the input."""
     width = p["out_w"]
     before = min(width, p["inner_lower"])
     inner = max(0, min(width, p["inner_upper"]) - before)
@@ -167,9 +169,9 @@ def _windows(p: Params) -> tuple[int, int, int]:
 def _direct(p: Params, site: Site) -> Counts:
     """Return how often each section of `conv2d_direct_s8_dsp` runs.
 
-    The kernel computes two pixels at a time and processes their windows in contiguous runs of
-    taps.  A run is a row of a window if both windows are inside the input, and a single tap
-    otherwise."""
+    The kernel computes two pixels at a time.  In an innermost loop, it processes a run of taps that
+    are contiguous in both windows.  If both windows are inside the input, a run is a row of the
+    window; otherwise, it is a single tap."""
     images, height, width, _ = site.output.shape
     fours = p["in_c"] // QUAD
     lower, upper = p["inner_lower"], p["inner_upper"]
@@ -269,8 +271,9 @@ def _depthwise(p: Params, site: Site) -> Counts:
 def _runs(p: Params, images: int) -> int:
     """Return how often a depthwise kernel computes the addresses of taps.
 
-    It does so once for each run, and once for every pixel outside runs.  A run consists of
-    neighbouring pixels of a row, with windows that are entirely inside the input.
+    The kernel computes the addresses for the first of several neighbouring output pixels whose
+    windows are all inside the input, and only increments them for the others.  For a pixel whose
+    window reaches into the padding, it computes them anew.
 
     images: batch size."""
     lower, upper = p["inner_lower"], p["inner_upper"]

@@ -80,8 +80,8 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     left, right, offset and shift are constants.
 
     Returns None if no such constants yield the operator's outputs for all inputs.  Also returns
-    None if the kernel cannot compute four consecutive elements at a time, because rows are too
-    short, or are fragmented by broadcasting."""
+    None if no four consecutive elements can be computed together: the rows are too short, or each
+    pixel has its own broadcast element and too few channels."""
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
@@ -91,9 +91,9 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 def _product(op: Mul, site: Site) -> Kernel | None:
     """Return a kernel that multiplies two tensors and requantises the products, with broadcasting.
 
-    Returns None if the requantisation is not proved bit-exact.  Also returns None if the kernel
-    cannot compute four consecutive elements at a time, because rows are too short, or are
-    fragmented by broadcasting."""
+    Returns None if the requantisation is not proved bit-exact.  Also returns None if no four
+    consecutive elements can be computed together: the rows are too short, or each pixel has its own
+    broadcast element and too few channels."""
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None
@@ -143,8 +143,11 @@ def _range(site: Site, k: int) -> tuple[int, int]:
 def _run_params(op: Add | Sub | Mul, site: Site) -> Params | None:
     """Return the kernel parameters that divide output rows into runs of consecutive elements.
 
-    In a run, an input has either one element per output element or a single element for all of them
-    (broadcasting).  A run is a whole row if this holds for whole rows, and a pixel otherwise.
+    A run is an interval of a row in which each input has either one element per output element, or
+    a single element for all of them (broadcasting).  A run is a whole row if this is true of whole
+    rows, and a pixel otherwise.  For example, if one input has shape (H, W, 1), its element changes
+    from pixel to pixel, so a run is a pixel.
+
     Returns None if a run has fewer than four elements."""
     steps = dict(broadcast.params(site))
     _, _, width, channels = broadcast.extended(site.output.shape)

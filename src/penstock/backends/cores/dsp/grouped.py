@@ -64,10 +64,10 @@ class ChannelGroups:
 
     @property
     def order(self) -> Int64s:
-        """The indices of the output channels, one merged group after the other.
+        """The indices of the output channels in the order in which the kernel computes them.
 
-        A merged group consists of `merged` consecutive groups.  Its last channel is repeated until
-        its number of channels is a multiple of 4.
+        One merged group (`merged` consecutive groups) follows the other.  The last channel of a
+        merged group is repeated until the number of its channels is a multiple of 4.
 
         >>> ChannelGroups(count=2, depth=4, outputs=3).order.tolist()
         [0, 1, 2, 2, 3, 4, 5, 5]
@@ -77,10 +77,11 @@ class ChannelGroups:
         return np.concatenate([first * self.outputs + fours for first in self.starts])
 
     def spread(self, weights: Int64s) -> Int64s:
-        """Return weights that connect each output channel to all inputs of its merged group.
+        """Return the weights of an output channel for all inputs of its merged group.
 
-        A merged group consists of `merged` channel groups of `depth` inputs each.  The weights for
-        inputs outside an output channel's own channel group are 0.
+        An output channel depends on the `depth` inputs of its own channel group only.  The kernel
+        multiplies all `merged * depth` inputs of the merged group, so the result has the weight 0
+        for the other inputs.
 
         weights: of shape (output channels, taps * depth), in the channel order of `order`.  The
             result has shape (output channels, taps, merged * depth)."""
@@ -161,10 +162,10 @@ def _products(groups: ChannelGroups, taps: int) -> int:
 
 
 def as_one_group(op: GroupedOp, site: Site) -> tuple[Conv2D, Site] | None:
-    """Return the equivalent convolution with a single channel group, and its operands.
+    """Return (operator, site) of the equivalent convolution with a single channel group.
 
-    Weights between different groups are zero.  Returns None if there are more than `MOST_MERGED`
-    groups."""
+    The site contains its weights: those between channels of different groups are zero.  Returns
+    None if there are more than `MOST_MERGED` groups."""
     groups = ChannelGroups.of(op, site)
     if groups.count > MOST_MERGED:
         return None

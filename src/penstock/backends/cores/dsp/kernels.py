@@ -89,11 +89,11 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def _one_pixel(op: Conv2D, site: Site) -> Kernel | None:
-    """Return a kernel that reads its inputs in place, if the output is a single pixel; else None.
+    """Return the kernel of `direct_kernel` for an output of one pixel, if it is faster; else None.
 
-    For 128 inputs and outputs, it takes 24,774 simulated cycles on a Cortex-M4; with a copy of the
-    inputs to scratch, it would take 24,837.  Also returns None if the kernel from `_convolution`
-    makes no such copy, or if negative accumulators need a correction (`is_signed`)."""
+    It is faster than the kernel of `_convolution` if the latter copies the inputs to scratch, and
+    if negative accumulators need no correction (`is_signed`).  For 128 inputs and outputs on a
+    Cortex-M4, it takes 24,774 simulated cycles, and the kernel with the copy 24,837."""
     copying = _convolution(op, site) if site.output.shape[:3] == (1, 1, 1) else None
     direct = direct_kernel(op, site) if copying is not None and copying.scratch_bytes else None
     return direct if direct is not None and not dict(direct.params)["is_signed"] else None
@@ -134,9 +134,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
     """Return a convolution kernel that copies two windows at a time to working memory (im2col).
 
-    The kernel multiplies the windows by the weights of four output channels at a time.  It computes
-    a channel separately if the requantisation form shared by all channels is not proved bit-exact
-    for it.
+    The kernel multiplies the windows by the weights of four output channels at a time.  All these
+    channels have the same requantisation form.  A channel for which this form is not proved
+    bit-exact is computed separately.
 
     channels: indices of the output channels to compute.  The kernel copies the others from a table,
         so they must be constant for every input.
@@ -212,7 +212,7 @@ def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
     """Return the indices of a window's elements in the order in which kernels multiply them.
 
     All groups of four elements of a row come first, row by row, then the remaining elements of all
-    rows.  The order in a group is 0, 2, 1, 3, in which instructions widen int8 to 16 bits."""
+    rows.  In a group, the order is 0, 2, 1, 3: bytes 0 and 2 are widened together, then 1 and 3."""
     return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
 
 
@@ -286,8 +286,8 @@ def _packed(
 ) -> tuple[CertifiedLayer, Table] | None:
     """Return the weights and requantisation of some output channels, and a table of packed weights.
 
-    The channels share one requantisation form.  A channel for which this form is not proved
-    bit-exact needs a form of its own; its packed weights are zero.
+    All channels have the same requantisation form, except those for which it is not proved
+    bit-exact.  These are computed separately, so their packed weights are zero.
 
     channels: indices of the output channels.
     most_outside: the largest accepted number of channels that need a form of their own.

@@ -25,7 +25,8 @@ def window_order(rows: int, row_elements: int) -> Int64s:
 
     The window has `rows` rows of `row_elements` elements.  Each row is divided into groups of four
     elements.  All groups come first, row by row, followed by the remaining elements of all rows.
-    The order in a group is 0, 2, 1, 3, in which instructions widen int8 to 16 bits.
+    Within a group, the order is 0, 2, 1, 3: one instruction widens bytes 0 and 2 of a word to 16
+    bits, another one bytes 1 and 3.
 
     >>> window_order(2, 5).tolist()
     [0, 2, 1, 3, 5, 7, 6, 8, 4, 9]
@@ -39,10 +40,10 @@ def window_order(rows: int, row_elements: int) -> Int64s:
 def packed_weights(weights: Int64s) -> Table | None:
     """Return weights of shape (channels, taps), packed for SMLAD as in `runtime/tile.h`.
 
-    A 16-bit number holds the weights of two channels for one tap, as w0 + 256 * w1.  The axes of
-    the result are: group of four channels, pair of taps, pair of channels, tap in the pair.
-    Channels and taps are padded with zeros to multiples of four.  Returns None if a number does not
-    fit 16 bits."""
+    A 16-bit number w0 + 256 * w1 holds the weights w0 and w1 of two channels for one tap, so that
+    one multiplication serves both channels.  The axes of the result are: group of four channels,
+    pair of taps, pair of channels, tap in the pair.  Channels and taps are padded with zeros to
+    multiples of four.  Returns None if a number does not fit 16 bits, such as -128 + 256 * -128."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // QUAD) * QUAD, -(-taps // QUAD) * QUAD), np.int64)
     padded[:channels, :taps] = weights
@@ -68,8 +69,11 @@ def packed_scales(layer: CertifiedLayer) -> Table:
         corrections    of channels 0, 1, 2 and 3
         base           of all four channels
 
-    Offsets are in the order in which the kernel uses them: its sums begin with the offsets of
-    channels 1 and 3, and it adds the offsets of channels 0 and 2 to the complete sums."""
+    Offsets are in the order in which the kernel reads them.  Here `fraction_bits` is 8.  Packed
+    weights are w0 + 256 * w1, so one accumulator yields sum0 + (sum1 << 8), and another one sum0.
+    The kernel initialises the first one with the offset of channel 1, and in the end subtracts
+    sum0, which yields t of channel 1.  Only then does it read the offset of channel 0, to compute
+    t = (sum0 << 8) + offset.  Channels 3 and 2 are computed in the same way."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

@@ -62,7 +62,7 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
 def mve_kernel(op: Op, site: Site) -> Kernel | None:
     """Return the MVE kernel for an operator, or else its DSP kernel; None if there is neither.
 
-    An exception is the operator PartialProduct, whose result is the portable kernel: compilers
+    As an exception, the result for the operator PartialProduct is the portable kernel: compilers
     vectorise its inner loop, which then takes 0.2 cycles per product on a Cortex-M55, against 1.7
     for the DSP kernel."""
     if isinstance(op, PartialProduct):
@@ -119,8 +119,9 @@ def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of four output channels at a time.
 
-    The pixels of a pair may be in two rows of a call, unless the rows are read from strips.  A
-    pixel without a partner takes as long as a pair.
+    The output pixels of a call are paired in row-major order, so the last pixel of a row of odd
+    length is paired with the first one of the next row.  If the kernel uses strips
+    (`_strip_columns`), pairs end with the row.  A pixel without a partner takes as long as a pair.
 
     Requires that each output channel reads all input channels: an ordinary convolution, or a
     depthwise one of a single input channel.  Returns None if the kernel's requantisation is not
@@ -204,8 +205,9 @@ def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], step
     """Return the exclusive upper bound of the output columns whose windows can be read in place.
 
     Other windows are copied to scratch first.  A window of one row can be read in place if the
-    vectors that contain it end within the input row.  For windows of several rows, the result is 0.
-    The caller excludes dilated windows, and windows that begin in the padding.
+    vectors that contain it end within the input row: the last vector may contain elements after the
+    window.  For windows of several rows, the result is 0.  Dilated windows, and windows that begin
+    in the padding, cannot be read in place either; `_convolution` excludes them from the result.
 
     shape: the input's shape.
     steps: number of vectors of 16 bytes that contain a window."""
@@ -216,7 +218,9 @@ def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], step
 
 
 def _inner_range(window: Window, extent: int) -> tuple[int, int]:
-    """Return the half-open range of outputs whose windows are inside an axis of `extent` inputs."""
+    """Return the half-open range of output indices, along an axis, whose windows cover no padding.
+
+    The input has `extent` elements along this axis."""
     lower = -(-window.before // window.stride)
     return lower, max(0, (extent - window.extent + window.before) // window.stride + 1)
 
@@ -299,8 +303,9 @@ def _pairs_fit(weights: Int64s) -> bool:
 def _runs(op: DepthwiseConv2D, site: Site) -> int:
     """Return how often the depthwise kernel computes the addresses of taps.
 
-    It does so once for each run, and once for every pixel outside runs.  A run consists of
-    neighbouring pixels of a row, with windows that are entirely inside the input."""
+    The kernel computes the addresses for the first of several neighbouring output pixels whose
+    windows are all inside the input, and only increments them for the others.  For a pixel whose
+    window reaches into the padding, it computes them anew."""
     images, height, width, _ = site.output.shape
     _, rows, columns, _ = site.inputs[0].shape
     top, bottom = _inner_range(op.rows, rows)

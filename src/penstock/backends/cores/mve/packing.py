@@ -19,9 +19,10 @@ LANES = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
 
 
 def packed_weights(weights: Int64s, together: int) -> Table:
-    """Return weights of shape (channels, taps), padded with zeros to whole groups and vectors.
+    """Return weights of shape (channels, taps) in the order in which the kernel reads them.
 
-    Axes of the result: group of `together` channels, vector of 16 taps, channel in group, tap."""
+    Axes of the result: group of `together` channels, vector of 16 taps, channel in group, tap in
+    vector.  Channels and taps are padded with zeros to whole groups and vectors."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // together) * together, -(-taps // VECTOR) * VECTOR), np.int8)
     padded[:channels, :taps] = weights

@@ -1,4 +1,5 @@
-"""Selection of kernels for Cortex-M0 and M0+, whose multiplier yields only the low 32 bits."""
+"""Selection of kernels for Cortex-M0 and M0+.  Their multiplier yields only the low 32 bits of a
+product, so requantisation must avoid 64-bit products."""
 
 from __future__ import annotations
 
@@ -143,9 +144,9 @@ def _odd_cycles(site: Site, pair: float) -> int:
     """Return the additional cycles of a call that computes an odd number of rows.
 
     The kernel computes pixels in pairs, and `Kernel.work_cycles` includes half the cycles of a pair
-    for each pixel.  If each row has an odd number of pixels, so has the call.  Its last pixel then
-    takes as long as a pair, and the result is half the cycles of a pair.  If each row has an even
-    number of pixels, the result is 0.
+    for each pixel.  An odd number of rows of odd length has an odd number of pixels: the last one
+    takes as long as a pair, so the result is half the cycles of a pair.  If the length of a row is
+    even, the result is 0.
 
     pair: cycles of two pixels."""
     return round(site.output.shape[2] % 2 * pair / 2)
@@ -207,9 +208,9 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of pixels for which the depthwise kernel computes the addresses of taps.
 
-    It computes them for the first pixel of each run and for every pixel outside runs.  A run
-    consists of an even number of neighbouring pixels of a row, with windows that are entirely
-    inside the input."""
+    The kernel computes the addresses for the first of an even number of neighbouring output pixels
+    whose windows are all inside the input, and only increments them for the rest of these pixels.
+    For all remaining pixels, it computes them anew."""
     (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
     (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
     images, height, width, _ = site.output.shape

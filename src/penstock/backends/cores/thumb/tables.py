@@ -112,11 +112,11 @@ def by_rows(layer: ThumbLayer) -> bytes:
 def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
     """Return the weights and requantisation constants of a convolution in pairs of channels.
 
-    The channels of a pair have similar sums of absolute weights.  Channels whose output is the same
-    for every input are omitted.  The kernel adds products in 16 bits within a block of taps, and in
-    32 bits across blocks.
+    Channels with similar sums of absolute weights are paired (`_pairs`).  Channels whose output is
+    the same for every input are omitted.  The taps of a pair are divided into blocks: the kernel
+    adds the products of a block in 16 bits, and the sums of all blocks in 32 bits.
 
-    Returns None if the sum of the products of two taps may exceed 16 bits."""
+    Returns None if the sum of the products of two taps, the smallest block, may exceed 16 bits."""
     content, blocks, words = bytearray(), 0, 0
     pairs = list(_pairs(layer))
     for pair in pairs:
@@ -152,6 +152,9 @@ def block_sizes(weights: Int64s) -> list[int] | None:
     `weights`: of shape (2, taps).  A word has two taps of both channels.  Blocks are as long as
     possible, at most `MOST_WORDS` words, such that each channel's sum of products in a block fits
     16 bits for all int8 inputs.  Returns None if the sum of a single word does not fit.
+
+    In the example, the first word may yield 2 * 127 * -128 = -32512.  The products of the second
+    word would exceed 16 bits if they were added, so they form a block of their own.
 
     >>> block_sizes(np.array([[127, 127, 127, 1], [0, 0, 0, 0]]))
     [1, 1]

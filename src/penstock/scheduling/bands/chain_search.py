@@ -30,7 +30,7 @@ from penstock.scheduling.simulate.row_tables import RowTables, advances
 
 STRIPES = (1, 2, 4)
 """Stripe heights (maximum rows per call) to try."""
-ARENA_SHARES = (64, 32, 24, 16, 12, 8, 4)
+SCRATCH_SHARES = (64, 32, 24, 16, 12, 8, 4)
 """The arena of the chains has at most one of these shares of the limit of the whole memory."""
 GROWTH_SHARES = (32, 16, 8)
 """The shares with which sets of recomputed tensors grow."""
@@ -105,8 +105,8 @@ class ChainSearch:
             for stripe in STRIPES:
                 before = len(found)
                 for share in GROWTH_SHARES:
-                    arena = limit // share
-                    grown = list(islice(self.grown(lower, upper, stripe, arena), left))
+                    scratch = limit // share
+                    grown = list(islice(self.grown(lower, upper, stripe, scratch), left))
                     left -= len(grown)
                     found += grown
                 if all(plan.peak_bytes >= limit for plan in found[before:]):
@@ -162,7 +162,7 @@ class ChainSearch:
         """
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
-    def grown(self, lower: int, upper: int, stripe: int, arena: int) -> Iterator[ChainPlan]:
+    def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
         """Yield sets of recomputed tensors, found by adding tensors one by one to the empty set.
 
         Each step tries every tensor that can be added, yields all sets that result, and continues
@@ -181,7 +181,7 @@ class ChainSearch:
             steps = candidates if state.chains else [*candidates, *_runs(candidates)]
             tried: list[ChainPlan] = []
             for step in steps:
-                new = self._with_step(lower, upper, state, step, arena)
+                new = self._with_step(lower, upper, state, step, scratch)
                 tried += [] if new is None else [new]
             yield from tried
             if not tried:
@@ -189,7 +189,7 @@ class ChainSearch:
             state = min(tried, key=lambda s: (s.peak_bytes, s.time))
             waited = 0 if state.peak_bytes < best else waited + 1
             best = min(best, state.peak_bytes)
-            for share in ARENA_SHARES:
+            for share in SCRATCH_SHARES:
                 other = self._within(lower, upper, state, limit // share)
                 if other is not None:
                     yield other
@@ -207,27 +207,27 @@ class ChainSearch:
         for stripe, chosen in product(STRIPES, sets):
             state = self.evaluated(lower, upper, stripe, {})
             assert state is not None
-            arena = self._limits.peak_bytes
-            while found := self._with_step(lower, upper, state, chosen, arena):
+            scratch = self._limits.peak_bytes
+            while found := self._with_step(lower, upper, state, chosen, scratch):
                 yield found
-                arena = max(shape.arena_bytes for shape in found.chains.values()) - 1
+                scratch = max(shape.call_scratch_bytes for shape in found.chains.values()) - 1
 
     def _with_step(
-        self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], arena: int
+        self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], scratch: int
     ) -> ChainPlan | None:
         """Return `state`, changed to also recompute the outputs of the parts at positions `step`.
 
         None if this is impossible.
         """
         for p in step:
-            chains = None if p in state.members else self.extended(state, p, state.stripe, arena)
+            chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)
             if chains is None:
                 return None
             state = replace(state, chains=chains)
         return self.evaluated(lower, upper, state.stripe, state.chains)
 
     def extended(
-        self, state: ChainPlan, p: int, stripe: int, arena: int
+        self, state: ChainPlan, p: int, stripe: int, scratch: int
     ) -> dict[int, ChainShape] | None:
         """Return the chains of a plan (by last part) if it also recomputes the output of part p.
 
@@ -246,18 +246,18 @@ class ChainSearch:
         mine = chains.pop(p, None)
         other = chains.get(last)
         members = {p}.union(mine.members if mine else (), other.members if other else ())
-        shape = self._shape(last, tuple(sorted(members)), stripe, arena)
+        shape = self._shape(last, tuple(sorted(members)), stripe, scratch)
         return None if shape is None else {**chains, last: shape}
 
     def _shape(
-        self, last: int, members: tuple[int, ...], stripe: int, arena: int
+        self, last: int, members: tuple[int, ...], stripe: int, scratch: int
     ) -> ChainShape | None:
         """Return the fastest bands in which a chain can run; None if none fit into the arena.
 
         last, members: positions of the last part, and of the others in ascending order.
         stripe, arena: maximum number of rows per call, and maximum bytes of the arena.
         """
-        key = last, members, stripe, arena
+        key = last, members, stripe, scratch
         if key not in self._fastest:
             shapes = self._shapes.shapes(*key)
             cycles = partial(self._cycles, last, stripe)
@@ -301,7 +301,7 @@ class ChainSearch:
         calls = chain.bands * int(self._tables.call_cycles[inside].sum())
         return calls + MOVE_CYCLES * chain.moved_bytes
 
-    def _within(self, lower: int, upper: int, state: ChainPlan, arena: int) -> ChainPlan | None:
+    def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
         """Return a plan with the same chains, in the fastest bands that fit into an arena.
 
         arena: maximum size of the arena in bytes.
@@ -310,7 +310,7 @@ class ChainSearch:
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():
-            shape = self._shape(last, chain.members, state.stripe, arena)
+            shape = self._shape(last, chain.members, state.stripe, scratch)
             if shape is None:
                 return None
             chains[last] = shape
@@ -338,15 +338,15 @@ class ChainSearch:
         for last, chain in chains.items():
             members = list(chain.members)
             end[members] = last
-            scratch[members], scratch[last] = 0, chain.arena_bytes
+            scratch[members], scratch[last] = 0, chain.call_scratch_bytes
             call_cycles[last] = self._call_cycles(last, chain)
             call_cycles[members] = 0
         tables = chain_tables(t, end, scratch, call_cycles, self._advance)
         peak, count, cycles = run_cascade(tables, lower, upper, stripe, UNBOUNDED, self._calls)
         calls = self._calls[:count]
         macs, time = 0.0, float(cycles)
-        arena = int(scratch[lower:upper].max())
-        slower = np.where(self._preferred > arena, self._slower, 0.0)
+        most = int(scratch[lower:upper].max())
+        slower = np.where(self._preferred > most, self._slower, 0.0)
         for last, chain in chains.items():
             mine = calls[calls[:, 0] == last]
             every = [*chain.members, last]

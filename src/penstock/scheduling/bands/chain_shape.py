@@ -49,7 +49,7 @@ class ChainShape:
 
     members: positions of its parts except the last one, in ascending order.
     width: number of columns of a band.
-    arena_bytes: memory of the intermediate tensors and of the kernels' scratch.
+    call_scratch_bytes: memory of the intermediate tensors and of the kernels' scratch.
     lower, upper: arrays that state how much each part computes in a call, in all bands together.
         In the call for rows [first, end) of the chain's output, part k of (*members, last part)
         computes upper[k, end] - lower[k, first], as a fraction of all elements of its output.
@@ -65,7 +65,7 @@ class ChainShape:
 
     members: tuple[int, ...]
     width: int
-    arena_bytes: int
+    call_scratch_bytes: int
     lower: np.ndarray
     upper: np.ndarray
     bands: int
@@ -138,7 +138,7 @@ class ChainShapes:
         return bool(part.nodes) and not self.tables.whole[p] and computes_columns(part)
 
     def shapes(
-        self, last: int, members: tuple[int, ...], call_rows: int, arena_bytes: int
+        self, last: int, members: tuple[int, ...], call_rows: int, call_scratch_bytes: int
     ) -> tuple[ChainShape, ...]:
         """Return the shapes of a chain with the widest bands that fit into an arena.
 
@@ -148,10 +148,10 @@ class ChainShapes:
         last: position of the last part of the chain.
         members: positions of the other parts, in ascending order.
         call_rows: maximum number of rows of a call.
-        arena_bytes: maximum size of the arena.
+        call_scratch_bytes: maximum size of the arena.
         """
         found = (
-            self._widest(last, members, call_rows, arena_bytes, keeps_halos=keeps)
+            self._widest(last, members, call_rows, call_scratch_bytes, keeps_halos=keeps)
             for keeps in (False, True)
         )
         return tuple(shape for shape in found if shape is not None)
@@ -161,7 +161,7 @@ class ChainShapes:
         last: int,
         members: tuple[int, ...],
         call_rows: int,
-        arena_bytes: int,
+        call_scratch_bytes: int,
         *,
         keeps_halos: bool,
     ) -> ChainShape | None:
@@ -175,7 +175,7 @@ class ChainShapes:
             found = self._known[key]
             if found is None:
                 return None
-            if found.arena_bytes <= arena_bytes:
+            if found.call_scratch_bytes <= call_scratch_bytes:
                 return found
         return None
 
@@ -196,7 +196,7 @@ class ChainShapes:
             for position in live:
                 sizes[position] += size
             moved_bytes += bands * one.size_bytes * columns[p].kept
-        arena = max(
+        scratch = max(
             size + self.parts[p].least_scratch_bytes for p, size in zip(every, sizes, strict=True)
         )
         shares = np.array([[columns[p].total / self._elements(p)] for p in every])
@@ -205,7 +205,7 @@ class ChainShapes:
         moves = tuple(p for p in members for _ in range(columns[p].moves))
         factors = np.array([columns[p].total / column_count(self.parts[p].output) for p in every])
         return ChainShape(
-            members, width, arena, lower, upper, bands, factors, keeps_halos, moves, moved_bytes
+            members, width, scratch, lower, upper, bands, factors, keeps_halos, moves, moved_bytes
         )
 
     def _call_columns(

@@ -160,10 +160,10 @@ def with_bands(
         kept = tuple(k for k in plan.parts if k not in before)
         plan = _renumbered(replace(plan, parts=kept), index)
         if some:
-            arena = max(cascade.bands.arena_bytes for cascade in some)
-            plan = replace(plan, scratch_bytes=max(plan.scratch_bytes, arena))
+            scratch = max(cascade.bands.call_scratch_bytes for cascade in some)
+            plan = replace(plan, scratch_bytes=max(plan.scratch_bytes, scratch))
             if some[0].bands.call_rows is None:
-                plan = replace(plan, stripe=None, nearest_first=False, scratch_bytes=arena)
+                plan = replace(plan, stripe=None, nearest_first=False, scratch_bytes=scratch)
         found.append(plan)
     return composed, tuple(found), tuple(cascade.bands for cascade in cascades)
 
@@ -220,8 +220,8 @@ def _composite(parts: Parts, cascade: BandedCascade) -> Node:
     inputs = tuple({v.name: v for v in read}.values())
     by_rows = cascade.bands.call_rows is not None
     alignment = max(part.kernel.alignment_bytes for part in every)
-    arena = cascade.bands.arena_bytes
-    kernel = Kernel(KIND, scratch_bytes=arena, by_rows=by_rows, alignment_bytes=alignment)
+    scratch = cascade.bands.call_scratch_bytes
+    kernel = Kernel(KIND, scratch_bytes=scratch, by_rows=by_rows, alignment_bytes=alignment)
     names = tuple(v.name for v in inputs)
     op = Composite(KIND, every[-1].engine, nodes, names, chosen=kernel)
     return Node(op, inputs, nodes[-1].output, nodes[-1].origin)

@@ -129,7 +129,7 @@ class Band(Brief):
     sections: for each tensor of a band, the columns of the network's tensor that it contains.
     offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
         intermediate tensors and scratch memory, but no inputs and outputs of the band.
-    arena_bytes: size of the arena, without kept tensors.
+    call_scratch_bytes: size of the arena, without kept tensors.
     slots: in a chain, the number of rows for which the arena has space, for each intermediate
         tensor, by name.
     kept: for each tensor of the band that is stored in the memory of a kept tensor (`Bands.kept`):
@@ -141,7 +141,7 @@ class Band(Brief):
     plan: Plan
     sections: tuple[TensorSection, ...]
     offsets: Mapping[str, int]
-    arena_bytes: int
+    call_scratch_bytes: int
     slots: Mapping[str, int] = field(default_factory=dict[str, int])
     kept: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -182,10 +182,10 @@ class Bands(Brief):
         return self.bands[0].plan.stripe
 
     @property
-    def arena_bytes(self) -> int:
+    def call_scratch_bytes(self) -> int:
         """Size of the arena that the bands use one after the other, with the kept tensors."""
         ends = (kept.offset + kept.size_bytes for kept in self.kept)
-        return max((*(band.arena_bytes for band in self.bands), *ends))
+        return max((*(band.call_scratch_bytes for band in self.bands), *ends))
 
     @property
     def cost(self) -> Cost:

@@ -2,9 +2,9 @@
 
 A chain computes a few rows of its output per call, in bands of columns, and recomputes what it
 needs of its intermediate tensors.  These have memory only during the call, so all chains of a
-cascade share a small arena.  The search is greedy: for each stripe height and arena size, it begins
-without recomputation, and in each step adds the tensor whose recomputation leads to the lowest peak
-memory.  If the order has few tensors that can be recomputed, all sets of them are tried, too.
+cascade share one scratch buffer.  The search is greedy: for each stripe height and limit of this
+buffer, it begins without recomputation, and repeatedly adds the tensor whose recomputation leads to
+the lowest peak memory.  If few tensors can be recomputed, all sets of them are tried, too.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from penstock.scheduling.simulate.row_tables import RowTables, advances
 STRIPES = (1, 2, 4)
 """Stripe heights (maximum rows per call) to try."""
 SCRATCH_SHARES = (64, 32, 24, 16, 12, 8, 4)
-"""The arena of the chains has at most one of these shares of the limit of the whole memory."""
+"""Limits to try for the scratch buffer of the chains: the limit of the peak, divided by these."""
 GROWTH_SHARES = (32, 16, 8)
-"""The shares with which sets of recomputed tensors grow."""
+"""As `SCRATCH_SHARES`: the limits of the scratch buffer while a set of recomputed tensors grows."""
 MOST_INTERVALS = 6
 """Number of intervals of the order to search, those that need the least memory without chains."""
 MOST_PLANS = 3_000
@@ -163,14 +163,14 @@ class ChainSearch:
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
     def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
-        """Yield sets of recomputed tensors, found by adding tensors one by one to the empty set.
+        """Yield plans whose sets of recomputed tensors grow from the empty set, tensor by tensor.
 
-        Each step tries every tensor that can be added, yields all sets that result, and continues
-        with the one that needs the least memory.  This set is also yielded with other arena sizes.
-        The first step also tries two or three consecutive tensors at once.
-        lower, upper: positions of the cascade in the execution order.
+        Each iteration adds every possible tensor in turn, yields the plans that result, and goes on
+        with the one of least memory.  For each limit in `SCRATCH_SHARES`, it also yields this plan
+        with other bands.  The first iteration also adds two or three consecutive tensors at once.
+        lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
         stripe: maximum number of rows per call.
-        arena: maximum size of the chains' arena, in bytes, while the set grows.
+        scratch: maximum bytes of the chains' scratch buffer while the set grows.
         """
         limit = self._limits.peak_bytes
         state = self.evaluated(lower, upper, stripe, {})
@@ -195,9 +195,9 @@ class ChainSearch:
                     yield other
 
     def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
-        """Yield plans for every set of recomputable tensors in [lower, upper).
+        """Yield plans for every set of tensors of [lower, upper) that can be recomputed.
 
-        There is one for each size of the chains' arena, with the fastest bands that fit.
+        Of one set, each plan has the fastest bands with less scratch memory than the plan before.
         Yields nothing if the execution order has more than `MOST_TENSORS` recomputable tensors.
         """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
@@ -217,7 +217,7 @@ class ChainSearch:
     ) -> ChainPlan | None:
         """Return `state`, changed to also recompute the outputs of the parts at positions `step`.
 
-        None if this is impossible.
+        None if this is impossible, or if a call of a chain then needs more than `scratch` bytes.
         """
         for p in step:
             chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)
@@ -229,13 +229,13 @@ class ChainSearch:
     def extended(
         self, state: ChainPlan, p: int, stripe: int, scratch: int
     ) -> dict[int, ChainShape] | None:
-        """Return the chains of a plan (by last part) if it also recomputes the output of part p.
+        """Return the chains of a plan that also recomputes the output of the part at position p.
 
-        state: the plan without this recomputation; p is a position in the execution order.
-        stripe, arena: maximum rows per call, and maximum bytes of the arena of the chain with p.
+        state: the plan without this recomputation.  Keys of the result: positions of last parts.
+        stripe, scratch: maximum rows per call, and maximum scratch bytes of the chain that p joins.
 
         Returns None if the readers of the output are not all in one chain, or if this chain has no
-        bands that fit into the arena.
+        bands that fit into `scratch` bytes.
         """
         ends = {q: c for c, chain in state.chains.items() for q in chain.members}
         lasts = {ends.get(q, q) for q in self._readers[p]}
@@ -252,10 +252,10 @@ class ChainSearch:
     def _shape(
         self, last: int, members: tuple[int, ...], stripe: int, scratch: int
     ) -> ChainShape | None:
-        """Return the fastest bands in which a chain can run; None if none fit into the arena.
+        """Return the chain in the fastest bands that fit into `scratch` bytes; None if none fit.
 
         last, members: positions of the last part, and of the others in ascending order.
-        stripe, arena: maximum number of rows per call, and maximum bytes of the arena.
+        stripe, scratch: maximum number of rows per call, and maximum scratch bytes of a call.
         """
         key = last, members, stripe, scratch
         if key not in self._fastest:
@@ -282,7 +282,7 @@ class ChainSearch:
     def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
         """Return the additional cycles of a chain that are due to the division of rows into bands.
 
-        Each band of a row takes the cycles `BandSource.row_cycles`; an undivided row, only once.
+        A row costs the cycles `BandSource.row_cycles` once if undivided, n times in n bands.
         share: for each part, the elements computed in all calls, divided by those of its output.
         """
         every = [*chain.members, last]
@@ -302,9 +302,9 @@ class ChainSearch:
         return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
-        """Return a plan with the same chains, in the fastest bands that fit into an arena.
+        """Return a plan with the same chains, in the fastest bands that fit into `scratch` bytes.
 
-        arena: maximum size of the arena in bytes.
+        scratch: maximum scratch memory of a call of a chain.
 
         Returns None if a chain has no bands that fit, or if the chains recompute too much.
         """
@@ -379,7 +379,7 @@ class ChainSearch:
 
 
 def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield the positions of two or three consecutive parts, in descending order.
+    """Yield all tuples of two or three consecutive positions, each in descending order.
 
     Recomputing the tensors of a residual block, for example, saves memory only if several are
     recomputed at once.

@@ -46,14 +46,18 @@ class BandSource(Protocol):
     ) -> tuple[BandedCascade, ...] | None:
         """Return the bands in which a cascade or its chains run.
 
-        cascade: indices of its parts, in execution order.
+        cascade: indices of the parts of the cascade, in execution order.
+        candidate: the same cascade, with the width of its bands or of the bands of its chains.
 
         Returns None if a part cannot compute the columns of some band.
         """
         ...
 
     def costed(self, schedule: Schedule) -> Schedule:
-        """Return a schedule with the costs of its chains, which depend on their calls."""
+        """Return a schedule with the costs of its chains.
+
+        They depend on how many rows each call of a chain computes, which the schedule determines.
+        """
         ...
 
     def row_cycles(self, part: Part) -> float:
@@ -71,8 +75,8 @@ class AssignedPlan:
     plan: its field `parts` contains indices of original parts.  If the plan runs in bands, its
         `stripe` and `scratch_bytes` apply inside each band, and `costs` has a single entry: the
         cost of all bands together.  If the plan has chains, `scratch_bytes` is the scratch memory
-        of the kernels, without arenas, and `costs` has a single entry for all parts of a chain, at
-        the position of the last one.
+        of the kernels, without that of the chains' intermediate tensors, and `costs` has a single
+        entry for all parts of a chain, at the position of the last one.
     columns: number of columns of a band; None if the plan does not run in bands.
     chains: the chains of the plan, in execution order.
     """
@@ -148,9 +152,10 @@ def with_bands(
         of the whole plan or of each of its chains (empty if nothing runs in bands).  Each part is
         in one plan.
 
-    In the resulting plans, the single part has the position of the last one that it replaces, and
-    `Plan.scratch_bytes` is at least the size of the arena.  If the whole plan runs in bands, the
-    single part has one call.
+    In the resulting plans, the single part is where the last of the replaced parts was.  The plan's
+    scratch memory (`Plan.scratch_bytes`) is large enough for a call of the single part, which
+    stores the tensors between the replaced parts in this memory.  If the whole plan runs in bands,
+    the single part has one call.
     """
     cascades = tuple(cascade for _, some in plans for cascade in some)
     composed, index = with_composites(parts, cascades)

@@ -91,7 +91,7 @@ def live_peak(found: Schedule) -> int:
 def live_arena(bands: Bands, found: Schedule) -> int:
     """Live bytes in the arena of bands; in chains, whose parts run once per call, its size."""
     if bands.call_rows is not None:
-        return bands.arena_bytes
+        return bands.call_scratch_bytes
     return max(int(live_bytes(expanded_band(b, found.memory)).max()) for b in bands.bands)
 
 

@@ -1,4 +1,4 @@
-"""Cascades in bands of columns: their graphs, kernels, schedules and arenas."""
+"""Cascades in bands of columns: their graphs, kernels, schedules and scratch memory."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class TargetBands:
         found: list[Band] = []
         for one in graphs:
             inner = _band_parts(one, self.target)
-            plan, offsets, arena = planned(inner, rows, scratch, self.model, self.memories)
-            found.append(Band(inner, plan, tuple(_sections(one)), offsets, arena))
+            plan, offsets, call_scratch = planned(inner, rows, scratch, self.model, self.memories)
+            found.append(Band(inner, plan, tuple(_sections(one)), offsets, call_scratch))
         return BandedCascade(tuple(cascade), Bands(nodes[-1].name, width, scratch, tuple(found)))
 
     def _chain(self, parts: Parts, chain: Chain, candidate: Candidate) -> BandedCascade | None:
@@ -100,12 +100,12 @@ class TargetBands:
         values = list(map(_kept_values, graphs))
         for one, some in zip(graphs, values, strict=True):
             inner = _band_parts(one, self.target)
-            plan, offsets, slots, arena = planned_chain(inner, rows, scratch, self.memories)
+            plan, offsets, slots, call_scratch = planned_chain(inner, rows, scratch, self.memories)
             firsts = {value: first_byte for value, (_, first_byte) in some.items()}
             sections = tuple(_sections(one))
-            found.append(Band(inner, plan, sections, offsets, arena, slots, firsts))
+            found.append(Band(inner, plan, sections, offsets, call_scratch, slots, firsts))
         with_values = [(band.parts, some) for band, some in zip(found, values, strict=True)]
-        end = max(band.arena_bytes for band in found)
+        end = max(band.call_scratch_bytes for band in found)
         kept = kept_tensors(with_values, rows, self.memories, end)
         if kept is None or keeps != bool(kept):
             return None

@@ -52,15 +52,16 @@ def planned(
     model: CostModel,
     memories: MemorySystem,
 ) -> tuple[Plan, dict[str, int], int]:
-    """Plan one band as a cascade and place its tensors; return (plan, offsets, arena size).
+    """Plan one band as a cascade, and place its tensors in scratch memory.
 
     parts: the parts that compute the band.
     stripe: maximum number of output rows per call; None: all rows.
-    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
-        else its fallback kernel.
+    scratch_bytes: scratch memory available to each kernel.  A part runs its preferred kernel if
+        this suffices, else its fallback kernel.
 
-    The plan includes its cost.  The offsets, in bytes, are those of the memory blocks in the arena,
-    by block name.  The arena size is in bytes.
+    Returns (plan, offsets, size).  The plan includes its cost.  The offsets are those of the memory
+    blocks (intermediate tensors, and the scratch buffer of the kernels) from the start of the
+    scratch memory, by block name.  The size is that of the scratch memory.  Both are in bytes.
     """
     bare = _bare_plan(parts, stripe, scratch_bytes)
     expanded = _expanded(parts, bare, memories.default_assignment)
@@ -74,8 +75,9 @@ def planned(
 def _bare_plan(parts: Parts, stripe: int | None, scratch_bytes: int) -> Plan:
     """Return the plan of a band, without costs.
 
-    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
-        else its fallback kernel.  The plan has the scratch memory that these kernels need.
+    scratch_bytes: scratch memory available to each kernel.  A part runs its preferred kernel if
+        this suffices, else its fallback kernel.  The plan has the scratch memory that the selected
+        kernels need, which may be less.
     """
     scratch = max(part.kernel_within(scratch_bytes).scratch_bytes for part in parts.parts)
     order = tuple(range(len(parts.parts)))
@@ -85,15 +87,18 @@ def _bare_plan(parts: Parts, stripe: int | None, scratch_bytes: int) -> Plan:
 def planned_chain(
     parts: Parts, call_rows: int, scratch_bytes: int, memories: MemorySystem
 ) -> tuple[Plan, Mapping[str, int], Mapping[str, int], int]:
-    """Plan one band of a chain, and place its intermediate tensors for one call.
+    """Plan one band of a chain, and place its intermediate tensors in scratch memory for one call.
 
-    call_rows: largest number of rows of a call.
-    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
-        else its fallback kernel.
+    parts: the parts that compute the band.
+    call_rows: maximum number of rows of the chain's output that a call computes.
+    scratch_bytes: scratch memory available to each kernel.  A part runs its preferred kernel if
+        this suffices, else its fallback kernel.
 
-    Returns (plan, offsets, slots, arena size).  The plan has no costs.  The offsets, in bytes, are
-    those of the memory blocks in the arena, by block name.  The slots are the number of rows for
-    which the arena has space, by name of the intermediate tensor.  The arena size is in bytes.
+    Returns (plan, offsets, slots, size).  The plan has no costs.  The offsets are those of the
+    memory blocks (intermediate tensors, and the scratch buffer of the kernels) from the start of
+    the scratch memory, in bytes, by block name.  The slots are the number of rows that the block of
+    each intermediate tensor can hold, by tensor name.  The size is that of the scratch memory, in
+    bytes.
     """
     plan = _bare_plan(parts, None, scratch_bytes)
     expanded = _expanded(parts, plan, memories.default_assignment)
@@ -128,11 +133,14 @@ def kept_tensors(
 ) -> tuple[KeptTensor, ...] | None:
     """Return the memory in which the bands of a chain keep columns, one entry per kept tensor.
 
-    bands: for each band, its parts, and a map that has an entry for each value of the band that is
-        stored in the memory of a kept tensor.  Key: name of the value.  Entry: (name of the kept
+    A kept tensor is a tensor of the network; a value is a tensor in the graph of a band, which
+    consists of some columns of a tensor of the network.
+    bands: for each band, a pair of its parts and a map.  The map has an entry for each value that
+        is stored in the memory of a kept tensor.  Key: name of the value.  Entry: (name of the kept
         tensor, offset in bytes at which the value begins in each row of that memory).
-    call_rows: largest number of rows of a call.
-    offset: offset in the arena, in bytes, at which the memory of the first kept tensor begins.
+    call_rows: maximum number of rows of the chain's output that a call computes.
+    offset: offset in the scratch memory, in bytes, at which the memory of the first kept tensor
+        begins.
 
     Returns None if two bands compute different rows of a kept tensor in the same call.
     """
@@ -160,10 +168,10 @@ def kept_tensors(
 
 
 def _most_rows(window: tuple[Numbers, Numbers], call_rows: int) -> int:
-    """Return the largest number of rows of a tensor that a call of a chain computes.
+    """Return the maximum number of rows of a tensor that a call of a chain computes.
 
     window: the arrays (lower, upper) of the part that computes the tensor (`row_windows`).
-    call_rows: largest number of rows of a call.
+    call_rows: maximum number of rows of the chain's output that a call computes.
     """
     lower, upper = window
     firsts = np.arange(len(lower) - 1)
@@ -177,7 +185,9 @@ def row_windows(tables: RowTables) -> tuple[tuple[Numbers, Numbers], ...]:
     tables: the parts of the chain; each one but the last writes a storage that a later one reads.
 
     If a call of the chain computes rows [first, end) of its output, the part with the arrays
-    (lower, upper) computes rows [lower[first], upper[end]) in this call.
+    (lower, upper) computes rows [lower[first], upper[end]) in this call.  Example: for the input of
+    a 3x3 convolution with padding, whose output is the chain's output of 8 rows, lower is
+    [0, 0, 1, ..] and upper is [0, 2, 3, .., 8]; so rows [1, 3) of the output need rows [0, 4).
     """
     last = int(tables.written[-1])
     counts = np.arange(int(tables.rows[last]) + 1)

@@ -55,8 +55,8 @@ class BandLimits:
     """Limits that a cascade in bands must respect.
 
     peak_bytes: the live bytes at the peak must be below this number.
-    extra_macs: maximum number of recomputed multiply-accumulates.
-    parts: maximum number of parts.
+    extra_macs: maximum number of multiply-accumulates in addition to those without recomputation.
+    parts: maximum number of parts of the cascade.
     """
 
     peak_bytes: int
@@ -135,7 +135,8 @@ class BandSearch:
     def _banded_tables(self, lower: int, upper: int, widths: _Widths) -> RowTables:
         """Return the tables with which one band of the cascade [lower, upper) is simulated.
 
-        Only tensors inside the cascade occupy memory, with the columns of the widest band.
+        In these tables, the rows of a tensor between two parts of the cascade have as many columns
+        as the widest band computes.  The rows of all other tensors have 0 bytes.
         """
         t = self._tables
         row_bytes = np.zeros_like(t.row_bytes)
@@ -179,8 +180,8 @@ class BandSearch:
     def _least_begin(self, p: int) -> int:
         """Return the first position at which a cascade in bands with the part at `p` may begin.
 
-        If the part reads a view (a tensor under another shape), the viewed tensor must be computed
-        before the cascade.
+        If the part reads an alias (the bytes of another tensor under a different shape), the other
+        tensor must be computed before the cascade begins.
         """
         makers = (
             self._makers.get(self._owners[v.name], -1)
@@ -193,7 +194,8 @@ class BandSearch:
         """Add to `wanted` the columns that the part at `p` reads; False if it cannot run in bands.
 
         upper: end of the cascade in the execution order, exclusive.
-        wanted: for each analysed band, the columns of each tensor that it needs, by tensor name.
+        wanted: for each analysed band, the columns of each tensor that the band needs, by tensor
+            name.
         """
         part = self._parts[p]
         if not self._by_columns[p]:

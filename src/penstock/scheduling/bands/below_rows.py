@@ -55,13 +55,15 @@ class BelowRows:
     bands: creates the bands of a cascade and of its chains.
     inputs_bytes: live bytes before the first part runs.
     order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
-    rivals: (live bytes, cycles) of other schedules; proposals that a rival dominates are dropped.
+    rivals: (live bytes at the peak, cycles) of other schedules; proposals that one of them
+        dominates are dropped.
     _reads: the columns that the parts read.
     _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
     _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
         in its bands.
-    _measured: live bytes at the peaks of the cascades built so far, by (order, candidate).  They
-        exceed the estimates of the search if there are gaps between the tensors in the arena.
+    _measured: live bytes at the peak of each cascade built so far, by (order, candidate).  They may
+        exceed the estimate of the search: the scratch memory of a cascade is live as a whole, with
+        the gaps that remain between the tensors placed in it.
     """
 
     accounting: CostAccounting
@@ -97,8 +99,9 @@ class BelowRows:
     ) -> list[Schedule]:
         """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
-        Proposals contain estimates of peaks.  If a schedule exceeds the estimate, or cannot be
-        built, the search for proposals is repeated with the peaks of the schedules built so far.
+        The peak of a proposal is an estimate.  If the schedule of a proposal has a higher peak, or
+        cannot be built, the search for proposals is repeated.  It then uses the peaks of the
+        schedules built so far instead of their estimates.
         first: the proposals that `proposals` returns before any schedule is built.
         """
         found: dict[Proposal, Schedule | None] = {}
@@ -211,8 +214,10 @@ class BelowRows:
         """Return the schedule of a proposal (a division of an order into cascades).
 
         None if the schedule executes too many multiply-accumulates (`Options.max_recompute`), if
-        its live bytes are not below the limit, or if a cascade cannot run in its bands.  Its live
-        bytes may differ slightly from those of the proposal, which rounds arenas to words.
+        its live bytes are not below the limit, or if a cascade cannot run in its bands.  The live
+        bytes of the schedule may differ slightly from those of the proposal.  The proposal only
+        estimates the scratch memory of chains: the live tensors, each rounded up to a multiple of
+        4 bytes, plus the scratch memory of a kernel.
         """
         found: list[tuple[Plan, Sequence[BandedCascade]]] = []
         for candidate in proposal.cascades:

@@ -19,7 +19,10 @@ from penstock.scheduling.simulate.row_tables import Numbers
 
 
 def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySystem) -> Schedule:
-    """Return a schedule with the costs of the parts inside chains."""
+    """Return the schedule, in which the plans of the bands of chains have costs.
+
+    model, memories: determine the costs.
+    """
     if all(bands.call_rows is None for bands in schedule.bands):
         return schedule
     cascades = {

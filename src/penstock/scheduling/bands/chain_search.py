@@ -2,9 +2,9 @@
 
 A chain computes a few rows of its output per call, in bands of columns, and recomputes what it
 needs of its intermediate tensors.  These have memory only during the call, so all chains of a
-cascade share a small arena.  The search is greedy: for each stripe height and arena size, it begins
-without recomputation, and in each step adds the tensor whose recomputation leads to the lowest peak
-memory.  If the order has few tensors that can be recomputed, all sets of them are tried, too.
+cascade share one scratch buffer.  The search is greedy: for each stripe height and limit of this
+buffer, it begins without recomputation, and repeatedly adds the tensor whose recomputation leads to
+the lowest peak memory.  If few tensors can be recomputed, all sets of them are tried, too.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from penstock.scheduling.simulate.row_tables import RowTables, advances
 
 STRIPES = (1, 2, 4)
 """Stripe heights (maximum rows per call) to try."""
-ARENA_SHARES = (64, 32, 24, 16, 12, 8, 4)
-"""The arena of the chains has at most one of these shares of the limit of the whole memory."""
+SCRATCH_SHARES = (64, 32, 24, 16, 12, 8, 4)
+"""Limits to try for the scratch buffer of the chains: the limit of the peak, divided by these."""
 GROWTH_SHARES = (32, 16, 8)
-"""The shares with which sets of recomputed tensors grow."""
+"""As `SCRATCH_SHARES`: the limits of the scratch buffer while a set of recomputed tensors grows."""
 MOST_INTERVALS = 6
 """Number of intervals of the order to search, those that need the least memory without chains."""
 MOST_PLANS = 3_000
@@ -105,8 +105,8 @@ class ChainSearch:
             for stripe in STRIPES:
                 before = len(found)
                 for share in GROWTH_SHARES:
-                    arena = limit // share
-                    grown = list(islice(self.grown(lower, upper, stripe, arena), left))
+                    scratch = limit // share
+                    grown = list(islice(self.grown(lower, upper, stripe, scratch), left))
                     left -= len(grown)
                     found += grown
                 if all(plan.peak_bytes >= limit for plan in found[before:]):
@@ -162,15 +162,15 @@ class ChainSearch:
         """
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
-    def grown(self, lower: int, upper: int, stripe: int, arena: int) -> Iterator[ChainPlan]:
-        """Yield sets of recomputed tensors, found by adding tensors one by one to the empty set.
+    def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
+        """Yield plans whose sets of recomputed tensors grow from the empty set, tensor by tensor.
 
-        Each step tries every tensor that can be added, yields all sets that result, and continues
-        with the one that needs the least memory.  This set is also yielded with other arena sizes.
-        The first step also tries two or three consecutive tensors at once.
-        lower, upper: positions of the cascade in the execution order.
+        Each iteration adds every possible tensor in turn, yields the plans that result, and goes on
+        with the one of least memory.  For each limit in `SCRATCH_SHARES`, it also yields this plan
+        with other bands.  The first iteration also adds two or three consecutive tensors at once.
+        lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
         stripe: maximum number of rows per call.
-        arena: maximum size of the chains' arena, in bytes, while the set grows.
+        scratch: maximum bytes of the chains' scratch buffer while the set grows.
         """
         limit = self._limits.peak_bytes
         state = self.evaluated(lower, upper, stripe, {})
@@ -181,7 +181,7 @@ class ChainSearch:
             steps = candidates if state.chains else [*candidates, *_runs(candidates)]
             tried: list[ChainPlan] = []
             for step in steps:
-                new = self._with_step(lower, upper, state, step, arena)
+                new = self._with_step(lower, upper, state, step, scratch)
                 tried += [] if new is None else [new]
             yield from tried
             if not tried:
@@ -189,15 +189,15 @@ class ChainSearch:
             state = min(tried, key=lambda s: (s.peak_bytes, s.time))
             waited = 0 if state.peak_bytes < best else waited + 1
             best = min(best, state.peak_bytes)
-            for share in ARENA_SHARES:
+            for share in SCRATCH_SHARES:
                 other = self._within(lower, upper, state, limit // share)
                 if other is not None:
                     yield other
 
     def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
-        """Yield plans for every set of recomputable tensors in [lower, upper).
+        """Yield plans for every set of tensors of [lower, upper) that can be recomputed.
 
-        There is one for each size of the chains' arena, with the fastest bands that fit.
+        Of one set, each plan has the fastest bands with less scratch memory than the plan before.
         Yields nothing if the execution order has more than `MOST_TENSORS` recomputable tensors.
         """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
@@ -207,35 +207,35 @@ class ChainSearch:
         for stripe, chosen in product(STRIPES, sets):
             state = self.evaluated(lower, upper, stripe, {})
             assert state is not None
-            arena = self._limits.peak_bytes
-            while found := self._with_step(lower, upper, state, chosen, arena):
+            scratch = self._limits.peak_bytes
+            while found := self._with_step(lower, upper, state, chosen, scratch):
                 yield found
-                arena = max(shape.arena_bytes for shape in found.chains.values()) - 1
+                scratch = max(shape.call_scratch_bytes for shape in found.chains.values()) - 1
 
     def _with_step(
-        self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], arena: int
+        self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], scratch: int
     ) -> ChainPlan | None:
         """Return `state`, changed to also recompute the outputs of the parts at positions `step`.
 
-        None if this is impossible.
+        None if this is impossible, or if a call of a chain then needs more than `scratch` bytes.
         """
         for p in step:
-            chains = None if p in state.members else self.extended(state, p, state.stripe, arena)
+            chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)
             if chains is None:
                 return None
             state = replace(state, chains=chains)
         return self.evaluated(lower, upper, state.stripe, state.chains)
 
     def extended(
-        self, state: ChainPlan, p: int, stripe: int, arena: int
+        self, state: ChainPlan, p: int, stripe: int, scratch: int
     ) -> dict[int, ChainShape] | None:
-        """Return the chains of a plan (by last part) if it also recomputes the output of part p.
+        """Return the chains of a plan that also recomputes the output of the part at position p.
 
-        state: the plan without this recomputation; p is a position in the execution order.
-        stripe, arena: maximum rows per call, and maximum bytes of the arena of the chain with p.
+        state: the plan without this recomputation.  Keys of the result: positions of last parts.
+        stripe, scratch: maximum rows per call, and maximum scratch bytes of the chain that p joins.
 
         Returns None if the readers of the output are not all in one chain, or if this chain has no
-        bands that fit into the arena.
+        bands that fit into `scratch` bytes.
         """
         ends = {q: c for c, chain in state.chains.items() for q in chain.members}
         lasts = {ends.get(q, q) for q in self._readers[p]}
@@ -246,18 +246,18 @@ class ChainSearch:
         mine = chains.pop(p, None)
         other = chains.get(last)
         members = {p}.union(mine.members if mine else (), other.members if other else ())
-        shape = self._shape(last, tuple(sorted(members)), stripe, arena)
+        shape = self._shape(last, tuple(sorted(members)), stripe, scratch)
         return None if shape is None else {**chains, last: shape}
 
     def _shape(
-        self, last: int, members: tuple[int, ...], stripe: int, arena: int
+        self, last: int, members: tuple[int, ...], stripe: int, scratch: int
     ) -> ChainShape | None:
-        """Return the fastest bands in which a chain can run; None if none fit into the arena.
+        """Return the chain in the fastest bands that fit into `scratch` bytes; None if none fit.
 
         last, members: positions of the last part, and of the others in ascending order.
-        stripe, arena: maximum number of rows per call, and maximum bytes of the arena.
+        stripe, scratch: maximum number of rows per call, and maximum scratch bytes of a call.
         """
-        key = last, members, stripe, arena
+        key = last, members, stripe, scratch
         if key not in self._fastest:
             shapes = self._shapes.shapes(*key)
             cycles = partial(self._cycles, last, stripe)
@@ -282,7 +282,7 @@ class ChainSearch:
     def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
         """Return the additional cycles of a chain that are due to the division of rows into bands.
 
-        Each band of a row takes the cycles `BandSource.row_cycles`; an undivided row, only once.
+        A row costs the cycles `BandSource.row_cycles` once if undivided, n times in n bands.
         share: for each part, the elements computed in all calls, divided by those of its output.
         """
         every = [*chain.members, last]
@@ -301,16 +301,16 @@ class ChainSearch:
         calls = chain.bands * int(self._tables.call_cycles[inside].sum())
         return calls + MOVE_CYCLES * chain.moved_bytes
 
-    def _within(self, lower: int, upper: int, state: ChainPlan, arena: int) -> ChainPlan | None:
-        """Return a plan with the same chains, in the fastest bands that fit into an arena.
+    def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
+        """Return a plan with the same chains, in the fastest bands that fit into `scratch` bytes.
 
-        arena: maximum size of the arena in bytes.
+        scratch: maximum scratch memory of a call of a chain.
 
         Returns None if a chain has no bands that fit, or if the chains recompute too much.
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():
-            shape = self._shape(last, chain.members, state.stripe, arena)
+            shape = self._shape(last, chain.members, state.stripe, scratch)
             if shape is None:
                 return None
             chains[last] = shape
@@ -338,15 +338,15 @@ class ChainSearch:
         for last, chain in chains.items():
             members = list(chain.members)
             end[members] = last
-            scratch[members], scratch[last] = 0, chain.arena_bytes
+            scratch[members], scratch[last] = 0, chain.call_scratch_bytes
             call_cycles[last] = self._call_cycles(last, chain)
             call_cycles[members] = 0
         tables = chain_tables(t, end, scratch, call_cycles, self._advance)
         peak, count, cycles = run_cascade(tables, lower, upper, stripe, UNBOUNDED, self._calls)
         calls = self._calls[:count]
         macs, time = 0.0, float(cycles)
-        arena = int(scratch[lower:upper].max())
-        slower = np.where(self._preferred > arena, self._slower, 0.0)
+        most = int(scratch[lower:upper].max())
+        slower = np.where(self._preferred > most, self._slower, 0.0)
         for last, chain in chains.items():
             mine = calls[calls[:, 0] == last]
             every = [*chain.members, last]
@@ -379,7 +379,7 @@ class ChainSearch:
 
 
 def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield the positions of two or three consecutive parts, in descending order.
+    """Yield all tuples of two or three consecutive positions, each in descending order.
 
     Recomputing the tensors of a residual block, for example, saves memory only if several are
     recomputed at once.

@@ -20,7 +20,7 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 MOST_ANALYSED = 8
-"""If there are more bands that keep their halos, only some of them are analysed."""
+"""If a chain has more bands that keep their halos than this, only some of them are analysed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +49,25 @@ class ChainShape:
 
     members: positions of its parts except the last one, in ascending order.
     width: number of columns of a band.
-    arena_bytes: memory of the intermediate tensors and of the kernels' scratch.
+    call_scratch_bytes: scratch memory that a call needs: the maximum, over its parts, of the bytes
+        of the live intermediate tensors plus the scratch memory of the part's kernel.  The bands of
+        a call use this memory one after the other.
     lower, upper: arrays that state how much each part computes in a call, in all bands together.
         In the call for rows [first, end) of the chain's output, part k of (*members, last part)
         computes upper[k, end] - lower[k, first], as a fraction of all elements of its output.
     bands: number of bands.
     columns: for each of (*members, last part), the number of columns that the part computes in all
         bands together, divided by the number of columns of its output.
-    keeps_halos: whether each band keeps the columns that the next one needs, which would otherwise
-        compute them again.
-    moves: one entry for each copy with which a band moves kept columns in memory: the position of
-        the part that computes these columns.
-    moved_bytes: bytes of all these moves during a call, in all bands together.
+    keeps_halos: whether each band keeps those of its columns that the next band also needs.  If
+        not, both bands compute them.
+    moves: for each copy with which a band moves kept columns of a tensor to another place in
+        memory, the position of the part that computes this tensor.
+    moved_bytes: bytes of all these copies during a call, in all bands together.
     """
 
     members: tuple[int, ...]
     width: int
-    arena_bytes: int
+    call_scratch_bytes: int
     lower: np.ndarray
     upper: np.ndarray
     bands: int
@@ -138,20 +140,21 @@ class ChainShapes:
         return bool(part.nodes) and not self.tables.whole[p] and computes_columns(part)
 
     def shapes(
-        self, last: int, members: tuple[int, ...], call_rows: int, arena_bytes: int
+        self, last: int, members: tuple[int, ...], call_rows: int, call_scratch_bytes: int
     ) -> tuple[ChainShape, ...]:
-        """Return the shapes of a chain with the widest bands that fit into an arena.
+        """Return the shapes of a chain with the widest bands that need no more scratch memory than
+        `call_scratch_bytes`.
 
         There are at most two: one with bands that compute halos again, one with bands that keep
         them.
 
         last: position of the last part of the chain.
         members: positions of the other parts, in ascending order.
-        call_rows: maximum number of rows of a call.
-        arena_bytes: maximum size of the arena.
+        call_rows: maximum number of rows of the chain's output that a call computes.
+        call_scratch_bytes: maximum scratch memory of a call.
         """
         found = (
-            self._widest(last, members, call_rows, arena_bytes, keeps_halos=keeps)
+            self._widest(last, members, call_rows, call_scratch_bytes, keeps_halos=keeps)
             for keeps in (False, True)
         )
         return tuple(shape for shape in found if shape is not None)
@@ -161,7 +164,7 @@ class ChainShapes:
         last: int,
         members: tuple[int, ...],
         call_rows: int,
-        arena_bytes: int,
+        call_scratch_bytes: int,
         *,
         keeps_halos: bool,
     ) -> ChainShape | None:
@@ -175,7 +178,7 @@ class ChainShapes:
             found = self._known[key]
             if found is None:
                 return None
-            if found.arena_bytes <= arena_bytes:
+            if found.call_scratch_bytes <= call_scratch_bytes:
                 return found
         return None
 
@@ -196,7 +199,7 @@ class ChainShapes:
             for position in live:
                 sizes[position] += size
             moved_bytes += bands * one.size_bytes * columns[p].kept
-        arena = max(
+        scratch = max(
             size + self.parts[p].least_scratch_bytes for p, size in zip(every, sizes, strict=True)
         )
         shares = np.array([[columns[p].total / self._elements(p)] for p in every])
@@ -205,7 +208,7 @@ class ChainShapes:
         moves = tuple(p for p in members for _ in range(columns[p].moves))
         factors = np.array([columns[p].total / column_count(self.parts[p].output) for p in every])
         return ChainShape(
-            members, width, arena, lower, upper, bands, factors, keeps_halos, moves, moved_bytes
+            members, width, scratch, lower, upper, bands, factors, keeps_halos, moves, moved_bytes
         )
 
     def _call_columns(
@@ -323,6 +326,6 @@ class ChainShapes:
 def _widths(columns: int) -> tuple[int, ...]:
     """Return the widths of 1, 2, 3, .. equal bands of a tensor, without repetitions.
 
-    columns: number of columns of the tensor.
+    columns: number of columns of the tensor.  For 5 columns, the result is (5, 3, 2, 1).
     """
     return tuple(dict.fromkeys(-(-columns // share) for share in range(1, columns + 1)))

@@ -1,7 +1,8 @@
 """Which columns each band computes and holds, if bands keep the halos of intermediate tensors.
 
-A band computes only those columns of a tensor that no earlier band has computed.  The readers of
-the tensor may also need some of the last columns before these.  The band before keeps them:
+A band computes only those columns of a tensor that no earlier band has computed.  The parts that
+read the tensor in this band may also need a few columns to the left of them.  The previous band has
+computed these columns, and keeps them in memory:
 
     columns of the tensor   . . . . | k k | n n n n |      k kept, n computed by this band
                             lower ----^     ^         ^---- upper
@@ -65,8 +66,8 @@ def kept_spans(
     The map of a band contains the tensors that the band computes or reads, or of which it keeps
     columns for a later band.
 
-    Returns None if a tensor cannot be computed in such bands, or if no band needs some column
-    between those that are computed.
+    Returns None if a tensor cannot be computed in such bands, or if the bands of a tensor would not
+    be adjacent because no band needs the columns between them.
     """
     found: list[dict[str, Span]] = []
     for number in numbers:
@@ -109,8 +110,8 @@ def _spans(
     before, ends: the number of columns of each tensor that have been computed before the band and
         after it; `before` is empty for the first band.
 
-    Returns None if a tensor cannot be computed by columns, or if no band needs some column between
-    those that are computed.
+    Returns None if a tensor cannot be computed by columns, or if the bands of a tensor would not be
+    adjacent because no band needs the columns between them.
     """
     found: dict[str, Span] = {}
     lowers = {tensors[-1]: before.get(tensors[-1], 0)}
@@ -148,9 +149,9 @@ class Location:
 
     Both fields are indices of columns in this memory.
 
-    position: where the first column that the band holds is stored.
-    source: where the band before has stored this column, if the band moves the kept columns from
-        there to `position`; None if it moves none.
+    position: where this band stores the first column that it holds.
+    source: where the previous band has stored the same column, if this band moves the kept columns
+        from there to `position`; None if this band moves no columns.
     """
 
     position: int
@@ -190,7 +191,8 @@ def _first_position(spans: Sequence[Span]) -> int:
     """Return the position of the first band's columns in the memory of the tensor.
 
     It is chosen such that the second and the third band move their kept columns by the same
-    distance, so that one loop can run both.  It is 0 if this would increase the memory.
+    distance.  These two bands then run the same code, as iterations of one loop.  The position is 0
+    if any other one would increase the memory of the tensor.
     """
     if len(spans) < 2:
         return 0

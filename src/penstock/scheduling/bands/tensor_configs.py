@@ -65,9 +65,11 @@ def _configs_in_bands(
 def band_stripes(
     bands: Bands, band: Band, cascade: ExpandedCascade, memory: MemoryAssignment
 ) -> Mapping[str, Stripes]:
-    """Return the stripes of each tensor of the network that the bands of a `Band` compute.
+    """Return the stripes in which the bands compute each tensor of the network.
 
-    Keys: names of the tensors in the graph of the band.
+    Keys: names of the tensors in the graph of a band.  Values: the stripes in the network's tensor.
+    bands: all bands of the cascade or chain.
+    band: an entry of `bands.bands`, which stands for one or more bands.
     cascade: the cascade of the network that contains the part that stands for all bands.
     memory: the memory assignment of the network.
     """
@@ -84,7 +86,10 @@ def band_stripes(
 
 
 def _mode(expanded: ExpandedSchedule, cascade: ExpandedCascade, position: int) -> BufferMode:
-    """Return how much of the tensor that the part at a position computes is kept."""
+    """Return the buffer mode of a tensor: how much of it is in memory while its cascade runs.
+
+    position: position, in the execution order, of the part that computes the tensor.
+    """
     tables = expanded.tables
     inside = int(tables.last[tables.written[position]]) < cascade.upper
     several = len(cascade.calls[cascade.calls[:, 0] == position]) > 1

@@ -46,14 +46,18 @@ class BandSource(Protocol):
     ) -> tuple[BandedCascade, ...] | None:
         """Return the bands in which a cascade or its chains run.
 
-        cascade: indices of its parts, in execution order.
+        cascade: indices of the parts of the cascade, in execution order.
+        candidate: the same cascade, with the width of its bands or of the bands of its chains.
 
         Returns None if a part cannot compute the columns of some band.
         """
         ...
 
     def costed(self, schedule: Schedule) -> Schedule:
-        """Return a schedule with the costs of its chains, which depend on their calls."""
+        """Return a schedule with the costs of its chains.
+
+        They depend on how many rows each call of a chain computes, which the schedule determines.
+        """
         ...
 
     def row_cycles(self, part: Part) -> float:
@@ -71,8 +75,8 @@ class AssignedPlan:
     plan: its field `parts` contains indices of original parts.  If the plan runs in bands, its
         `stripe` and `scratch_bytes` apply inside each band, and `costs` has a single entry: the
         cost of all bands together.  If the plan has chains, `scratch_bytes` is the scratch memory
-        of the kernels, without arenas, and `costs` has a single entry for all parts of a chain, at
-        the position of the last one.
+        of the kernels, without that of the chains' intermediate tensors, and `costs` has a single
+        entry for all parts of a chain, at the position of the last one.
     columns: number of columns of a band; None if the plan does not run in bands.
     chains: the chains of the plan, in execution order.
     """
@@ -148,9 +152,10 @@ def with_bands(
         of the whole plan or of each of its chains (empty if nothing runs in bands).  Each part is
         in one plan.
 
-    In the resulting plans, the single part has the position of the last one that it replaces, and
-    `Plan.scratch_bytes` is at least the size of the arena.  If the whole plan runs in bands, the
-    single part has one call.
+    In the resulting plans, the single part is where the last of the replaced parts was.  The plan's
+    scratch memory (`Plan.scratch_bytes`) is large enough for a call of the single part, which
+    stores the tensors between the replaced parts in this memory.  If the whole plan runs in bands,
+    the single part has one call.
     """
     cascades = tuple(cascade for _, some in plans for cascade in some)
     composed, index = with_composites(parts, cascades)
@@ -160,10 +165,10 @@ def with_bands(
         kept = tuple(k for k in plan.parts if k not in before)
         plan = _renumbered(replace(plan, parts=kept), index)
         if some:
-            arena = max(cascade.bands.arena_bytes for cascade in some)
-            plan = replace(plan, scratch_bytes=max(plan.scratch_bytes, arena))
+            scratch = max(cascade.bands.call_scratch_bytes for cascade in some)
+            plan = replace(plan, scratch_bytes=max(plan.scratch_bytes, scratch))
             if some[0].bands.call_rows is None:
-                plan = replace(plan, stripe=None, nearest_first=False, scratch_bytes=arena)
+                plan = replace(plan, stripe=None, nearest_first=False, scratch_bytes=scratch)
         found.append(plan)
     return composed, tuple(found), tuple(cascade.bands for cascade in cascades)
 
@@ -220,8 +225,8 @@ def _composite(parts: Parts, cascade: BandedCascade) -> Node:
     inputs = tuple({v.name: v for v in read}.values())
     by_rows = cascade.bands.call_rows is not None
     alignment = max(part.kernel.alignment_bytes for part in every)
-    arena = cascade.bands.arena_bytes
-    kernel = Kernel(KIND, scratch_bytes=arena, by_rows=by_rows, alignment_bytes=alignment)
+    scratch = cascade.bands.call_scratch_bytes
+    kernel = Kernel(KIND, scratch_bytes=scratch, by_rows=by_rows, alignment_bytes=alignment)
     names = tuple(v.name for v in inputs)
     op = Composite(KIND, every[-1].engine, nodes, names, chosen=kernel)
     return Node(op, inputs, nodes[-1].output, nodes[-1].origin)

@@ -82,11 +82,12 @@ class ValuedCandidate:
     """A candidate cascade with its estimated cost.
 
     peak_bytes: live bytes at the peak, in the default memory region.
-    time: estimated time minus the computing time of the preferred kernels with all operands in the
-        default region, which is the same in all candidates.  The difference consists of call
-        overhead, access times of slow memories, stalls, and changes of the computing time by other
-        kernels or regions.  It may be negative.  Units: cycles in `UniformSearch`, 1/1024 cycle
-        (1/`FINE`) in `RegionSearch`.
+    time: estimated time minus the computing time of the same parts with their preferred kernels and
+        all operands in the default region.  That computing time is left out because its sum over
+        all parts is the same in every proposal.  The difference consists of call overhead, access
+        times of slow memories, stalls, and changes of the computing time by other kernels or
+        regions.  It may be negative.  Units: cycles in `UniformSearch`, 1/1024 cycle (1/`FINE`) in
+        `RegionSearch`.
     before, after: memory assignments of the tensors that are live when the cascade begins, and when
         it ends.
     prefetched_bytes: bytes of prefetched constants in the default region.

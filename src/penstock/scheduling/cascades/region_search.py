@@ -11,9 +11,11 @@ After the search has valued `Options.max_region_work` combinations, it tries onl
 for the tensors that later cascades read.
 
 Each choice is tried with and without prefetches of the constants that the cascade reads repeatedly.
-If copies of rows save time (`row_copies/estimates.py`) and fit, the cascade is valued with them.
-Network inputs and outputs are always in the default region.  The assignment of the live tensors is
-the state at a position, so dynamic programming is exact for these choices.
+If copies of rows save time (`row_copies/estimates.py`) and fit, the estimated time of the cascade
+includes what they save.  Network inputs and outputs are always in the default region.
+
+The candidates are combined by dynamic programming (`proposals.py`).  Its state between two cascades
+is the memory assignment of the live tensors, so it finds the optimum over all of these choices.
 
 If a call lacks rows of several inputs, the rows of the input with the largest advance are always
 computed first (`Plan.nearest_first` is False).  The advance of a tensor is high if few of its rows

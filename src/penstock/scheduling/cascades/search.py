@@ -113,8 +113,8 @@ def frontier_search(
         exceed the limit, because prefetches by accelerators are added after the search.
     bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
     others: schedules of alternative graphs, which compute the same outputs.  Some schedules that
-        one of them dominates are left out, and bands are considered only if row-by-row cascades
-        need less memory than those of `others`.
+        one of them dominates are left out.  Bands are considered only if the least memory without
+        bands is less for `parts` than for the alternative graphs.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -221,7 +221,10 @@ def _copying(
     memories: MemorySystem,
     options: Options,
 ) -> Iterator[Proposal]:
-    """Yield the proposals whose cascades are valued with estimates of copies of rows."""
+    """Yield the Pareto-optimal proposals if estimated times include what copies of rows save.
+
+    Yields nothing if no cascade could read any tensor from copies of its rows.
+    """
     estimates = row_copy_estimates(parts, memories, options)
     if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):
         return
@@ -312,7 +315,7 @@ def _uniform_searches(
 
     The result is empty if access times depend on the memory assignment, or if `options.partition`
     is not `CASCADES`.
-    limit_bytes: the caller ignores cascades with more live bytes at the peak.
+    limit_bytes: cascades with more live bytes at the peak are not needed, and may be left out.
     """
     if not memories.uniform or options.partition != CASCADES:
         return {}
@@ -333,8 +336,8 @@ def _candidates(
     """Return a function that yields the candidate cascades of an execution order.
 
     Its arguments are (upper, states).  It yields the cascades that end at position `upper` of the
-    order, exclusive.  states[p] contains the memory assignments of the live tensors that the caller
-    has reached at position p.
+    order, exclusive.  states[p] contains the memory assignments of the live tensors that the search
+    for proposals (`proposals`) has reached at position p.
     order: the execution order, as indices of the parts.
     searches: the search for candidates in each order; empty if access times depend on the memory
         assignment.

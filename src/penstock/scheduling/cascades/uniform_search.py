@@ -58,7 +58,8 @@ class UniformSearch:
 
     order: the execution order, as indices of the parts.
     memory: the assignment of all tensors to the default region.
-    limit_bytes: the caller ignores cascades whose peak exceeds it; by default, unlimited.
+    limit_bytes: cascades with more live bytes at the peak are not needed, and may be left out; by
+        default, there is no limit.
     calls: number of kernel calls simulated so far, a measure of work.
     """
 
@@ -93,7 +94,8 @@ class UniformSearch:
 
     @property
     def tables_by_order(self) -> tuple[tuple[bool, RowTables], ...]:
-        """The distinct tables of the order, each with the value of `Plan.nearest_first`."""
+        """Pairs (value of `Plan.nearest_first`, tables for this value): False and, if its tables
+        differ, True."""
         differs = bool(read_order_differs(*self._tables).any())
         return tuple(zip((False, True)[: 1 + differs], self._tables, strict=False))
 

@@ -203,7 +203,7 @@ class Split:
     """A division of the banks of a buffer among bank groups, with its cost.
 
     banks: number of banks of each bank group.
-    cost: value of the caller's cost function for `banks`.
+    cost: value for `banks` of the cost function that was given to `best_split`.
     optimal: whether all splits were tried.
     """
 

@@ -1,8 +1,9 @@
 """Lower bounds of the cost of any grouping, that is, of any partition of the nodes into groups.
 
-The cost in bytes is a sum over tensors.  The nodes are divided into pieces.  Any grouping,
-restricted to a piece, is a grouping of that piece.  So the tensors that the piece writes cost at
-least as much as in its optimal grouping, and the sum over all pieces is a lower bound.  A piece is
+The cost in bytes is a sum over tensors.  The execution order of the nodes is divided into
+intervals, called pieces.  Any grouping of all nodes, restricted to the nodes of a piece, is a
+grouping of that piece.  So the tensors that the piece writes cost at least as much as in the
+piece's optimal grouping, and the sum of these costs over all pieces is a lower bound.  A piece is
 bisected if no search finds its optimal grouping.
 """
 
@@ -17,9 +18,9 @@ from penstock.scheduling.grouping.search import GroupSearch
 from penstock.scheduling.order.step_table import bit_mask, bits
 
 MOST_NODES = 64
-"""Pieces with more nodes than this are bisected without a search."""
+"""A piece with more nodes than this is bisected without a search."""
 LEAST_NODES = 6
-"""Pieces with fewer than twice this number of nodes are not bisected."""
+"""A piece is bisected only if each half then has at least this number of nodes."""
 
 
 def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[int, int]:
@@ -44,11 +45,12 @@ def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[i
 
 
 def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[int, int]:
-    """Return (lower bound of the cost of the tensors that a set of nodes writes, work spent).
+    """Return (lower bound of the cost of the tensors that a piece writes, work spent).
 
-    The set is called a piece.  A search looks for the cheapest grouping of the piece.  If it does
-    not finish, or if the piece has too many nodes for it, the halves of the piece are bounded in
-    the same way.  The sum of the two bounds is used if it is higher than the bound found so far.
+    A piece is the set of nodes in an interval of the execution order.  A search looks for the
+    cheapest grouping of the piece.  If the search does not finish, or if the piece has too many
+    nodes for a search, the two halves of the piece are bounded in the same way.  The sum of their
+    bounds replaces the bound of the whole piece if it is higher.
 
     nodes: the nodes of the piece, in execution order.
     max_work: budget of the search; each half has half of it.  Work is the sum of the sizes (numbers
@@ -132,28 +134,30 @@ class PieceCost:
         return self.whole.apart(self.nodes[writer], self.nodes[reader])
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that excludes no set of nodes: it is True for every mask.
+        """Return a function that tests whether nodes of `piece` may be in one group: always True.
 
-        A stricter test is not needed, since a piece of a piece is never searched.
+        A stricter test is not needed, since this method would serve only a search in a piece of
+        this piece, and there is none.
         """
         return lambda group: True
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether a reader of node `i` outside of `region` provably shares no group with `i`.
+    """Return whether every grouping provably writes the tensor of node `i` to external memory.
 
-    If so, every grouping writes the tensor of node `i` to external memory.
-    region: mask of nodes.
+    This is so if a node outside of `region` reads the tensor and cannot be in one group with `i`.
+    region: mask of nodes, which contains `i`.
     """
     return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~region))
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Return a lower bound of the bytes of a piece's outputs that other nodes read back.
+    """Return a lower bound of the bytes that nodes outside a piece read of the piece's tensors.
 
-    A piece is a set of nodes.  The bound counts an output if every grouping writes it to external
-    memory and all its readers are outside of the piece, since it is then read back at least once.
-    The cost of the piece (`PieceCost`) does not include these reads.
+    A piece is a set of nodes.  The bound counts a tensor of the piece if every grouping writes it
+    to external memory and all its readers are outside of the piece.  Such a tensor is read back
+    from external memory at least once, and the cost of the piece (`PieceCost`) does not include
+    this read.
     nodes: the nodes of the piece.
     """
     problem, region = whole.problem, bit_mask(nodes)

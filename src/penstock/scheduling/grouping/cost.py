@@ -74,14 +74,14 @@ class GroupCost(Protocol):
         ...
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that excludes sets of nodes of `piece` that no group can contain.
+        """Return a function that tests whether nodes of `piece` may be in one group.
 
-        The test takes a mask of nodes of `piece`.  If it returns False, no group contains all of
-        these nodes.  True proves nothing, because the test is relaxed: it counts only the tensors
-        that nodes of `piece` write, so it accepts sets that are too large.  A search that computes
-        a lower bound of the cost of `piece` uses the test to skip sets of nodes.
+        The function takes a mask of nodes of `piece`.  If it returns False, no group contains all
+        of these nodes.  True proves nothing, because the test is relaxed: it counts only the
+        tensors that nodes of `piece` write, so it accepts some sets that are too large.  A search
+        that computes a lower bound of the cost of `piece` uses the test to skip sets of nodes.
 
-        piece: a problem that consists of some of the nodes.
+        piece: a problem that consists of some nodes of `problem`, numbered anew from 0.
         """
         ...
 
@@ -185,10 +185,10 @@ class Costed:
         return self.hopeless(self.problem.between(writer, reader))
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that accepts every mask of nodes of `piece`.
+        """Return a function that tests whether nodes of `piece` may be in one group: always True.
 
-        `piece` numbers its nodes anew, but `function` takes masks of nodes of the whole problem.
-        So no set of nodes of `piece` is known to be infeasible.
+        A stricter test is impossible: `piece` numbers its nodes anew from 0, but `function` takes
+        masks of nodes of the whole problem.
         """
         return lambda group: True
 

@@ -110,13 +110,13 @@ class GroupCycles:
         return self.traffic.apart(writer, reader)
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that rejects sets of nodes of `piece` that cannot fit the buffer.
+        """Return a function that tests whether the tensors of nodes of `piece` may fit the buffer.
 
-        The test takes a mask of nodes of `piece`.  If it returns False, no group contains all of
-        these nodes.  True proves nothing, because the test counts only the tensors that nodes of
+        The function takes a mask of nodes of `piece`.  If it returns False, no group contains all
+        of these nodes.  True proves nothing, because the test counts only the tensors that nodes of
         `piece` write.
 
-        piece: a problem that consists of some of the nodes.
+        piece: a problem that consists of some nodes of `problem`, numbered anew from 0.
         """
         return self.traffic.relaxed(piece)
 

@@ -81,8 +81,8 @@ def no_group(problem: GroupingProblem, group: int) -> CapacityError:
 def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...] | None:
     """Return groups in an order in which they can run one after the other.
 
-    The result is None if they depend on each other in a cycle.  It does not depend on the order in
-    which the groups are given.
+    The result is None if the groups depend on each other in a cycle.  The result is the same
+    whatever the order in which the groups are given.
     groups: node masks.
     """
     some = sorted(groups, key=lambda group: group & -group)

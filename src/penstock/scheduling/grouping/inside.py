@@ -1,7 +1,7 @@
 """Orders of the nodes within a group, for few live bytes.
 
     trace_back   rules of Zheng et al.: run a node that frees a live tensor; if no node does, run a
-                 node that reads the oldest live tensor, or on which such a reader depends
+                 reader of the oldest live tensor, or a node on which such a reader depends
     dfs, bfs     depth first, breadth first
     circular     the order of the problem; tensors are allocated in a circular buffer (NVDLA)
     best         the order of least peak that a search finds, with a proven lower bound

@@ -144,11 +144,11 @@ class GroupingProblem:
         return step_table(self.steps(self.everything))
 
     def steps(self, group: int) -> OrderProblem:
-        """Return the problem of ordering the nodes of a group, each of which is a step.
+        """Return the problem of ordering the nodes of a group for least peak memory.
 
-        Step k is the k-th node of the group, in ascending order of the node indices.  Tensors that
-        the group reads from outside are inputs of the problem.  Tensors that are used outside are
-        outputs.
+        In the problem (`OrderProblem`), the nodes are called steps: step k is the k-th node of the
+        group, in ascending order of the node indices.  Tensors that the group reads from outside
+        are inputs of the problem.  Tensors that are used outside are outputs.
         group: mask of nodes.
         """
         outside = list(bits(self.read_from_outside(group)))

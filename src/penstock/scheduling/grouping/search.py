@@ -1,11 +1,12 @@
 """GroupSearch: best-first search for the groups of least total cost that partition a region.
 
-A region is a set of nodes.  A down-set is a set of executed nodes of the region that contains all
-producers of its nodes in the region.  A grouping is a path from the empty set to the region through
-down-sets, where each edge adds a group that can run next.  Down-sets are expanded in ascending
-order of an estimate: the cost of the path plus a lower bound of the remaining cost.  So the first
-path that reaches the region is optimal.  Before that, the estimate of the down-set to be expanded
-next is a proven lower bound of the total cost.
+A region is a set of nodes.  A down-set is a subset of the region that contains, with each node, all
+producers of the node in the region: the nodes of a down-set can run before all others.  A grouping
+is a path from the empty set to the region through down-sets, where each edge adds a group that can
+run next.  Down-sets are expanded in ascending order of an estimate: the cost of the path to the
+down-set plus a lower bound of the remaining cost.  So the first path that reaches the region is
+optimal.  Before that, the estimate of the down-set to be expanded next is a proven lower bound of
+the total cost.
 
 For costs in bytes, the lower bound of the remaining cost counts these tensors:
 

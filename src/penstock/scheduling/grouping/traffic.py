@@ -133,10 +133,10 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Add an execution order in which groups are tested for whether they fit the buffer.
+        """Add an execution order to the known ones, in which groups are tested.
 
-        If the order is new, unproven rejections of groups are discarded, since these groups may fit
-        in the new order.
+        A group that fits the buffer when its nodes run in a known order is feasible.  If the order
+        is new, groups that have been rejected without proof are therefore tested again.
         order: indices of all nodes.
         """
         if order not in self._ranks:
@@ -209,14 +209,14 @@ class Traffic:
         )
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a test that excludes sets of nodes of `piece` that cannot fit the buffer.
+        """Return a function that tests whether the tensors of nodes of `piece` may fit the buffer.
 
-        The test takes a mask of nodes of `piece`.  If it returns False, the tensors of these nodes
-        fit in no order.  True proves nothing, because the test is relaxed: it counts only the
-        tensors that nodes of `piece` write, so it accepts sets that are too large.  A search that
-        computes a lower bound of the cost of `piece` uses the test to skip sets of nodes.
+        The function takes a mask of nodes of `piece`.  If it returns False, the tensors of these
+        nodes fit in no order.  True proves nothing, because the test is relaxed: it counts only the
+        tensors that nodes of `piece` write, so it accepts some sets that are too large.  A search
+        that computes a lower bound of the cost of `piece` uses the test to skip sets of nodes.
 
-        piece: a problem that consists of some of the nodes.
+        piece: a problem that consists of some nodes of `problem`, numbered anew from 0.
         """
         alone = Traffic(piece, self.limits)
         return lambda group: alone.fitting(group) != fitting.TOO_LARGE

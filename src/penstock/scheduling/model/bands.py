@@ -2,15 +2,16 @@
 
 A band contains all channels of its columns.  For each band, the parts compute only the columns that
 the band needs; columns that two neighbouring bands need are computed twice, unless they are kept.
-The intermediate tensors of all bands share one buffer, the arena of the bands.
 
-In the schedule, a single part replaces the parts that run in bands.  There are two cases:
+In the schedule, a single part replaces the parts that run in bands.  The tensors between these
+parts are stored in the scratch memory of the single part, which the bands use one after the other.
+There are two cases:
 
 - The single part is a cascade of its own.  One call computes all bands, each with all its rows.
 - The single part (a chain) is one of several parts of a cascade.  Each call computes a stripe of
   rows, band by band, and recomputes the rows of the intermediate tensors that it needs.  So the
-  arena holds no data between calls, and all chains of a cascade use the same memory for it.  During
-  a call, each band may keep columns for the next one.
+  scratch memory of a chain holds no data between calls, and all chains of a cascade share one
+  scratch buffer.  During a call, each band may keep columns for the next one.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class KeptTensor:
     All bands of a call use the same memory for the tensor.
 
     tensor: name of the tensor in the graph of the network.
-    offset: offset of the memory in the arena, in bytes.
+    offset: offset of this memory in the scratch memory of the chain, in bytes.
     row_bytes: bytes of a row of this memory, which has space for the columns of one band.
     slots: number of rows for which this memory has space.
     """
@@ -127,11 +128,12 @@ class Band(Brief):
     parts: the parts that compute one band.
     plan: how these parts run as a cascade, with the cost of one band.
     sections: for each tensor of a band, the columns of the network's tensor that it contains.
-    offsets: offset of each memory block in the arena, in bytes, by block name.  The arena holds
-        intermediate tensors and scratch memory, but no inputs and outputs of the band.
-    arena_bytes: size of the arena, without kept tensors.
-    slots: in a chain, the number of rows for which the arena has space, for each intermediate
-        tensor, by name.
+    offsets: offset of each memory block in the scratch memory of the part that stands for all
+        bands, in bytes, by block name.  The blocks are the tensors between `parts`, and a scratch
+        buffer for their kernels.  The inputs and the output of the band are stored elsewhere.
+    call_scratch_bytes: bytes of scratch memory that these blocks take; kept tensors are left out.
+    slots: in a chain, the number of rows that the block of each intermediate tensor can hold, by
+        tensor name.
     kept: for each tensor of the band that is stored in the memory of a kept tensor (`Bands.kept`):
         the offset, in bytes, at which it begins in each row of that memory.  Keys: names of the
         band's tensors.
@@ -141,7 +143,7 @@ class Band(Brief):
     plan: Plan
     sections: tuple[TensorSection, ...]
     offsets: Mapping[str, int]
-    arena_bytes: int
+    call_scratch_bytes: int
     slots: Mapping[str, int] = field(default_factory=dict[str, int])
     kept: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -153,14 +155,15 @@ class Band(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bands(Brief):
-    """All bands of a cascade, in execution order.
+    """All bands of a cascade or of a chain, in execution order.
 
-    name: name of the tensor that the cascade computes.
+    name: name of the tensor that the cascade or chain computes.
     width: number of columns of a band; the last band may have fewer.
-    scratch_bytes: available scratch memory.  A part runs its preferred kernel if this suffices,
-        else its fallback kernel.
+    scratch_bytes: scratch memory available to each kernel inside a band.  A part runs its preferred
+        kernel if this suffices, else its fallback kernel.
     bands: each entry stands for one or more bands that run the same parts.
-    call_rows: in a chain, the largest number of rows of a call; None: a call computes all rows.
+    call_rows: for a chain, the maximum number of output rows that a call computes.  None for a
+        cascade: a single call computes all rows.
     kept: in a chain, the tensors of which each band keeps columns for the next one.
     """
 
@@ -182,10 +185,14 @@ class Bands(Brief):
         return self.bands[0].plan.stripe
 
     @property
-    def arena_bytes(self) -> int:
-        """Size of the arena that the bands use one after the other, with the kept tensors."""
+    def call_scratch_bytes(self) -> int:
+        """Scratch bytes of a call of the part that stands for all bands, kept tensors included.
+
+        They hold the tensors between the replaced parts, and a scratch buffer for their kernels.
+        The bands use this memory one after the other.
+        """
         ends = (kept.offset + kept.size_bytes for kept in self.kept)
-        return max((*(band.arena_bytes for band in self.bands), *ends))
+        return max((*(band.call_scratch_bytes for band in self.bands), *ends))
 
     @property
     def cost(self) -> Cost:

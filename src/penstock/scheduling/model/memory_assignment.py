@@ -49,7 +49,7 @@ class MemoryAssignment:
         """Return the memory regions of a part's inputs and output, listed under the tensors' names.
 
         A schedule's assignment (`self`) lists tensors under the names of their storages (memory
-        blocks).  For example, a reshaped view `y` of a tensor `x` has the storage `x`.
+        blocks).  For example, an alias `y` of a tensor `x` has the storage `x`.
         owners: name of the storage of each value, by value name (`Parts.owners`).
         """
         if not self.exceptions:

@@ -26,7 +26,8 @@ class Part(Brief):
     nodes: the node, which may be a composite of several; empty if the part is a streamed input.
     engine: name of the engine that runs the part.
     kernel: preferred kernel.
-    streamed_input: for a part without nodes, the network input whose rows the caller supplies.
+    streamed_input: for a part without nodes, the network input whose rows the application supplies
+        during the run.
     fallback: kernel that runs where the scratch memory is too small for the preferred one; None if
         there is none.
     prefetching: kernels that read constants from a prefetched copy, by increasing copy size.
@@ -87,7 +88,8 @@ class Part(Brief):
     def kind_and_origin(self) -> tuple[str, str]:
         """Operator kind of the node and its location in the model file, for reports.
 
-        ("pull", "") for a streamed input, a network input whose rows the caller supplies.
+        ("pull", "") for a streamed input, a network input whose rows the application supplies
+        during the run.
         """
         return (self.nodes[-1].kind, self.nodes[-1].origin) if self.nodes else ("pull", "")
 
@@ -133,8 +135,8 @@ class Part(Brief):
     def needs(self, out: Region) -> tuple[Region, ...]:
         """Return, for each input, the region that is read to compute region `out` of the output.
 
-        The result is empty if the part is a streamed input, a network input whose rows the caller
-        supplies.
+        The result is empty if the part is a streamed input, a network input whose rows the
+        application supplies during the run.
         """
         return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
 
@@ -175,4 +177,4 @@ class Part(Brief):
 
 
 PULL = Kernel("pull", by_rows=True)
-"""Kernel of a streamed input: the caller supplies any interval of rows."""
+"""Kernel of a streamed input: a call asks the application for any interval of rows."""

@@ -1,8 +1,7 @@
 """Parts: a graph split into parts (nodes with engine and kernels), in the graph's order.
 
 A tensor's *storage* is the memory block that holds it.  An alias (the same bytes under another
-shape) shares the storage of the tensor that it views, so nodes that only create aliases are not
-parts.
+shape) shares the storage of the other tensor, so nodes that only create aliases are not parts.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Parts(Brief):
     The `CascaderGraph` of TVM RFC 0037.
 
     parts: one per node that computes something, and one per streamed input (a network input whose
-        rows the caller supplies during the run).
+        rows the application supplies during the run).
     accelerators: names of the accelerators.
     cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
     updates: the parts that copy new elements to states (tensors that persist from run to run), in
@@ -90,7 +89,7 @@ class Parts(Brief):
     def inputs(self) -> tuple[Value, ...]:
         """Graph inputs that are in memory before the first part runs.
 
-        Streamed inputs, whose rows the caller supplies during the run, are left out.
+        Streamed inputs, whose rows the application supplies during the run, are left out.
         """
         streamed = {part.name for part in self.parts if part.streamed_input is not None}
         return tuple(v for v in self.graph.inputs if v.name not in streamed)
@@ -155,8 +154,8 @@ class Parts(Brief):
     def owners(self) -> Mapping[str, str]:
         """Name of the storage (memory block) of each value that is not a constant, by value name.
 
-        A storage has the name of the tensor that owns it.  Aliases share the storage: if `y` is a
-        reshaped view of `x`, both have the entry "x".
+        A storage has the name of the tensor that owns it.  Aliases share the storage: if `y` is an
+        alias of `x`, both have the entry "x".
         """
         sections = {section.value: section.tensor for section in self.sections}
         return storage_owners(self.graph, sections)
@@ -177,7 +176,7 @@ def storage_owners(
 ) -> Mapping[str, str]:
     """Return the name of the storage (memory block) of each value of a graph, by value name.
 
-    Aliases have the storage of the tensor that they view (`Parts.owners`).
+    An alias has the storage of the tensor whose bytes it shares (`Parts.owners`).
     columns: for each value that consists of some columns of a larger value and is stored in it, the
         name of the larger value, by the name of the smaller one.
 

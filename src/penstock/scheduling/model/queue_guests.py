@@ -28,7 +28,7 @@ from penstock.scheduling.model.part import Part
 
 @dataclass(frozen=True, slots=True)
 class QueueGuest:
-    """A tensor of one row that is stored in the ring buffer of a queue for part of a run.
+    """A tensor of one row that is stored, for some time in each run, in the ring buffer of a queue.
 
     row: index of the row whose slot holds the tensor, in the queue's window (kept rows and new
         rows).
@@ -64,7 +64,7 @@ def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """A slot of a queue's ring buffer that is unused for part of a run.
+    """A slot of a queue's ring buffer that is unused for some time in each run.
 
     row: index of the row that the slot holds at other times, in the queue's window (kept rows and
         new rows).
@@ -87,7 +87,7 @@ class _Slot:
 
 
 def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
-    """Yield the slots of all queues that are unused for part of a run."""
+    """Yield those slots of all queues' ring buffers that are unused for some time in each run."""
     before = _earlier(graph, parts)
     readers = _readers(parts)
     cannot_fail = all(p.streamed_input is None and p.kernel.body is None for p in parts)

@@ -30,7 +30,7 @@ class QueueMemory:
     counter: storage of the counter, live at all times.  The counter states which slot of the ring
         holds row 0 of the window.
     new: storage of the new rows.  It has no memory of its own, since the ring holds the new rows.
-    guests: tensors that are stored in unused slots of the ring for part of a run.
+    guests: tensors that are stored in slots of the ring while these hold no row of the queue.
     """
 
     queue: Queue

@@ -1,8 +1,10 @@
 """Row copies: tensors in slow memory that a cascade reads from a ring in faster memory.
 
-The copy engine copies the rows of the tensor to the ring when the cascade needs them.  A row copy
-is a part of the cascade, which computes nothing; the demand-driven simulation requests its rows,
-determines their live ranges, and hence the size of the ring.
+The copy engine copies the rows of the tensor to the ring when the cascade needs them.  A schedule
+represents a row copy as a `Part` of the cascade that computes nothing: it reads the tensor and
+writes the ring.  The simulation of the cascade (`simulate/execution.py`) treats it like any other
+part: it requests the rows of the ring on demand and determines their live ranges.  The maximum
+number of live rows is the size of the ring.
 
 With double buffering, the rows for the next call of the reader are copied while the present call
 computes:
@@ -45,7 +47,8 @@ class CopiedRows:
     storage: name of the storage of the tensor that is copied.
     readers: indices of the parts that read the copy.
     ahead_rows: with double buffering, the maximum number of output rows that a call of the reader
-        computes: the rows for these are copied one call earlier.  0 without double buffering.
+        computes.  Before each such call, the processor starts the copies of the input rows for
+        that many further output rows; they run during the call.  0 without double buffering.
     """
 
     ring: str
@@ -96,12 +99,12 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 
 
 def _until_copied(read: RowRead, rows: int) -> RowRead:
-    """Return a read that keeps each row of a copied tensor live until its copy is complete.
+    """Return a read that keeps each row of a copied tensor live until the row has been copied.
 
-    The copy of a row is certainly complete when its reader has computed an output row that requires
-    it.  Before, the copy may be in progress.  The returned read requests no rows.
+    The copy of a row is certainly complete when the part that reads the copy has computed an output
+    row that requires it.  Before, the copy may be in progress.  The returned read requests no rows.
 
-    read: the reader's read of the copied tensor.
+    read: how the part that reads the copy would read the tensor itself.
     rows: number of rows of the copied tensor.
     """
     done = read.needed.copy()

@@ -39,7 +39,11 @@ def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[Strip
 
 
 def _runs(rows: Iterable[Interval], extent: int) -> Iterator[list[Interval]]:
-    """Divide the intervals of rows into runs that one stripe configuration can describe."""
+    """Divide intervals of rows into lists of consecutive ones, each for one stripe configuration.
+
+    rows: the rows of each stripe, in order.
+    extent: number of rows of the tensor.
+    """
     run: list[Interval] = []
     for lower, upper in rows:
         if run and not _continues(run, (lower, upper), extent):
@@ -51,7 +55,11 @@ def _runs(rows: Iterable[Interval], extent: int) -> Iterator[list[Interval]]:
 
 
 def _continues(run: list[Interval], following: Interval, extent: int) -> bool:
-    """Return whether an interval is the next stripe of the configuration of `run`."""
+    """Return whether one stripe configuration can describe `run` and, after it, `following`.
+
+    run: intervals of rows that one configuration describes.
+    extent: number of rows of the tensor.
+    """
     (first, end), (lower, upper) = run[0], following
     distance = run[1][0] - first if len(run) > 1 else lower - first
     return 0 < distance == lower - run[-1][0] and upper == min(lower + end - first, extent)

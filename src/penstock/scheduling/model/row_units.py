@@ -2,12 +2,13 @@
 
 Row scheduling treats a storage, the memory of a tensor and its aliases, as an array of rows, each
 with a live range of its own.  By default, these are the rows of the tensor that owns the storage.
-If no part accesses this tensor row by row, and the caller does not supply it row by row, the
-storage may be divided into another number of rows of equal size.  This is useful in two cases:
+If no part accesses this tensor row by row, and the application does not supply it row by row (as a
+streamed input), the storage may be divided into another number of rows of equal size.  This is
+useful in two cases:
 
 1. Parts access an alias that has more rows, row by row.  The storage is then divided into the rows
-   of the alias.  Example: the input (1, 1, 512, 16) has a single row; a view of it,
-   (1, 512, 1, 16), has 512.
+   of the alias.  Example: an input of shape (1, 1, 512, 16) has a single row; its alias of shape
+   (1, 512, 1, 16) has 512.
 2. A call that computes a whole tensor may overwrite an input of the same size.  The storages of the
    input and the output then get the same number of rows, if possible.
 """

@@ -41,10 +41,11 @@ class Schedule(Brief):
     peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
     updating: cost of each of `Parts.updates`, which run after all plans.
-    bands: the bands of each cascade that runs once per band, an interval of columns.  In `parts`,
-        such a cascade is a single part, the only one of its plan.
-    assigned: the original parts, before cascades in bands were replaced by single parts; None if
-        there are no such cascades.
+    bands: one entry for each cascade, or chain of a cascade, that runs in bands of columns.  In
+        `parts`, a single part replaces its parts.  For a cascade, this part is the only one of its
+        plan; for a chain, one of several.
+    assigned: the original parts, before cascades and chains were replaced by single parts; None if
+        `bands` is empty.
     """
 
     parts: Parts
@@ -60,13 +61,17 @@ class Schedule(Brief):
 
     @property
     def assigned_parts(self) -> Parts:
-        """The original parts, before cascades in bands of columns were replaced by single parts."""
+        """The parts from the stage `assign`.
+
+        They include no row copies, and no single parts that replace the parts of cascades or chains
+        in bands.
+        """
         if self.parts.uncopied is not None:
             return self.parts.uncopied
         return self.parts if self.assigned is None else self.assigned
 
     def find_bands(self, part: Part) -> Bands | None:
-        """Return the bands of columns in which a part runs; None if it runs in stripes of rows."""
+        """Return the bands of the cascade or chain that `part` replaces, or None."""
         return next((bands for bands in self.bands if bands.name == part.name), None)
 
     @cached_property

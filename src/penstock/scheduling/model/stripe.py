@@ -101,8 +101,9 @@ class StripeConfig:
     def regions(self, sliding_window: bool = False) -> Iterator[Region]:
         """Yield the stripes one by one, in the order of the loop nest.
 
-        They are clipped to the tensor and counted as by `count_stripes`: empty stripes are left
-        out.
+        Stripes are clipped to the tensor; empty stripes are left out.
+        sliding_window: along each axis, remove from a stripe the elements that a previous stripe
+            contains.
         """
         axes = range(len(self.shape))
         intervals = [tuple(self._along(axis).intervals(sliding_window)) for axis in axes]
@@ -184,10 +185,10 @@ class _AxisStripes:
         return min(max(0, first_at_bound), self.stripes)
 
     def runs(self, lower: int, upper: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, number of stripes) for each run of stripes that start at the same element.
+        """Yield (element, number of stripes that start at it), in ascending order of the elements.
 
-        A run has several stripes only if the stride is less than 1.
-        lower, upper: runs whose start is in [lower, upper) are yielded, in ascending order.
+        Several stripes start at the same element only if the stride is less than 1.
+        lower, upper: only elements in [lower, upper) at which a stripe starts are yielded.
         """
         i, end = self.below(lower), self.below(upper)
         while i < end:

@@ -21,7 +21,8 @@ class BufferMode(Enum):
         it.
     ROLLING: the rows that have been computed and that are still to be read.  Each is computed once.
     RECOMPUTE: only the columns of the band that is being computed and, in a chain, only the rows
-        that the current call needs.  What several bands or calls need is computed several times.
+        that the current call needs.  Elements that several bands or calls need are computed several
+        times, except columns that a band keeps for the next one.
     """
 
     FULL = "full"
@@ -34,12 +35,13 @@ class TensorConfig(Brief):
     """In which stripes a plan computes a tensor, and how much of it is kept.
 
     tensor: name of the tensor.
-    memory: name of the memory region in which it is.
-    mode: how much of it is in memory while the plan runs.
-    stripes: the stripes, one per kernel call.  There are several configurations if the distances
-        between stripes change: the first rows of a tensor may be computed in smaller stripes.  They
-        are in execution order, with one exception: if several configurations describe the same
-        bands of columns, each band computes its stripes of all of them before the next band begins.
+    memory: name of the memory region that holds the tensor.
+    mode: how much of the tensor is in memory while the plan runs.
+    stripes: the stripes, one per kernel call, as a sequence of stripe configurations.  There are
+        several if the sizes or distances of stripes change: the first rows of a tensor may be
+        computed in smaller stripes.  The configurations are in execution order, with one exception.
+        If several of them describe the same bands of columns, each band computes its stripes of all
+        these configurations before the next band begins.
     """
 
     tensor: str

@@ -2,14 +2,16 @@
 
     file order -> pieces -> heuristic orders -> best-first search -> beam search
 
-The file order is the execution order in which the problem lists its steps.  The steps are divided
-into pieces, and each piece is searched separately.  A piece ends with a step that has the same
-position in every execution order.  The peak of the problem is the maximum of the peaks of its
-pieces.  So the search begins with the piece whose best heuristic order has the highest peak.  It
-skips a piece if a lower peak of this piece would not lower the peak of the problem: the peak of the
-best heuristic order is at most the proven lower bound of the problem's peak, or at most a peak
-already found for another piece.  Beam search runs only if best-first search does not finish.  The
-budget of a search is a number of states, not a time.
+The file order is the execution order in which the problem lists its steps.  A piece is a set of
+steps that are consecutive in every execution order.  The steps are divided into pieces after each
+step that has the same position in every order, and each piece is ordered separately.
+
+The peak of the problem is the maximum of the peaks of its pieces.  So the search begins with the
+piece whose best heuristic order has the highest peak.  It skips a piece if a lower peak of this
+piece would not lower the peak of the problem.  This is so if the peak of the piece's best heuristic
+order is at most the proven lower bound of the problem's peak, or at most the peak already found for
+another piece.  Beam search runs only if best-first search does not finish.  The budget of a search
+is a number of states, not a time.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class OrderOptions:
     """Budgets of the search, and the reductions of the search space that it uses.
 
     max_states: maximum number of states of all best-first searches together.  There is one search
-        for each part of the problem that can be ordered separately.
+        for each piece, a set of steps that are consecutive in every execution order.
     beam_width: number of states that a beam search keeps for each number of completed steps.  A
         beam search follows an unfinished best-first search; 0 disables it.
     tricks: which reductions to use.
@@ -106,10 +108,11 @@ def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
 
 
 def pieces(table: StepTable, split: bool = True) -> list[Piece]:
-    """Divide a problem into pieces that run one after the other; return them in execution order.
+    """Divide the steps of a problem into pieces; return the pieces in execution order.
 
-    Each piece but the last ends with a step that has the same position in every order: it is an
-    ancestor or a descendant of every other step.
+    A piece is a set of steps that are consecutive in every order.  Each piece but the last ends
+    with a step that has the same position in every order: it is an ancestor or a descendant of
+    every other step.
     split: if False, all steps are one piece.
     """
     count = len(table.rows)
@@ -132,7 +135,7 @@ def _some_order(table: StepTable, done: int, end: int) -> list[int]:
 
 @dataclass(slots=True)
 class _PieceOrder:
-    """The steps of a piece (a part of the problem that is searched separately) in two orders.
+    """A piece (steps that are consecutive in every execution order) with two orders of its steps.
 
     file_order, file_peak: the order in which the problem lists the steps, and its peak in bytes.
     order, peak: the best order found so far, and its peak in bytes.
@@ -148,8 +151,9 @@ class _PieceOrder:
     def of(table: StepTable, piece: Piece, ranks: list[dict[int, int]]) -> _PieceOrder:
         """Return a piece with its steps in the problem's order and in the best known order.
 
-        A piece is a part of the problem that is searched separately.
-        ranks: for each known order, a map from step to position; the problem's order comes first.
+        A piece is a set of steps that are consecutive in every execution order.
+        ranks: for each known order of all steps, a map from step to position; the problem's order
+            comes first.
         """
         steps = tuple(bits(piece.goal & ~piece.done))
         inside = [tuple(sorted(steps, key=rank.__getitem__)) for rank in ranks]
@@ -171,8 +175,8 @@ class _PieceOrder:
 class _Run:
     """The state of a search that improves the order of one piece after the other.
 
-    A piece is a part of the problem that can be ordered separately.
-    bound: proven lower bound, in bytes, of the peak over all pieces.
+    A piece is a set of steps that are consecutive in every execution order.
+    bound: proven lower bound, in bytes, of the peak of the whole problem.
     reached: largest peak, in bytes, of the pieces that `improve` has processed.
     states: number of states searched so far.
     """
@@ -186,9 +190,9 @@ class _Run:
     def improve(self, part: _PieceOrder) -> None:
         """Search for a better order of the piece `part` if that may lower the overall peak.
 
-        A piece is a part of the problem that is searched separately.  It is skipped unless its peak
-        exceeds both `bound`, a lower bound of the overall peak, and `reached`, the largest peak of
-        the pieces processed so far.
+        A piece is a set of steps that are consecutive in every execution order.  It is skipped
+        unless the peak of its best known order exceeds both `bound`, a lower bound of the overall
+        peak, and `reached`, the largest peak of the pieces processed so far.
         """
         if part.peak > max(self.bound, self.reached):
             search = StepSearch(self.table, part.piece, self.options.tricks)
@@ -205,8 +209,10 @@ class _Run:
     def _beam(self, part: _PieceOrder, search: StepSearch) -> None:
         """Lower the peak of the piece `part` by a series of beam searches.
 
-        Each one looks for an order with at most a given peak.  This limit is bisected between the
-        proven bound and the lowest peak found so far.
+        A piece is a set of steps that are consecutive in every execution order.  Each beam search
+        looks for an order of them whose peak is at most a limit.  The limit is halfway between the
+        lowest peak found so far and the highest limit at which a search has failed (at first, the
+        proven lower bound).
         """
         failed = self.bound - 1
         while self.options.beam_width and part.peak - failed > 1:

@@ -28,8 +28,8 @@ from penstock.scheduling.order.step_table import StepTable, bits
 class OrderTricks:
     """Reductions of the search space.  None of them changes a result found within the budget.
 
-    split: divide the problem after the steps that have the same position in every order, and search
-        each piece separately.
+    split: divide the steps after each one that has the same position in every order, and order each
+        of the resulting sets of steps (pieces) separately.
     floor: treat all peaks below the proven lower bound as equal to it.
     ceiling: drop states whose peak is not below the peak of the best heuristic order.
     free_steps: run a ready step without trying others, if it leaves no more live bytes than before
@@ -48,11 +48,12 @@ class OrderTricks:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of an order problem: from the state `done`, run the steps of `goal` that remain.
+    """The problem of ordering some of the steps: those in `goal` that are not in `done`.
 
-    done: mask of the steps that are completed before.
-    live_bytes: live bytes in the state `done`.
-    goal: mask of the steps that are completed afterwards; contains `done`.
+    These steps are consecutive in every execution order, so they can be ordered separately.
+    done: mask of the steps that run before all of them.
+    live_bytes: live bytes when exactly the steps in `done` have run.
+    goal: mask of `done` and the steps to be ordered.
     """
 
     done: int
@@ -106,9 +107,10 @@ class _State:
 
 
 class StepSearch:
-    """Search for the order of least peak memory for one piece: a part of the problem.
+    """Search for the order in which the steps of one piece have the lowest peak of live bytes.
 
-    The states are sets of completed steps.
+    A piece (`Piece`) consists of steps that are consecutive in every execution order of a problem.
+    The states of the search are sets of completed steps.
     """
 
     def __init__(self, table: StepTable, piece: Piece, tricks: OrderTricks) -> None:
@@ -116,7 +118,7 @@ class StepSearch:
         self.states = 0
 
     def best_first(self, floor_bytes: int, ceiling_bytes: int, max_states: int) -> Finding:
-        """Search for the order of least peak memory for one piece of a problem.
+        """Search for the order of the piece's steps with the lowest peak of live bytes.
 
         floor_bytes: proven lower bound of the peak of the whole problem.
         ceiling_bytes: peak of a known order; only orders with a lower peak are found.
@@ -176,10 +178,10 @@ class StepSearch:
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
-        tried: for each set of completed steps (a mask) that has been reached, the lowest peak in
-            bytes; updated.  The set does not include the free steps that run next.  If
-            `OrderTricks.merge` is set, a successor is omitted unless it is new in `tried` or its
-            peak is lower than the entry.
+        A successor has one more completed step, and then all free steps that follow.
+        tried: for each set of completed steps that has been reached, as a mask without these free
+            steps, the lowest peak in bytes; updated.  If `OrderTricks.merge` is set, a successor is
+            omitted if `tried` has an entry for it that is not higher than its peak.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)

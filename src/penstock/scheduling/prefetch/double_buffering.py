@@ -1,9 +1,10 @@
 """Double buffering: prefetches by the copy engine that overlap with the previous cascade.
 
-A prefetch is early if its copy starts one cascade before the cascade that reads the constant.  The
-time that it saves depends on how that cascade obtains the constant without it:
+A prefetch is early if its copy starts one cascade before the reading cascade, the one that reads
+the constant.  The time that an early prefetch saves depends on how the reading cascade obtains the
+constant without it:
 
-- If a copy starts when the cascade begins, the early prefetch saves the stall of this copy.
+- If a copy starts when the reading cascade begins, the early prefetch saves the stall of this copy.
 - If every call reads the constant from slow memory, the early prefetch saves the additional time of
   these reads, minus the setup time of the copy engine.
 

@@ -112,7 +112,7 @@ class RowCopyEstimates:
     def _estimate(
         self, cascade: StripedCascade, copy: RowCopy, source: str, users: tuple[int, ...]
     ) -> RowCopyEstimate:
-        """Return what a copy saves, which may be negative.
+        """Return the time that a copy saves, which may be negative, and the bytes of its ring.
 
         users: indices of the parts that read the tensor.
         """

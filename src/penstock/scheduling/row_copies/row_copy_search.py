@@ -1,10 +1,11 @@
 """Search for copies of rows: which tensors a cascade reads from rings in faster memory.
 
-The search adds copies to a schedule that is complete otherwise.  In each cascade, it values every
-tensor that the cascade reads in slow memory, with and without double buffering (`estimates.py`),
-and selects the copies greedily by the cycles that they save, while their rings fit into the region.
-Then the schedule with these copies is costed exactly.  If a cascade is not faster with its copies,
-or a region is too full, the cascade loses the copy that saves least.
+The search adds copies to a schedule that is complete otherwise.  For each cascade and each tensor
+that the cascade reads in slow memory, it estimates the cycles that a copy saves, with and without
+double buffering (`estimates.py`).  It selects copies greedily, in descending order of these cycles,
+while their rings fit into the faster memory region.  Then it costs the schedule with these copies
+exactly.  While a cascade is not faster with its copies, or a region is too full, the copy that
+saves least is removed from this cascade.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
     """Add a part for each row copy in `Plan.row_copies` to the parts and plans of a schedule.
 
     parts: the parts without row copies, from the stage `assign`.
-    plans: plans whose field `parts` does not contain the row copies.  In the result, it begins with
-        them.  Each copied tensor must be `conditions.copyable` in its cascade.
+    plans: plans whose field `parts` does not contain the parts that perform row copies.  In the
+        plans of the result, the field begins with these parts.  Each copied tensor must be
+        `conditions.copyable` in its cascade.
     copier: name of the copy engine.
     """
     names = set(parts.names)

@@ -79,8 +79,9 @@ class _Run:
 
     now: time at the processor.
     free: time at which the engine has executed all copies.
-    complete: time at which the last started transfer of each copy completes.
-    added: setup time and stalls of each copy until `now`.
+    complete: for each row copy, by its position, the time at which the last row whose copy has been
+        started will be complete.
+    added: setup time and stalls of each row copy until `now`, by its position.
     """
 
     copies: Mapping[int, TimedCopy]

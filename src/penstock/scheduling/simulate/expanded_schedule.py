@@ -5,8 +5,8 @@ memory of a tensor and its aliases) is
 
 - the whole storage, if all its rows are live in the same ticks;
 - otherwise a single row, since rows of equal size leave no gaps when they are placed;
-- but in a storage that must be contiguous, a run of rows with equal live ranges, placed at a fixed
-  distance from the other runs.
+- but in a storage that must be contiguous, an interval of rows with equal live ranges, which the
+  placement keeps at a fixed distance from the other intervals of the storage.
 
 A row that overwrites a row of another storage belongs to the block of the overwritten row.
 """
@@ -62,7 +62,7 @@ class ExpandedCascade:
         return tuple(map(self._part_stripes, range(len(self.plan.parts))))
 
     def _part_stripes(self, place: int) -> Stripes:
-        """Return the stripes of the part at a place in the plan."""
+        """Return the stripes of a part, given by its index `place` in `Plan.parts`."""
         k = self.plan.parts[place]
         shape = self.parts.parts[k].output.type.shape
         if self.parts.rows.row_parts[k].whole:
@@ -92,8 +92,8 @@ class MemoryBlock:
 class ExpandedSchedule:
     """A schedule expanded into single calls.
 
-    Time is counted in ticks, one per call: at tick 0 the caller writes the inputs, at tick k + 1
-    call k runs, and at the last tick the caller reads the outputs.
+    Time is counted in ticks, one per call: at tick 0 the application writes the inputs, at tick
+    k + 1 call k runs, and at the last tick the application reads the outputs.
     """
 
     schedule: Schedule
@@ -121,7 +121,7 @@ class ExpandedSchedule:
     def storage_owner(self, value: Value) -> Value | None:
         """Return the tensor in whose memory `value` is stored; None if `value` is a constant.
 
-        For an alias this is the tensor that it views, otherwise `value` itself.
+        For an alias, this is the tensor whose bytes it shares; otherwise `value` itself.
         """
         name = self._owners.get(value.name)
         return None if name is None else self._values[name]

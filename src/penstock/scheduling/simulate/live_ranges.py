@@ -20,8 +20,8 @@ class RowLiveRanges(NamedTuple):
 
     If all rows of a storage share the memory of one row, each has the live range of that memory.
 
-    Time is counted in ticks, one per call: at tick 0 the caller writes the inputs, at tick k + 1
-    call k runs, and at the last tick the caller reads the outputs.
+    Time is counted in ticks, one per call: at tick 0 the application writes the inputs, at tick
+    k + 1 call k runs, and at the last tick the application reads the outputs.
     """
 
     starts: Numbers

@@ -36,11 +36,13 @@ def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, Placement
 
 
 def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...]], ...]:
-    """Return (name of a memory region, buffers of rows that are placed one by one) pairs.
+    """Return the storages whose rows are placed one by one, for each memory region.
 
-    A series has all rows of a storage.  Storages of which a row overwrites one of another storage
-    are left out, and those that kernels with placed costs access: their commands contain the
-    address of each row, so they need no table of offsets.
+    The result consists of pairs (name of the region, series of its storages).  The series of a
+    storage is the names of its buffers, one for each row, in order.  Two kinds of storages are left
+    out: those of which a row overwrites a row of another storage, and those that a kernel with
+    placed costs accesses.  The commands of such a kernel contain the address of each row, so these
+    storages need no table of row offsets.
     """
     parts, memory = expanded.schedule.parts, expanded.schedule.memory
     storages = parts.rows.storages

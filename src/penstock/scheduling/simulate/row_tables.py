@@ -157,7 +157,7 @@ def row_tables(
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
-    """Return whether a part has an input of several rows and reads no row in its first half."""
+    """Return whether a part reads no row in the first half of some input of several rows."""
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 
 

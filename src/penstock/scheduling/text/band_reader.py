@@ -1,4 +1,7 @@
-"""Builds the bands (intervals of columns) in which plans run; a text states only the band width."""
+"""Builds the bands (intervals of columns) of cascades and chains that have been read from text.
+
+The text of a frontier or schedule states only the width of the bands.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from penstock.scheduling.model.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A plan that has been parsed from a text.
+    """A plan that has been parsed from the text of a frontier or schedule.
 
     at: token of the name of its first part, for error messages.
     """
@@ -35,11 +38,11 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class BandReader:
-    """Builds the bands of the plans of a text.
+    """Builds the bands of the plans that a frontier or schedule states in text form.
 
     scanner: creates the errors.
-    parts: the parts to which the text refers by name.
-    source: function that creates the bands of a cascade; None: plans in bands are rejected.
+    parts: the parts to which the plans refer by name.
+    source: creates the bands of a cascade; None: plans in bands are rejected.
     _known: bands created so far, by (part indices, candidate).
     """
 

@@ -82,8 +82,8 @@ def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> F
     """Parse the text of a frontier.
 
     parts: the parts to which the text refers by name (result of the stage `assign`).
-    bands: function that creates the bands (intervals of columns) of a cascade; None: a text with
-        such cascades is rejected.
+    bands: creates the bands (intervals of columns) of a cascade; None: a frontier with cascades in
+        bands is rejected.
 
     Raises ModelError if the text is malformed or contradicts the parts.
     """

@@ -10,7 +10,7 @@
     part dense1: npu_dense on npu prefetch 4096
     cpu_fallback pool1: 1234 cycles, "no pattern of npu matches this node"
 
-    stream NAME     a network input whose rows the caller supplies
+    stream NAME     a network input whose rows the application supplies during the run
     scratch N       scratch memory of the preferred kernel, in bytes
     fallback NAME   the kernel with the least scratch memory
     prefetch N, M   for each kernel that reads constants from a prefetched copy: the size of the
@@ -55,7 +55,10 @@ class Resolver(Protocol):
         ...
 
     def stream(self, value: Value) -> Part:
-        """Return the part that stands for a network input whose rows the caller supplies."""
+        """Return the part that stands for a streamed input.
+
+        The application supplies the rows of such a network input during the run.
+        """
         ...
 
 

@@ -35,12 +35,12 @@ _CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment,
 
 
 class ScheduleReader:
-    """Parses the lines of a text that describe schedules, plans, costs and settings.
+    """Parses the lines, of a frontier in text form, about schedules, plans, costs and settings.
 
     Each line begins with a keyword, such as `plan`; parsing stops at the first line without one.
-    parts: the parts to which the text refers by name (result of the stage `assign`).
-    bands: function that creates the bands (intervals of columns) of a cascade; None: cascades in
-        bands are rejected.
+    parts: the parts to which the lines refer by name (result of the stage `assign`).
+    bands: creates the bands (intervals of columns) of a cascade; None: cascades in bands are
+        rejected.
     """
 
     def __init__(self, scanner: Scanner, parts: Parts, bands: BandSource | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Checks the lines of a text that state the stripes of a plan's tensors."""
+"""Checks the lines `stripes` in the text of a schedule: the stripes of the tensors of each plan."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from penstock.scheduling.model.tensor_config import BufferMode
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 MODES = tuple(mode.value for mode in BufferMode)
-"""Words for how much of a tensor is kept."""
+"""Names of the buffer modes: how much of a tensor is in memory while its cascade runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStripes:
-    """The stripes of a tensor that a text states for a plan.
+    """The contents of a line `stripes`: the stripes of a tensor in a plan.
 
-    at: the token of the tensor.
+    tensor: name of the tensor.
+    at: token of this name, for error messages.
     """
 
     tensor: str
@@ -31,7 +32,7 @@ class ReadStripes:
 
 @dataclass(frozen=True, slots=True)
 class StripeReader:
-    """Compares the stripes that a text states with those that follow from the plans.
+    """Compares the stripes that the text of a schedule states with those that its plans determine.
 
     _stated: the stripes that the text states, by name of the plan.
     _checked: names of the plans that have been compared.
@@ -42,7 +43,10 @@ class StripeReader:
     _checked: set[str] = field(default_factory=set[str])
 
     def add(self, plan: str, stated: ReadStripes) -> None:
-        """Add a line of the text."""
+        """Add the contents of one line `stripes`, to be compared by `check`.
+
+        plan: name of the plan in the text.
+        """
         self._stated.setdefault(plan, []).append(stated)
 
     def check(self, schedule: Schedule, plans: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ def strategies_for(composite: Composite, accelerator: Accelerator) -> tuple[Stra
     )
 
 
-def with_kernels(node: Node, accelerators: Sequence[Accelerator]) -> Node | None:
+def with_accelerator_kernels(node: Node, accelerators: Sequence[Accelerator]) -> Node | None:
     """Return a composite node with the kernels that its accelerator selects for it.
 
     Returns None if the node's accelerator is not among `accelerators`, if one of the accelerator's

@@ -21,17 +21,17 @@ TENSORS, CONSTANTS = "tensors", "constants"
 ALIGNMENT_BYTES = 64
 
 
-def kernels(composite: Composite) -> tuple[Kernel, ...]:
+def all_kernels(composite: Composite) -> tuple[Kernel, ...]:
     """Return all kernels of a composite: the preferred one, the fallback, the prefetching ones."""
     fallback = () if composite.fallback is None else (composite.fallback,)
     assert composite.chosen is not None
     return (composite.chosen, *fallback, *composite.prefetching)
 
 
-def with_kernels(composite: Composite, found: tuple[Kernel, ...]) -> Composite:
+def with_replaced_kernels(composite: Composite, found: tuple[Kernel, ...]) -> Composite:
     """Return the composite with its kernels replaced by `found`.
 
-    found: the new kernels, in the order in which the function `kernels` returns the old ones."""
+    found: the new kernels, in the order in which `all_kernels` returns the old ones."""
     after = 1 if composite.fallback is None else 2
     fallback = None if composite.fallback is None else found[1]
     return replace(composite, chosen=found[0], fallback=fallback, prefetching=found[after:])

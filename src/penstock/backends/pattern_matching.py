@@ -249,7 +249,7 @@ class Search:
         read = (v for name in sorted(claimed) for v in self.producers[name].variable_inputs)
         return tuple({v.name: v for v in read if v.name not in claimed}.values())
 
-    def _step(self, value: Value, path: Pattern, bindings: _Bindings) -> frozenset[str]:
+    def _path_node_match(self, value: Value, path: Pattern, bindings: _Bindings) -> frozenset[str]:
         """Return the names of the nodes of the first match of `path` whose result is `value`.
 
         If `path` is a wildcard, this is the node that computes `value`.  The result is empty if
@@ -275,7 +275,7 @@ class Search:
         while waiting:
             value = waiting.popleft()
             yield value
-            for other in self.read_by(self._step(value, path, bindings)):
+            for other in self.read_by(self._path_node_match(value, path, bindings)):
                 if other.name not in seen:
                     seen.add(other.name)
                     waiting.append(other)
@@ -292,11 +292,11 @@ class Search:
             value = waiting.pop()
             if value.name in found:
                 continue
-            step = self._step(value, path, bindings)
-            if not step:
+            names = self._path_node_match(value, path, bindings)
+            if not names:
                 return None
-            found |= step
-            waiting += [other for other in self.read_by(step) if other.name != parent.name]
+            found |= names
+            waiting += [other for other in self.read_by(names) if other.name != parent.name]
         return frozenset(found)
 
 

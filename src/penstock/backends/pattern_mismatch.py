@@ -82,7 +82,9 @@ class _Explanation:
             case AllPaths():
                 return self._all_paths(pattern, term, depth)
             case _:
-                return Mismatch(depth, str(pattern), _leaf_problem(pattern, term, self._said(term)))
+                return Mismatch(
+                    depth, str(pattern), _leaf_problem(pattern, term, self._description(term))
+                )
 
     def _restriction(self, pattern: Having | Typed, term: Term) -> str:
         if isinstance(pattern, Typed):
@@ -105,18 +107,23 @@ class _Explanation:
     def _operator(self, pattern: Operator, term: Term, depth: int) -> Mismatch:
         node = self.search.producers.get(term.name)
         if node is None:
-            return Mismatch(depth, str(pattern), f"{self._said(term)}, not the result of a node")
+            return Mismatch(
+                depth, str(pattern), f"{self._description(term)}, not the result of a node"
+            )
         meaning = meanings()[pattern.name]
         fitting = [s for s in stages(node)[term.depth :] if meaning.fits(node, s.kind)]
         found = [
-            m for s in fitting for form in s.arguments for m in self._form(pattern, form, depth)
+            one
+            for stage in fitting
+            for operands in stage.arguments
+            for one in self._argument_mismatches(pattern, operands, depth)
         ]
         if found:
             return max(found, key=lambda one: one.depth)
         has = " of ".join(kind_name(stage.kind) for stage in stages(node)[term.depth :])
         return Mismatch(depth, str(pattern), f'"{node.name}" is computed by {has}')
 
-    def _form(
+    def _argument_mismatches(
         self, pattern: Operator, operands: tuple[Term, ...], depth: int
     ) -> Iterator[Mismatch]:
         """Yield why the arguments of `pattern` do not match `operands`; nothing if they match.
@@ -157,7 +164,7 @@ class _Explanation:
         reason = f'a path to "{term.name}" avoids the dominator {pattern.parent}: {blocked}'
         return Mismatch(depth + 1, f"path {pattern.path}", reason)
 
-    def _said(self, term: Term) -> str:
+    def _description(self, term: Term) -> str:
         """Return a phrase for messages that describes a term, such as '"x" is a constant'."""
         if term.constant:
             return f'"{term.name}" is a constant' if term.name else "it is a scale or zero point"
@@ -168,13 +175,16 @@ class _Explanation:
         return f'"{term.name}" is computed by {node.kind}{inside}'
 
 
-def _leaf_problem(pattern: Pattern, term: Term, said: str) -> str:
+def _leaf_problem(pattern: Pattern, term: Term, description: str) -> str:
     match pattern:
         case Constant() if term.constant:
             return f'the elements of "{term.name}" differ'
         case Wildcard():
-            return f"{said}, not a value of the graph"
+            return f"{description}, not a value of the graph"
         case TuplePattern():
-            return f"{said}, a tuple stands for all operands of an operator with any number of them"
+            return (
+                f"{description}, a tuple stands for all operands of an operator with any number of "
+                "them"
+            )
         case _:
-            return said
+            return description

@@ -100,7 +100,7 @@ def _with_same_bytes(new: Buffer, old: Buffer) -> Buffer:
     return replace(new, data=old.data) if same else new
 
 
-def permission(engine: str, phase: PassPhase) -> Callable[[Program, Program], str]:
+def change_check(engine: str, phase: PassPhase) -> Callable[[Program, Program], str]:
     """Return a function that checks what a pass of an accelerator has changed.
 
     The function takes the program before and after a pass of `phase`.  It returns a description of

@@ -12,9 +12,9 @@ from functools import partial
 
 from penstock.backends.accelerator import Accelerator, PassPhase
 from penstock.backends.instances import with_instances
-from penstock.backends.layer_program import kernels, layer_program, with_kernels
+from penstock.backends.layer_program import all_kernels, layer_program, with_replaced_kernels
 from penstock.backends.passes import after_passes
-from penstock.backends.program_changes import permission
+from penstock.backends.program_changes import change_check
 from penstock.backends.region_calls import with_region_calls
 from penstock.backends.stream import with_streams
 from penstock.ir.composite import Composite
@@ -44,7 +44,7 @@ def before_stripes(graph: Graph, accelerators: Sequence[Accelerator]) -> Graph:
     passes run once for each of them."""
     for accelerator in accelerators:
         if accelerator.passes(_LAYERS):
-            most = max((len(kernels(op)) for op in _composites(graph, accelerator)), default=0)
+            most = max((len(all_kernels(op)) for op in _composites(graph, accelerator)), default=0)
             for k in range(most):
                 graph = _with_kernel(graph, accelerator, k)
     return graph
@@ -62,21 +62,24 @@ def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
     """
 
     def selected(composite: Composite) -> Kernel:
-        every = kernels(composite)
+        every = all_kernels(composite)
         return every[k] if k < len(every) else every[0]
 
     processor = accelerator.target.chip.engines[0].name
     before = layer_program(graph, processor, selected)
-    check = permission(accelerator.name, _LAYERS)
+    check = change_check(accelerator.name, _LAYERS)
     after = after_passes(before, accelerator, _LAYERS, check)
     found = {call.output.tensor: call.kernel for call in calls(after)}
 
     def changed(node: Node) -> Node:
         op = node.op
-        if not isinstance(op, Composite) or op.engine != accelerator.name or k >= len(kernels(op)):
+        if not isinstance(op, Composite) or op.engine != accelerator.name:
             return node
-        every = (*kernels(op)[:k], found[node.name], *kernels(op)[k + 1 :])
-        return replace(node, op=with_kernels(op, every))
+        old = all_kernels(op)
+        if k >= len(old):
+            return node
+        every = (*old[:k], found[node.name], *old[k + 1 :])
+        return replace(node, op=with_replaced_kernels(op, every))
 
     return graph.with_nodes(tuple(map(changed, graph.nodes)))
 
@@ -90,7 +93,7 @@ def after_stripes(schedule: Schedule, accelerators: Sequence[Accelerator]) -> Sc
         if accelerator.passes(_STRIPES):
             expanded = ExpandedSchedule(schedule)
             before = lower(expanded, _provisional_addresses(expanded))
-            check = permission(accelerator.name, _STRIPES)
+            check = change_check(accelerator.name, _STRIPES)
             after = after_passes(before, accelerator, _STRIPES, check)
             found = {call.output.tensor: call.kernel for call in calls(after)}
             swap = partial(_with_new_kernel, schedule.steps, found)
@@ -142,12 +145,12 @@ def after_placement(program: Program, accelerators: Sequence[Accelerator]) -> Pr
 
     The passes of the third phase see the commands, those of the fourth phase the streams."""
     for accelerator in accelerators:
-        check = permission(accelerator.name, _PLACED)
+        check = change_check(accelerator.name, _PLACED)
         program = after_passes(program, accelerator, _PLACED, check)
     for accelerator in accelerators:
         program = with_streams(with_region_calls(program, accelerator), accelerator)
         program = with_instances(program, accelerator)
     for accelerator in accelerators:
-        check = permission(accelerator.name, _EMITTED)
+        check = change_check(accelerator.name, _EMITTED)
         program = after_passes(program, accelerator, _EMITTED, check)
     return program

@@ -36,7 +36,7 @@ def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
     run: list[Command] = []
     at = 0
     while at < len(program.run):
-        end = _end(program.run, uses, at, accelerator.name)
+        end = _mergeable_end(program.run, uses, at, accelerator.name)
         calls = [command for command in program.run[at:end] if isinstance(command, Call)]
         joined = end - at > 1
         run += [_merged(calls, accelerator)] if joined else program.run[at:end]
@@ -70,7 +70,9 @@ def _merged(calls: Sequence[Call], accelerator: Accelerator) -> Call:
     return region_call(calls, body)
 
 
-def _end(run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, engine: str) -> int:
+def _mergeable_end(
+    run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, engine: str
+) -> int:
     """Return the largest `end` for which the commands [at, end) can be merged into one call.
 
     All of these commands must be calls of one region.  Commands outside the interval may use the
@@ -91,7 +93,7 @@ def _end(run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, e
         computed[before.output.buffer] = before.output.tensor
         first = min(first, uses[before.output.buffer][0])
         last = max(last, uses[before.output.buffer][1])
-        if _region(call, engine) != region or not _reads_alike(call, computed):
+        if _region(call, engine) != region or not _reads_no_alias(call, computed):
             break
         if first >= at and last <= end:
             longest = end + 1
@@ -126,7 +128,7 @@ def _region(command: Command, engine: str) -> Attribute | None:
     return command.op.attribute(REGION)
 
 
-def _reads_alike(command: Command, computed: Mapping[str, str]) -> bool:
+def _reads_no_alias(command: Command, computed: Mapping[str, str]) -> bool:
     """Return whether a call reads no alias of a tensor that its region computes.
 
     A merged call identifies the tensors that the region computes by their names.  An alias has the

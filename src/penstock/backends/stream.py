@@ -30,7 +30,7 @@ from penstock.backends.stream_commands import (
     StreamTransfer,
 )
 from penstock.backends.stream_index import (
-    SteppedCall,
+    RowsAndOffsets,
     computed_rows,
     offset_variables,
     stream_index,
@@ -68,7 +68,7 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     kernel issues stream commands but the accelerator has no encoder."""
     encoder, submit = accelerator.codegen.encoder, accelerator.codegen.submit
     if encoder is None or submit is None:
-        _require_no_issues(program, accelerator.name)
+        _require_no_stream_commands(program, accelerator.name)
         return program
     every = _calls_by_step(program, accelerator.name)
     memory = next(m for m in program.memories if not m.writable)
@@ -97,7 +97,7 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     )
 
 
-def _require_no_issues(program: Program, engine: str) -> None:
+def _require_no_stream_commands(program: Program, engine: str) -> None:
     """Raise BackendError if a call that runs on `engine` issues stream commands."""
     for call in steps(program):
         issued = [c for c in walk(call.body) if isinstance(c, Issue | Transfer)]
@@ -239,7 +239,7 @@ class _Streams:
     @staticmethod
     def of(
         step: Call,
-        calls: Sequence[SteppedCall],
+        calls: Sequence[RowsAndOffsets],
         bases: _Bases,
         encoder: Encoder,
         engine: str,
@@ -353,9 +353,11 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
                 pass
 
 
-def _calls_by_step(program: Program, engine: str) -> dict[Call, set[SteppedCall]]:
-    """Return the calls on `engine` that compute at least one row, grouped by step (`as_step`)."""
-    found: dict[Call, set[SteppedCall]] = {}
+def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffsets]]:
+    """Return the rows and offsets of the calls on `engine`, grouped by step (`as_step`).
+
+    Calls that compute no row are left out."""
+    found: dict[Call, set[RowsAndOffsets]] = {}
 
     def select(call: Call) -> tuple[Call, Call] | None:
         return (call, as_step(call)) if call.engine == engine and call.body else None
@@ -367,7 +369,7 @@ def _calls_by_step(program: Program, engine: str) -> dict[Call, set[SteppedCall]
             evaluate(view.offset, variables) for kept, view in pairs if isinstance(kept.offset, Var)
         )
         if first < end:
-            found.setdefault(step, set()).add(SteppedCall(first, end, offsets))
+            found.setdefault(step, set()).add(RowsAndOffsets(first, end, offsets))
     return found
 
 

@@ -16,7 +16,7 @@ from penstock.program.program import END, FIRST, Call
 from penstock.program.steps import accessed_views
 
 
-class SteppedCall(NamedTuple):
+class RowsAndOffsets(NamedTuple):
     """The values by which a call of a step differs from the step's other calls.
 
     Each combination of these values is encoded as a command stream of its own.
@@ -48,7 +48,7 @@ def offset_variables(step: Call) -> tuple[Var, ...]:
     return tuple(offset for offset in offsets if isinstance(offset, Var))
 
 
-def stream_index(calls: Sequence[SteppedCall], offsets: Sequence[Var], rows: int) -> Expr:
+def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: int) -> Expr:
     """Return the number of a call's stream, as an expression of the call's rows and offsets.
 
     The expression has a different value, at least 0, for each of `calls`.  It is a sum:
@@ -60,7 +60,7 @@ def stream_index(calls: Sequence[SteppedCall], offsets: Sequence[Var], rows: int
       (offset - smallest offset) / (gcd of the distances between the values of this offset), times
       the number of values that the sum can have so far.
 
-    calls: calls of one step, all different.
+    calls: the rows and offsets of calls of one step, all different.
     offsets: the result of `offset_variables` for the step.
     rows: number of rows of the output.
 

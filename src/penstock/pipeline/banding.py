@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.kernel_choice import with_kernels
+from penstock.backends.kernel_choice import with_accelerator_kernels
 from penstock.backends.portable import single_node_part
 from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS
@@ -129,7 +129,7 @@ class TargetBands:
         for node in band.graph.nodes:
             found = node
             if isinstance(node.op, Composite):
-                found = with_kernels(node, self.accelerators)
+                found = with_accelerator_kernels(node, self.accelerators)
                 if found is None or not computes_columns(
                     single_node_part(found, self.target.engines[0])
                 ):

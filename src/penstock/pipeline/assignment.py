@@ -38,9 +38,9 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     parts = replace(parts, accelerators=names, cpu_fallbacks=found.cpu_fallbacks)
     if request.accelerators or not request.options.alternatives:
         return parts
-    others = enumerate(_alternatives(graph, parts, request), 1)
-    assigned = (replace(_processor_parts(g, request), alternative=k) for k, g in others)
-    return replace(parts, alternatives=tuple(assigned))
+    assigned = (_processor_parts(g, request) for g in _alternatives(graph, parts, request))
+    found = tuple(replace(p, alternative=k, similar=parts) for k, p in enumerate(assigned, 1))
+    return replace(parts, alternatives=found, similar=parts)
 
 
 def _processor_parts(graph: Graph, request: Request) -> Parts:

@@ -20,7 +20,12 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_guests import queue_guests
 from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
 from penstock.scheduling.model.row_copy import CopiedRows, with_copied_rows
-from penstock.scheduling.model.row_reads import row_parts
+from penstock.scheduling.model.row_reads import (
+    NOTHING_KNOWN,
+    KnownReads,
+    known_reads,
+    row_parts,
+)
 from penstock.scheduling.model.rows import RowParts
 
 
@@ -71,6 +76,7 @@ class Parts(Brief):
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
     row_copies: the copies of rows that the last parts perform, one for each of these parts.
     uncopied: the parts without copies of rows; None if there are none.
+    similar: parts of another graph, some of which are also parts of this one; only saves time.
     """
 
     graph: Graph
@@ -84,6 +90,7 @@ class Parts(Brief):
     alternative: int = 0
     row_copies: tuple[CopiedRows, ...] = ()
     uncopied: Parts | None = field(default=None, compare=False)
+    similar: Parts | None = field(default=None, compare=False)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -128,8 +135,22 @@ class Parts(Brief):
         if self.uncopied is not None:
             return with_copied_rows(self.uncopied.rows, self.row_copies)
         return row_parts(
-            self.graph, self.parts, self.sources, self.owners, self.queues, self.outside
+            self.graph,
+            self.parts,
+            self.sources,
+            self.owners,
+            self.queues,
+            self.outside,
+            self._known_reads,
         )
+
+    @property
+    def _known_reads(self) -> KnownReads:
+        """The reads of `similar`, if neither graph has queues."""
+        other = self.similar
+        if other is None or self.queues or other.queues:
+            return NOTHING_KNOWN
+        return known_reads(other.parts, other.owners, other.rows)
 
     @cached_property
     def queues(self) -> tuple[QueueMemory, ...]:

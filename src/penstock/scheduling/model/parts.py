@@ -74,6 +74,9 @@ class Parts(Brief):
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
+    least_row_bytes: for an alternative that saves memory at the cost of cycles, the least live
+        bytes of its cascades row by row; the search leaves out what it estimates other schedules to
+        dominate.  None for other parts.
     row_copies: the copies of rows that the last parts perform, one for each of these parts.
     uncopied: the parts without copies of rows; None if there are none.
     similar: parts of another graph, some of which are also parts of this one; only saves time.
@@ -88,6 +91,7 @@ class Parts(Brief):
     outside: frozenset[str] = frozenset()
     alternatives: tuple[Parts, ...] = field(default=(), compare=False)
     alternative: int = 0
+    least_row_bytes: int | None = None
     row_copies: tuple[CopiedRows, ...] = ()
     uncopied: Parts | None = field(default=None, compare=False)
     similar: Parts | None = field(default=None, compare=False)

@@ -16,7 +16,7 @@ Memory is live bytes; no arena is smaller.  Networks with branches and up to 20 
 enumerated: every plan is simulated call by call (`plan_enumeration.py`).  For the others, a bound
 of all sets is computed along the longest path (`chain_bound.py`).  Both are below the least plan
 where they ignore columns that bands compute twice, and the scratch of kernels.  Channels are not
-grouped: the compiler only does so where hidden channels are more than half of the memory.
+grouped.
 
 Exits with 1 if a bound exceeds the point of the compiler, which would be a mistake.
 """

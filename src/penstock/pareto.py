@@ -52,6 +52,15 @@ def frontier(items: Iterable[T], cost: Callable[[T], Vector]) -> tuple[T, ...]:
     return tuple(candidates[k] for k in efficient([cost(item) for item in candidates]))
 
 
+def is_dominated(cost: Vector, rivals: Iterable[Vector]) -> bool:
+    """Return whether a rival is at most as large as `cost` in every component.
+
+    >>> is_dominated((12, 80), [(5, 81), (12, 80)]), is_dominated((12, 80), [(5, 81)])
+    (True, False)
+    """
+    return any(_at_most(rival, cost) for rival in rivals)
+
+
 def efficient_pairs(first: Numbers, second: Numbers, group: Numbers | None = None) -> Numbers:
     """Return the indices of the efficient pairs (first[i], second[i]), as `efficient` does.
 

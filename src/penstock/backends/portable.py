@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.cores.registry import core_family
@@ -82,7 +82,13 @@ class Processor:
         return round(self.engine.cycles_per_call) if known is None else known
 
 
-def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
+def assign(
+    graph: Graph,
+    target: Target,
+    *,
+    stream_input: bool = False,
+    make_part: Callable[[Node, Engine], Part] | None = None,
+) -> Parts:
     """Return the parts of a graph: each node that computes something, with its engine and kernels.
 
     A composite (nodes that an accelerator runs as one) gets its accelerator as engine; all other
@@ -92,16 +98,18 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
 
     stream_input: True to add a part for each graph input, before all others.  Such a part stands
         for the application, which supplies the input row by row while the network runs.
+    make_part: returns a node as a part, given the target's first engine; None: `single_node_part`.
 
     Raises UnsupportedError if two states (tensors kept from run to run) exchange their elements, so
     that no order of their updates is possible."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)
-    graph = with_queue_access(graph, lambda node: single_node_part(node, engine), streamed)
+    make = make_part or single_node_part
+    graph = with_queue_access(graph, lambda node: make(node, engine), streamed)
     views = {value.name for queue in graph.queues for value in queue.views}
     computed = (n for n in graph.nodes if not n.op.ALIAS and n.name not in views)
-    parts = [single_node_part(node, engine) for node in computed]
+    parts = [make(node, engine) for node in computed]
     return Parts(
         graph,
         (*(Part((), CALLER, PULL, value) for value in pulled), *parts),
@@ -123,3 +131,13 @@ def single_node_part(node: Node, processor: Engine) -> Part:
     check_element_types(node)
     selected = select_kernels(op, site, core_family(processor.kernels))
     return Part((node,), processor.name, selected.kernel, fallback=selected.fallback)
+
+
+def portable_part(node: Node, processor: Engine) -> Part:
+    """Return a node as a part with its portable kernel.
+
+    That is faster than `single_node_part`, and suffices for row dependences.
+
+    processor: the engine that runs the node.
+    """
+    return Part((node,), processor.name, node.op.kernel(node.site))

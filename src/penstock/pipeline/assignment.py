@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from penstock.backends.offload import offload, require_no_cpu_fallback
-from penstock.backends.portable import assign
-from penstock.ir.graph import Graph
-from penstock.passes.channel_groups import HiddenChain, group_channels, hidden_chains
+from penstock.backends.portable import assign, portable_part, single_node_part
+from penstock.hardware.target import Engine
+from penstock.ir.graph import Graph, Node
 from penstock.passes.exchange_axes import exchange_axes
 from penstock.passes.order import ACCUMULATION, QUEUES, run_passes
 from penstock.passes.streamed_rows import streamed_rows
+from penstock.pipeline.channel_alternatives import grouped_graphs
 from penstock.pipeline.request import Request
+from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 
-CHANNEL_GROUPS = (8, 32)
-"""Numbers of groups of hidden channels to try."""
+MakePart = Callable[[Node, Engine], Part]
+"""Function that returns a node as a part, given the engine of nodes that no accelerator runs."""
 
 
 def assign_engines(graph: Graph, request: Request) -> Parts:
@@ -39,48 +42,53 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     if request.accelerators or not request.options.alternatives:
         return parts
     others = enumerate(_alternatives(graph, parts, request), 1)
-    assigned = (replace(_processor_parts(g, request), alternative=k) for k, g in others)
-    return replace(parts, alternatives=tuple(assigned))
+    found = tuple(replace(p, alternative=k, similar=parts) for k, p in others)
+    return replace(parts, alternatives=found, similar=parts)
 
 
-def _processor_parts(graph: Graph, request: Request) -> Parts:
-    """Return the parts of a graph after the passes of this stage."""
+def _processor_parts(graph: Graph, request: Request, make_part: MakePart | None = None) -> Parts:
+    """Return the parts of a graph after the passes of this stage.
+
+    make_part: returns a node as a part; None: with the best kernels.
+    """
     passes = (*QUEUES, *(ACCUMULATION if request.options.accumulate else ()))
     if request.stream_input:
         passes = (*passes, streamed_rows)
-    return assign_kernels(run_passes(graph, passes), request)
+    return assign_kernels(run_passes(graph, passes), request, make_part)
 
 
-def _alternatives(graph: Graph, parts: Parts, request: Request) -> Iterator[Graph]:
-    """Yield graphs that compute the same in another way, and may need less memory.
+def _alternatives(graph: Graph, parts: Parts, request: Request) -> Iterator[Parts]:
+    """Yield the parts of graphs that compute the same in another way, and may need less memory.
 
     1. Rows and columns are exchanged, where images have more columns than rows.  An input that the
        caller supplies row by row cannot be exchanged.
-    2. Hidden channels are computed in groups, where they are more than half of the memory that any
-       schedule of whole channels needs.
+    2. Hidden channels are computed in groups (`channel_alternatives.py`).
+
+    parts: those of the graph.  Equal nodes have equal parts.
     """
     if not request.stream_input:
         exchanged = exchange_axes(graph, keep_inputs=request.options.keep_input)
         if exchanged is not None:
-            yield exchanged
-    bound = parts.rows.least_bytes
-    chains = [chain for chain in hidden_chains(graph) if 2 * chain.row_bytes > bound]
-    chosen = {chain.name: chain for chain in _disjoint(chains)}
-    for count in CHANNEL_GROUPS if chosen else ():
-        groups = {name: min(count, chain.channels) for name, chain in chosen.items()}
-        yield group_channels(graph, groups)
+            yield _processor_parts(exchanged, request)
+    known = {part.name: part for part in parts.parts if part.nodes}
+
+    def shared_part(make: MakePart, node: Node, engine: Engine) -> Part:
+        part = known.get(node.name)
+        return part if part is not None and part.nodes[0] is node else make(node, engine)
+
+    def estimated(changed: Graph) -> Parts:
+        found = _processor_parts(changed, request, partial(shared_part, portable_part))
+        return replace(found, similar=parts)
+
+    for changed, least_bytes in grouped_graphs(graph, parts, estimated, request.options):
+        found = _processor_parts(changed, request, partial(shared_part, single_node_part))
+        yield replace(found, least_row_bytes=least_bytes)
 
 
-def _disjoint(chains: Sequence[HiddenChain]) -> Iterator[HiddenChain]:
-    """Yield chains without common nodes, those with the largest rows first."""
-    taken: set[str] = set()
-    for chain in sorted(chains, key=lambda chain: -chain.row_bytes):
-        names = {node.name for node in chain.nodes} | {chain.name}
-        if taken.isdisjoint(names):
-            taken |= names
-            yield chain
+def assign_kernels(graph: Graph, request: Request, make_part: MakePart | None = None) -> Parts:
+    """Return the parts of a graph whose composites are the sub-graphs claimed by accelerators.
 
-
-def assign_kernels(graph: Graph, request: Request) -> Parts:
-    """Return the parts of a graph whose composites are the sub-graphs claimed by accelerators."""
-    return assign(graph, request.target, stream_input=request.stream_input)
+    make_part: returns a node as a part; None: with the best kernels.
+    """
+    target, streamed = request.target, request.stream_input
+    return assign(graph, target, stream_input=streamed, make_part=make_part)

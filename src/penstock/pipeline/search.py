@@ -8,10 +8,11 @@ from penstock.backends.accelerator import Accelerator
 from penstock.backends.engines import Engines
 from penstock.backends.portable import Processor
 from penstock.hardware.target import Target
-from penstock.pareto import frontier
+from penstock.pareto import frontier, is_dominated
 from penstock.pipeline.banding import TargetBands
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.search import FrontierSearch, frontier_search
+from penstock.scheduling.cascades.selection import KNEE
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
@@ -23,8 +24,8 @@ def schedule(
 ) -> Frontier:
     """Return the schedules that may be Pareto-optimal (see `scheduling/cascades/search.py`).
 
-    Where access times do not depend on the memory assignment, these include the schedules of
-    `parts.alternatives` that no schedule of `parts` dominates.
+    If the target has one memory for tensors, these include the schedules of `parts.alternatives`
+    that no schedule of `parts` dominates.
 
     accelerators: those that run composites of the parts.
     """
@@ -47,10 +48,33 @@ def searches(
     accelerators: those that run composites of the parts.
     """
     model, memories = cost_model_and_memories(target)
-    comparable = memories.uniform and options.partition == CASCADES
+    comparable = len(memories.tensors) == 1 and options.partition == CASCADES
+    rivals: list[tuple[int, int]] = []
     for one in (parts, *(parts.alternatives if comparable else ())):
+        if not _is_relevant(one, model, [*rivals, *_by_rows(known)]):
+            continue
         bands = band_source(target, accelerators)
-        yield frontier_search(one, model, memories, options, bands=bands, others=tuple(known))
+        search = frontier_search(one, model, memories, options, bands=bands, others=tuple(known))
+        rivals += ((p.peak_bytes, search.estimated_cycles(p)) for p in search.below_rows)
+        yield search
+
+
+def _is_relevant(parts: Parts, model: Engines, rivals: Sequence[tuple[int, int]]) -> bool:
+    """Return whether parts may have a schedule row by row that is worth its cycles.
+
+    An alternative has none if a rival needs no more than the least memory of its schedules, and
+    hardly more cycles than its kernels.
+    rivals: (live bytes, estimated cycles) of other schedules.
+    """
+    least_bytes = parts.least_row_bytes
+    if least_bytes is None:
+        return True
+    work = sum(map(model.work_cycles, parts.parts))
+    return not is_dominated((least_bytes, work * (1 + KNEE)), rivals)
+
+
+def _by_rows(known: Sequence[Schedule]) -> Iterator[tuple[int, int]]:
+    return (_peak_and_cycles(one) for one in known if not one.bands)
 
 
 def with_alternatives(found: Sequence[Schedule]) -> Frontier:

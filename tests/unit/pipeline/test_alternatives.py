@@ -10,9 +10,11 @@ from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.ladder import climb, run_point
+from penstock.ops.partial_product import PartialProduct
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.search import band_source
 from penstock.pipeline.texts import print_point, read_point
+from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.simulators.graph import run_graph
 
@@ -33,12 +35,26 @@ def pair() -> Graph:
     return net.build(net.conv2d(hidden, 16, 1, name="project"))
 
 
-GRAPHS = {"strip": lambda: chain(1, 64), "wide": lambda: chain(4, 48), "pair": pair}
+def bottleneck() -> Graph:
+    """An inverted bottleneck of 5 x 5 pixels, whose residual addition overwrites the sums."""
+    net = GraphBuilder("bottleneck")
+    x = net.input((1, 5, 5, 8))
+    hidden = net.depthwise_conv2d(net.conv2d(x, 64, 1, name="expand"), 3, name="depthwise")
+    return net.build(net.add(x, net.conv2d(hidden, 8, 1, name="project")))
+
+
+GRAPHS = {
+    "strip": lambda: chain(1, 64),
+    "wide": lambda: chain(4, 48),
+    "pair": pair,
+    "bottleneck": bottleneck,
+}
 
 
 @cache
 def compiled(name: str) -> Compilation:
-    return compile_graph(GRAPHS[name](), api.request("zoo:lenet5", "cortex-m4"))
+    options = Options(max_recompute=1.0) if name == "bottleneck" else DEFAULTS
+    return compile_graph(GRAPHS[name](), api.request("zoo:lenet5", "cortex-m4", options=options))
 
 
 def test_a_strip_of_columns_needs_what_a_strip_of_rows_needs() -> None:
@@ -56,6 +72,22 @@ def test_hidden_channels_need_memory_for_a_group() -> None:
     done = compiled("pair")
     assert done.points[0].height_bytes < 1024 / 4
     assert done.points[0].schedule.cost.macs == done.model.macs()
+
+
+def test_a_bottleneck_keeps_hidden_rows_of_all_groups_but_computes_those_of_one() -> None:
+    """Two of three rows are read again.  Meanwhile, a group has a third row and its output, and
+    there are a row of sums and an input that its output overwrites."""
+    done = compiled("bottleneck")
+    row, image, sums = 5 * 64, 5 * 5 * 8, 4 * 5 * 8
+    groups = {
+        sum(
+            isinstance(node.op, PartialProduct) for node in point.schedule.parts.graph.nodes
+        ): point.schedule.peak_bytes
+        for point in reversed(done.points)
+    }
+    assert groups[0] == image + 4 * row
+    assert groups[8] == image + 2 * row + 2 * row // 8 + sums
+    assert all(point.schedule.cost.macs == done.model.macs() for point in done.points)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -79,7 +111,7 @@ def test_texts_state_the_alternative(name: str) -> None:
     parts = next(p.schedule.parts for p in done.points if not p.schedule.assigned_parts.alternative)
     bands = band_source(done.request.target)
     text = print_frontier(done.frontier)
-    assert "\nalternative 1\n" in text
+    assert "\nalternative " in text
     assert read_frontier(text, parts, bands) == done.frontier
     for point in done.points:
         assert read_point(print_point(point), parts, bands) == point

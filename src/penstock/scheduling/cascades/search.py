@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 
 from penstock.errors import UsageError
-from penstock.pareto import near_frontier
+from penstock.pareto import is_dominated, near_frontier
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
@@ -126,6 +126,10 @@ def frontier_search(
     chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
     useful = options.max_recompute > 1 and chosen[0].peak_bytes < bound
+    if parts.least_row_bytes is not None and memories.uniform:
+        by_rows = [(one.peak_bytes, one.cost.cycles) for one in others if not one.bands]
+        chosen = _relevant_proposals(chosen, parts, model, by_rows)
+        useful = useful and bool(chosen)
     if bands is None or not useful or not searches:
         return FrontierSearch(builder, chosen)
     start = _inputs_bytes(parts)
@@ -232,6 +236,20 @@ def _copying(
         search = RegionSearch(parts, order, model, memories, options)
         start, inputs = memories.default_assignment, _inputs_bytes(parts)
         yield from proposals(order, search.candidates, start, inputs)
+
+
+def _relevant_proposals(
+    chosen: Sequence[Proposal],
+    parts: Parts,
+    model: CostModel,
+    rivals: Sequence[tuple[int, int]],
+) -> list[Proposal]:
+    """Return the proposals that no rival dominates.
+
+    rivals: (live bytes, cycles) of other schedules.
+    """
+    work = sum(map(model.work_cycles, parts.parts))
+    return [p for p in chosen if not is_dominated((p.peak_bytes, work + p.time), rivals)]
 
 
 def _default_peak(proposal: Proposal) -> float:

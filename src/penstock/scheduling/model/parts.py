@@ -19,7 +19,12 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_guests import queue_guests
 from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
 from penstock.scheduling.model.row_copy import CopiedRows, with_copied_rows
-from penstock.scheduling.model.row_reads import row_parts
+from penstock.scheduling.model.row_reads import (
+    NOTHING_KNOWN,
+    KnownReads,
+    known_reads,
+    row_parts,
+)
 from penstock.scheduling.model.rows import RowParts
 
 
@@ -69,8 +74,12 @@ class Parts(Brief):
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
+    least_row_bytes: for an alternative that saves memory at the cost of cycles, the least live
+        bytes of its cascades row by row; the search leaves out what it estimates other schedules to
+        dominate.  None for other parts.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
+    similar: parts of another graph, some of which are also parts of this one; only saves time.
     """
 
     graph: Graph
@@ -82,8 +91,10 @@ class Parts(Brief):
     outside: frozenset[str] = frozenset()
     alternatives: tuple[Parts, ...] = field(default=(), compare=False)
     alternative: int = 0
+    least_row_bytes: int | None = None
     row_copies: tuple[CopiedRows, ...] = ()
     uncopied: Parts | None = field(default=None, compare=False)
+    similar: Parts | None = field(default=None, compare=False)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -128,8 +139,22 @@ class Parts(Brief):
         if self.uncopied is not None:
             return with_copied_rows(self.uncopied.rows, self.row_copies)
         return row_parts(
-            self.graph, self.parts, self.sources, self.owners, self.queues, self.outside
+            self.graph,
+            self.parts,
+            self.sources,
+            self.owners,
+            self.queues,
+            self.outside,
+            self._known_reads,
         )
+
+    @property
+    def _known_reads(self) -> KnownReads:
+        """The reads of `similar`, if neither graph has queues."""
+        other = self.similar
+        if other is None or self.queues or other.queues:
+            return NOTHING_KNOWN
+        return known_reads(other.parts, other.owners, other.rows)
 
     @cached_property
     def queues(self) -> tuple[QueueMemory, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -19,7 +20,54 @@ from penstock.ir.region import Region
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_memory import COUNTER_BYTES, QueueMemory
 from penstock.scheduling.model.row_units import storage_rows, works_by_rows
-from penstock.scheduling.model.rows import RowPart, RowParts, RowRead, Storage, rows_coincide
+from penstock.scheduling.model.rows import (
+    Counts,
+    RowPart,
+    RowParts,
+    RowRead,
+    Storage,
+    rows_coincide,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownRead:
+    """The rows of a storage that a part of another graph reads.
+
+    inputs: indices of the part's inputs that are in the storage.
+    storage_rows, written_rows: numbers of rows of the storage, and of the one that the part writes.
+    """
+
+    part: Part
+    inputs: tuple[int, ...]
+    storage_rows: int
+    written_rows: int
+    read: RowRead
+
+
+KnownReads = Mapping[tuple[str, str], KnownRead]
+"""Reads of another graph, by the names of part and storage."""
+NOTHING_KNOWN: KnownReads = MappingProxyType({})
+
+
+def known_reads(parts: Sequence[Part], owners: Mapping[str, str], rows: RowParts) -> KnownReads:
+    """Return the reads of a graph without queues, for `row_parts` of a graph with the same parts.
+
+    owners: name of the storage of each value, by value name.
+    rows: the result of `row_parts`.
+    """
+    return {
+        (part.name, storage.name): KnownRead(
+            part,
+            _inputs_in(part, owners, storage),
+            storage.rows,
+            rows.storages[row_part.written].rows,
+            read,
+        )
+        for part, row_part in zip(parts, rows.row_parts, strict=True)
+        for read in row_part.reads
+        for storage in (rows.storages[read.storage],)
+    }
 
 
 def row_parts(
@@ -29,6 +77,7 @@ def row_parts(
     owners: Mapping[str, str],
     queues: Sequence[QueueMemory] = (),
     outside: frozenset[str] = frozenset(),
+    known: KnownReads = NOTHING_KNOWN,
 ) -> RowParts:
     """Return, for all parts, which rows of their inputs they read to compute their output rows.
 
@@ -36,6 +85,8 @@ def row_parts(
     owners: name of the storage of each value, by value name.
     queues: how each queue (the last rows of a sequence, kept between runs) is stored.
     outside: names of the inputs and outputs whose memory a surrounding program provides.
+    known: reads of a similar graph, which are not determined again where parts are the same; none
+        if there are queues.
 
     Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
     memory of one row, all but the last are overwritten.
@@ -61,7 +112,7 @@ def row_parts(
         for n in names
     )
     readers = _reader_counts(parts, owners)
-    analysis = _RowAnalysis(owners, storages, number, readers, windows, outside)
+    analysis = _RowAnalysis(owners, storages, number, readers, windows, outside, known)
     found = tuple(analysis.row_part(part) for part in parts)
     _check_last_rows(storages, found)
     ends = (tuple(number[n] for n in dict.fromkeys(names)) for names in (read_first, outputs))
@@ -158,6 +209,7 @@ class _RowAnalysis:
     windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
         sections (slices read in place).
     outside: names of the storages whose memory a surrounding program provides.
+    known: reads of a similar graph.
     """
 
     owner: Mapping[str, str]
@@ -166,6 +218,7 @@ class _RowAnalysis:
     readers: Counter[str]
     windows: Mapping[str, QueueMemory]
     outside: frozenset[str]
+    known: KnownReads
 
     def row_part(self, part: Part) -> RowPart:
         """Return which input rows one part reads to compute its output rows."""
@@ -180,22 +233,40 @@ class _RowAnalysis:
         return RowPart(written, reads, steps == 1, part.kernel.recurrent, scratch)
 
     def _read(self, part: Part, storage: Storage, written: Storage, steps: int) -> RowRead:
-        rows = written.rows
-        inputs = [
-            k
-            for k, v in enumerate(part.inputs)
-            if v.data is None and self.owner[v.name] == storage.name
-        ]
+        inputs = _inputs_in(part, self.owner, storage)
+        needed, done = self._tables(part, inputs, storage, written, steps)
+        return RowRead(
+            self.number[storage.name],
+            needed,
+            done,
+            _may_overwrite_rows(part, inputs, storage, written, steps)
+            and self._may_share_slots(storage, written),
+        )
+
+    def _tables(
+        self,
+        part: Part,
+        inputs: tuple[int, ...],
+        storage: Storage,
+        written: Storage,
+        steps: int,
+    ) -> tuple[Counts, Counts]:
+        """Return the tables `needed` and `done` of a read."""
+        known = self.known.get((part.name, storage.name))
+        if (
+            known is not None
+            and known.part is part
+            and (known.inputs, known.storage_rows, known.written_rows)
+            == (inputs, storage.rows, written.rows)
+        ):
+            return known.read.needed, known.read.done
         taken = [self._row_intervals(part, k, storage, steps) for k in inputs]
         firsts, ends = (np.array(column, np.int32) for column in zip(*taken, strict=True))
         done = np.minimum.accumulate(firsts.min(axis=0)[::-1])[::-1]
         needed = np.maximum.accumulate(ends.max(axis=0))
-        return RowRead(
-            self.number[storage.name],
-            np.append(np.int32(0), np.resize(needed, rows)),
-            np.append(np.resize(done, rows), np.int32(storage.rows)),
-            _may_overwrite_rows(part, inputs, storage, written, steps)
-            and self._may_share_slots(storage, written),
+        return (
+            np.append(np.int32(0), np.resize(needed, written.rows)),
+            np.append(np.resize(done, written.rows), np.int32(storage.rows)),
         )
 
     def _may_share_slots(self, storage: Storage, written: Storage) -> bool:
@@ -243,8 +314,17 @@ class _RowAnalysis:
         return [first for first, _ in pairs], [end for _, end in pairs]
 
 
+def _inputs_in(part: Part, owners: Mapping[str, str], storage: Storage) -> tuple[int, ...]:
+    """Return the indices of a part's inputs that are in a storage."""
+    return tuple(
+        k
+        for k, value in enumerate(part.inputs)
+        if value.data is None and owners[value.name] == storage.name
+    )
+
+
 def _may_overwrite_rows(
-    part: Part, inputs: list[int], storage: Storage, written: Storage, steps: int
+    part: Part, inputs: tuple[int, ...], storage: Storage, written: Storage, steps: int
 ) -> bool:
     """Return whether each output row r of a part may overwrite row r of the input `storage`.
 

@@ -133,17 +133,18 @@ class RowParts:
         """Lower bound of the memory of any schedule, in bytes.
 
         The maximum of three sizes: all network inputs together; all network outputs together; and
-        the most bytes that a part needs to compute one output row (`_row_bytes`).
+        the most bytes that a part needs to compute one output row (`row_bytes`).
         """
         ends = (sum(self.storages[k].size_bytes for k in ks) for ks in (self.inputs, self.outputs))
-        return max(*ends, *(self._row_bytes(part) for part in self.row_parts))
+        return max(*ends, *(self.row_bytes(k) for k in range(len(self.row_parts))))
 
-    def _row_bytes(self, part: RowPart) -> int:
-        """Return the maximum, over a part's output rows, of the bytes that computing a row needs.
+    def row_bytes(self, k: int) -> int:
+        """Return the most bytes that part k needs to compute one of its output rows.
 
         These bytes hold the input rows that must be in memory, and the output row itself unless it
         may overwrite an input row.
         """
+        part = self.row_parts[k]
         written = self.storages[part.written]
         taken = np.zeros(written.rows, np.int64)
         for read in part.reads:

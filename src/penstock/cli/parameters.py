@@ -64,7 +64,7 @@ Sram = Annotated[
     typer.Option(
         metavar="SIZE",
         help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536 (KiB: 1,024 "
-        "bytes; KB: 1,000).",
+        "bytes; KB: 1,000). Without --optimize, it changes the goal from balanced to speed.",
         rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
@@ -118,7 +118,8 @@ Optimize = Annotated[
         metavar="GOAL",
         help="balanced: least RAM among the schedules at most 1 % slower than the fastest; default "
         "without a RAM budget (--sram, or --memory for a RAM). speed: fastest schedule that fits; "
-        "default with a RAM budget. size: least RAM, compiled with -Os.",
+        "default with a RAM budget. size: least RAM, compiled with -Os, which is slower "
+        "than the estimate.",
     ),
 ]
 Accelerator = Annotated[

@@ -25,7 +25,7 @@ from penstock.reports.formats import (
     striped,
 )
 from penstock.reports.frontier import FrontierReport
-from penstock.reports.goal import GOALS, goal_words
+from penstock.reports.goal import goal_words
 from penstock.reports.guidance import proposals
 from penstock.reports.report import Report
 from penstock.reports.times import duration, milliseconds
@@ -198,7 +198,7 @@ def _limit_words(choices: FrontierReport) -> str:
     """Describe the point that the budget selects, and the least memory with a streamed input."""
     limit = f"{number(choices.limit_bytes)} bytes"
     fits = choices.chosen is not None
-    words = f">: {GOALS[choices.optimize]}, in {limit}" if fits else f"nothing fits into {limit}"
+    words = f">: {goal_words(choices)}, in {limit}" if fits else f"nothing fits into {limit}"
     if choices.streamed:
         least = choices.streamed[0]
         above = f"{100 * choices.slowdown(least):.4f} %"
@@ -281,15 +281,18 @@ def _and(words: str) -> str:
 
 
 def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """Return label, value and note of the lines on cycles and instructions."""
+    """Return label, value and note of the lines on cycles and instructions.
+
+    The cost model is that of code compiled with -O3."""
     estimated, clock_hz = number(report.cycles.estimated), report.clock_hz
+    model = " for -O3" if report.optimize == "size" else ""
     if report.cycles.simulated is None:
         partly = "; only the processor is simulated" if has_simulated(report.engines) else ""
         time = _and(duration(report.cycles.estimated, clock_hz))
-        return (("cycles", estimated, f"estimated{time}{partly}"),)
+        return (("cycles", estimated, f"estimated{model}{time}{partly}"),)
     simulated = number(report.cycles.simulated)
     time = _and(duration(report.cycles.simulated, clock_hz))
     return (
-        ("cycles", simulated, f"simulated{time}; estimated {estimated}"),
+        ("cycles", simulated, f"simulated{time}; estimated {estimated}{model}"),
         ("instructions", number(report.instructions.simulated), "simulated"),
     )

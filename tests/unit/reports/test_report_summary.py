@@ -84,6 +84,25 @@ def test_the_summary_says_what_was_simulated_and_checked(example: Example) -> No
         assert words in " ".join(text.split())
 
 
+def test_the_summary_says_why_the_goal_is_speed(example: Example) -> None:
+    """Beside a budget, unless the user has stated the goal."""
+    words = "since --sram is given; --optimize balanced accepts 1 % more cycles)"
+    budgeted = dataclasses.replace(example.report.command, sram_bytes=65536, optimize=None)
+    stated = dataclasses.replace(budgeted, optimize="speed")
+    for command, expected in ((budgeted, True), (stated, False)):
+        report = dataclasses.replace(example.report, optimize="speed", command=command)
+        assert (words in shown(summary(report), 200)) == expected
+
+
+def test_the_summary_says_that_the_estimate_is_not_for_code_compiled_for_size(
+    example: Example,
+) -> None:
+    report = dataclasses.replace(example.report, optimize="size")
+    assert "cycles 9,876,543 estimated for -O3" in shown(summary(report))
+    assert "the least RAM, compiled with -Os (--optimize size)" in shown(summary(report))
+    assert "-O3" not in shown(summary(example.report))
+
+
 def test_smaller_kernels_are_proposed(example: Example) -> None:
     found = (SmallerKernels("cortex-m4-portable", 54321),)
     report = dataclasses.replace(example.report, smaller_kernels=found)

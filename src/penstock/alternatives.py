@@ -164,7 +164,7 @@ def with_smaller_kernels(done: Compilation, flash: Flash) -> tuple[SmallerKernel
     notable_bytes = max(NOTABLE_TABLE_BYTES, int(NOTABLE_TABLE_SHARE * flash.model))
     if flash.weights - flash.model < notable_bytes:
         return ()
-    found = smaller_kernels(done.model, done.parts, done.request)
+    found = smaller_kernels(done.parts, done.request)
     return tuple(SmallerKernels(*each) for each in found if each[1] >= notable_bytes)
 
 

@@ -124,8 +124,8 @@ class Compiled(Brief):
         *,
         force: bool = False,
     ) -> None:
-        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
-        of the same names, and those of an earlier bundle, in an existing one.
+        """Write the bundle into a new folder, or over an earlier bundle that nobody has changed,
+        completely or not at all; with `force`, replace files of the same names in any folder.
 
         packages: see `bundle`.
 

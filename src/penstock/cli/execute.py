@@ -140,7 +140,7 @@ def profile(
     order = sort and LayerOrder(values.one_of(sort, tuple(LayerOrder), "--sort"))
     selection = LayerSelection(order or None, top, verbose)
     wanted = values.request(model, target, limits, options)
-    output = destination.output and values.folder(destination, "", wanted, workers)
+    output = destination.output and values.folder(destination, "", "profile.json", wanted, workers)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(
             wanted,

@@ -214,15 +214,18 @@ LastRung = Annotated[
 Output = Annotated[
     str | None,
     typer.Option(
-        "-o", "--output-folder", metavar="DIR", help="Output directory; must be new or empty."
+        "-o",
+        "--output-folder",
+        metavar="DIR",
+        help="Output directory: new, empty, or written by the same command and not changed since.",
     ),
 ]
 Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Write into an existing output directory: replace files of the same names, remove "
-        "unchanged files of an earlier command, keep all others.",
+        help="Write into any existing output directory: replace files of the same names, even if "
+        "you have changed them; remove unchanged files of an earlier command, keep all others.",
     ),
 ]
 Workers = Annotated[
@@ -262,12 +265,14 @@ class Destination:
     output: Output = None
     force: Force = False
 
-    def folder(self, default: str) -> str:
-        """The output directory, after a check that it can be written.  Raises OutputError."""
+    def folder(self, default: str, report: str) -> str:
+        """The output directory, after a check that it can be written.  Raises OutputError.
+
+        report: a file that the command always writes."""
         from penstock.codegen.bundle import check_output
 
         name = default if self.output is None else self.output
-        check_output(Path(name), force=self.force)
+        check_output(Path(name), (report,), force=self.force)
         return name
 
 

@@ -18,8 +18,8 @@ def test_profile_writes_a_page_and_its_data(penstock: CommandLine, model: Path) 
     assert {p.name for p in folder.iterdir()} == {MANIFEST, "profile.html", "profile.json"}
     assert json.loads((folder / "profile.json").read_text()) == said.json
     assert '"resources":{' in (folder / "profile.html").read_text()
-    again = penstock("profile", model, "-t", "host", "--accelerator", "nvdla", "-o", "out")
-    assert again.err.startswith("error[output-001]")
+    other = penstock("compile", model, "-t", "host", "-o", "out")
+    assert other.err.startswith("error[output-001]: the output folder exists")
     plain = penstock("profile", model, "-t", "host", "-o", "plain")
     assert plain.out.endswith("written to plain/\n")
     assert {p.name for p in Path("plain").iterdir()} == {p.name for p in folder.iterdir()}

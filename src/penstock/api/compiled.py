@@ -124,8 +124,8 @@ class Compiled(Brief):
         *,
         force: bool = False,
     ) -> None:
-        """Write the bundle into a new folder, or over an earlier bundle that nobody has changed,
-        completely or not at all; with `force`, replace files of the same names in any folder.
+        """Write the bundle into a new folder, or over an unchanged earlier bundle, completely or
+        not at all; with `force`, replace files of the same names in any folder.
 
         packages: see `bundle`.
 

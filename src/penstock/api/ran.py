@@ -104,8 +104,8 @@ class Ran(Brief):
         return Bundle((("profile.json", text.encode()), ("profile.html", page)))
 
     def write(self, folder: str | Path, *, force: bool = False) -> None:
-        """Write the bundle into a new folder, or over an earlier bundle that nobody has changed;
-        with `force`, replace files of the same names in any folder.  Raises OutputError."""
+        """Write the bundle into a new folder, or over an unchanged earlier bundle; with `force`,
+        replace files of the same names in any folder.  Raises OutputError."""
         write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 

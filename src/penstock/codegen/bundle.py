@@ -69,7 +69,7 @@ def check_output(folder: Path, names: Collection[str] = (), *, force: bool = Fal
     names: files to be written, as far as they are known.
 
     Raises OutputError if the folder cannot be written, or if, without `force`, it is not empty.
-    It may contain an earlier bundle with one of the files `names` if nobody has changed it."""
+    It may contain an unchanged earlier bundle with one of the files `names`."""
     folder = _real(folder)
     with _reported(folder):
         if folder.exists() and not folder.is_dir():

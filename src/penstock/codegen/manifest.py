@@ -1,6 +1,6 @@
 """Manifest: the files that an earlier command has written to a folder, with their digests.
 
-A later command may replace these files if nobody has changed them.  Build systems compile every
+A later command may replace these files if they are unchanged.  Build systems compile every
 file of a folder, so it must also remove those that it does not write. The format is that of
 `sha256sum`.
 """

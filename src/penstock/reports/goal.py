@@ -31,9 +31,12 @@ def totals(report: Report) -> str:
 def goal_words(report: Report | FrontierReport) -> str:
     """Return the rule that selected the point, and where it comes from if the user has stated only
     a budget."""
-    words = f"{GOALS[report.optimize]} (--optimize {report.optimize}"
-    if report.command.sram_bytes is not None and report.command.optimize is None:
-        words += ", since --sram is given; --optimize balanced accepts 1 % more cycles"
+    words, budget_bytes = GOALS[report.optimize], report.command.sram_bytes
+    if budget_bytes is not None and report.optimize != "size":
+        words += f" into {number(budget_bytes)} bytes"
+    words += f" (--optimize {report.optimize}"
+    if budget_bytes is not None and report.command.optimize is None:
+        words += ", since --sram is given; balanced is up to 1 % slower"
     return f"{words})"
 
 

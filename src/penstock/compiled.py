@@ -35,8 +35,8 @@ class _FirstCompilation(Listener):
     is_logged = False
 
     def on_start(self, event: Event) -> None:
-        dispatcher = event.data["dispatcher"]
-        if self.is_logged or not _is_ours(dispatcher):
+        dispatcher = (event.data or {}).get("dispatcher")
+        if self.is_logged or dispatcher is None or not _is_ours(dispatcher):
             return
         self.is_logged = True
         often = "once per installation" if dispatcher.stats.cache_path else "in every process"

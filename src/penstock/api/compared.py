@@ -30,7 +30,7 @@ def compare(before: Reported, after: Reported) -> ReportComparison:
     return comparison.compare(_recorded(before), _recorded(after))
 
 
-def _recorded(one: Reported) -> RecordedReport:
+def _recorded(one: object) -> RecordedReport:
     if isinstance(one, str | Path):
         return read_report(str(one))
     if isinstance(one, Compiled | Ran):

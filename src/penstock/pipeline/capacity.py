@@ -72,14 +72,19 @@ def _larger(least: PlacedPoint, request: Request) -> Iterator[str]:
     """Yield a clause about memory that is large enough: options, or for a board whose memory is too
     small, boards with more."""
     ram_bytes = least.ram_bytes(request)
-    memory = request.target.memory_for("arena")
-    if request.target.name not in board_names() or ram_bytes <= memory.size_bytes:
+    if _may_be_larger(ram_bytes, request):
         yield f"use at least {_enough(least, request)}"
         return
     size = stored_bytes(least.schedule.assigned_parts)
     boards = boards_with(ram_bytes, size, request.target)
     if boards and request.sram_bytes is None and request.flash_bytes is None:
         yield f"boards with enough memory: {', '.join(boards)}"
+
+
+def _may_be_larger(ram_bytes: int, request: Request) -> bool:
+    """Whether options of the user provide that much RAM: a board has the memory that it has."""
+    memory = request.target.memory_for("arena")
+    return request.target.name not in board_names() or ram_bytes <= memory.size_bytes
 
 
 def _conflict_text(found: MemoryConflict) -> str:
@@ -140,15 +145,15 @@ def _with(
     words: str, note: str, found: PlacedPoint, request: Request, least: PlacedPoint
 ) -> Iterator[str]:
     """Yield a clause about the point of least RAM of another request, unless it is not smaller, or
-    does not fit even without a budget."""
+    the board has less memory."""
     size = found.ram_bytes(request)
     remark = f", {note}" if note else ""
     if size >= least.ram_bytes(request):
         return
     if found.is_feasible(request):
         yield f"{words} {size} bytes are enough{remark}"
-    elif found.is_feasible(replace(request, sram_bytes=None)):
-        yield f"{words} use at least --sram {size}{remark}"
+    elif _may_be_larger(size, request):
+        yield f"{words} use at least {_enough(found, request)}{remark}"
 
 
 def _unrestricted(request: Request) -> Iterator[tuple[str, Request]]:

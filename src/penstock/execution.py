@@ -188,9 +188,8 @@ def elements(raw: bytes, type: TensorType, position: int = 0) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class CoreRun:
-    """One inference on a simulated core: tensors, counts in total and per step, stack in bytes.
-
-    Steps exclude the callbacks that supply streamed inputs."""
+    """One inference on a simulated core: tensors, counts in total and per step (without callbacks
+    that supply streamed inputs), stack in bytes."""
 
     tensors: Tensors
     counts: ExecutionCounts

@@ -260,7 +260,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
     "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
-    "usage-145": lambda: api.compare(7, "after.json"),  # pyright: ignore[reportArgumentType]
+    "usage-147": lambda: api.compare(7, "after.json"),  # pyright: ignore[reportArgumentType]
     "usage-143": lambda: InterfaceTensor.of(
         "x", TensorType((1, 4), DType.INT32, Quantisation((0.5,), (0,)))
     ).quantize(np.zeros(4)),

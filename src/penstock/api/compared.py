@@ -39,7 +39,7 @@ def _recorded(one: object) -> RecordedReport:
         record = one.report.as_json()
     else:
         raise UsageError(
-            "usage-145",
+            "usage-147",
             f"this {type(one).__name__} has no report",
             where="penstock.compare",
             help="pass a result of compile, run, profile or verify, or the name of a report.json",

@@ -118,8 +118,8 @@ Optimize = Annotated[
         metavar="GOAL",
         help="balanced: least RAM among the schedules at most 1 % slower than the fastest; default "
         "without a RAM budget (--sram, or --memory for a RAM). speed: fastest schedule that fits; "
-        "default with a RAM budget. size: least RAM, compiled with -Os, which is slower "
-        "than the estimate.",
+        "default with a RAM budget. size: least RAM, compiled with -Os; the "
+        "estimated cycles are those of -O3.",
     ),
 ]
 Accelerator = Annotated[

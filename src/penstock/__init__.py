@@ -11,6 +11,7 @@ Functions, one for each command; `help(penstock.compile)` describes one with all
     profile   as run, with the cycles of each layer: Ran
     verify    compare every element of every tensor with a reference: Verified
     scan      compile all models of a folder: an iterator of Scanned
+    compare   two results or recorded reports, for example before and after an update
     golden    run a model in TensorFlow Lite Micro and record the results
     show      the result of a stage of the compiler as text
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         Ran,
         Scanned,
         Verified,
+        compare,
         compile,
         explore,
         golden,
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "penstock.api": (
         "Compiled", "Explored", "Ran", "Scanned", "Verified",
-        "compile", "explore", "golden", "profile", "run", "scan", "show", "verify",
+        "compare", "compile", "explore", "golden", "profile", "run", "scan", "show", "verify",
     ),
     "penstock.errors": (
         "BackendError", "CapacityError", "InternalError", "MismatchError", "ModelError",
@@ -104,6 +106,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "Verified",
+    "compare",
     "compile",
     "explore",
     "golden",

@@ -164,27 +164,37 @@ def with_smaller_kernels(done: Compilation, flash: Flash) -> tuple[SmallerKernel
     notable_bytes = max(NOTABLE_TABLE_BYTES, int(NOTABLE_TABLE_SHARE * flash.model))
     if flash.weights - flash.model < notable_bytes:
         return ()
-    found = smaller_kernels(done.model, done.parts, done.request)
+    found = smaller_kernels(done.parts, done.request)
     return tuple(SmallerKernels(*each) for each in found if each[1] >= notable_bytes)
 
 
 def _named(
     points: Sequence[PlacedPoint], request: Request, selected: PlacedPoint
 ) -> Iterator[tuple[str, PlacedPoint]]:
-    """The points of the three goals, the one of least RAM that is hardly slower than the selected
-    one, and the fastest point if only the budget excludes it."""
+    """The points to propose, with the options that select them.
+
+    Within the budget, these are the point of least RAM, those of the goals `balanced` and `speed`,
+    and the one of least RAM that is hardly slower than the selected one.  Without the budget, they
+    are the knee and the fastest point.  A budget selects the point of least RAM, because the goal
+    `size` would also compile its C code with -Os."""
     fitting = [point for point in points if point.is_feasible(request)]
+    yield _selecting(fitting[0], request)
     cycles = [point.schedule.cost.cycles for point in fitting]
-    for goal in (Optimize.SIZE, Optimize.BALANCED, Optimize.SPEED):
+    for goal in (Optimize.BALANCED, Optimize.SPEED):
         yield f"--optimize {goal}", fitting[pick(cycles, goal)]
     limit = ACCEPTED_SLOWDOWN * selected.schedule.cost.cycles
-    least = next(point for point in fitting if point.schedule.cost.cycles <= limit)
-    yield f"--sram {least.ram_bytes(request)} --optimize {Optimize.SPEED}", least
-    fastest = points[-1]
-    if request.sram_bytes is not None:
-        budget = fastest.ram_bytes(request)
-        if fastest.is_feasible(replace(request, sram_bytes=budget)):
-            yield f"--sram {budget} --optimize {Optimize.SPEED}", fastest
+    hardly_slower = (point for point in fitting if point.schedule.cost.cycles <= limit)
+    yield _selecting(next(hardly_slower), request)
+    unlimited = replace(request, sram_bytes=None)
+    possible = [point for point in points if point.is_feasible(unlimited)]
+    cycles = [point.schedule.cost.cycles for point in possible]
+    for goal in (Optimize.BALANCED, Optimize.SPEED):
+        yield _selecting(possible[pick(cycles, goal)], request)
+
+
+def _selecting(point: PlacedPoint, request: Request) -> tuple[str, PlacedPoint]:
+    """A point with the options that select it: the fastest one that needs no more RAM."""
+    return f"--sram {point.ram_bytes(request)} --optimize {Optimize.SPEED}", point
 
 
 def _incremental(done: Compilation) -> Iterator[Alternative]:

@@ -1,15 +1,22 @@
-"""Just-in-time compilation of functions on arrays (Numba), cached between processes."""
+"""Just-in-time compilation of functions on arrays (Numba), cached between processes.
+
+The first compilation of a process is logged, because all of them together take up to a minute.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final, TypeVar, cast
 
 from numba import njit  # pyright: ignore[reportAttributeAccessIssue]
+from numba.core.dispatcher import Dispatcher
+from numba.core.event import Event, Listener, register
 
 UNBOUNDED: Final = (1 << 63) - 1
 """The largest int64: no limit, or a cost that nothing attains.  Arrays and compiled code have
 neither None nor an infinite integer."""
+LOGGER: Final = logging.getLogger("penstock.compiled")
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -20,3 +27,27 @@ def compiled(function: _Function) -> _Function:
         return cast(_Function, njit(cache=True)(function))
     except RuntimeError:  # neither the source directory nor the user's cache is writable
         return cast(_Function, njit(function))
+
+
+class _FirstCompilation(Listener):
+    """Logs the first compilation of a function of penstock that is not in the cache."""
+
+    is_logged = False
+
+    def on_start(self, event: Event) -> None:
+        dispatcher = (event.data or {}).get("dispatcher")
+        if self.is_logged or dispatcher is None or not _is_ours(dispatcher):
+            return
+        self.is_logged = True
+        often = "once per installation" if dispatcher.stats.cache_path else "in every process"
+        LOGGER.info("compiling the search to machine code, %s: up to a minute", often)
+
+    def on_end(self, event: Event) -> None:
+        """Ignores the end of a compilation."""
+
+
+def _is_ours(dispatcher: Dispatcher) -> bool:
+    return dispatcher.py_func.__module__.startswith("penstock.")
+
+
+register("numba:compile", _FirstCompilation())

@@ -188,7 +188,8 @@ def elements(raw: bytes, type: TensorType, position: int = 0) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class CoreRun:
-    """One inference on a simulated core: tensors, counts in total and per step, stack in bytes."""
+    """One inference on a simulated core: tensors, counts in total and per step (without callbacks
+    that supply streamed inputs), stack in bytes."""
 
     tensors: Tensors
     counts: ExecutionCounts
@@ -229,6 +230,7 @@ class Firmware:
         self._folder = folder
         self._steps = tuple(self._names.steps.values())
         self._rams = interface(compilation.program, self._names).rams
+        self._streams = len(streams(compilation.program))
         model = tuple(library) or self._compile(library_sources(compilation), "model")
         self._objects = (*model, *self._compile((observer.SOURCE,), "observer"))
         self._simulator = self._load(self._objects, "model")
@@ -288,7 +290,8 @@ class Firmware:
         Raises CapacityError if the stack exceeds its reserve."""
         if reset:
             self._reset(self._simulator)
-        outcome = self._run(self._simulator, inputs, self._steps)
+        callbacks = [f"{self._compilation.prefix}_{_FED[0]}_{k}" for k in range(self._streams)]
+        outcome = self._run(self._simulator, inputs, (*self._steps, *callbacks))
         reserve = self._compilation.request.stack_bytes
         if outcome.stack_bytes > reserve:
             raise CapacityError(
@@ -298,7 +301,8 @@ class Firmware:
                 help=f"use at least --stack {outcome.stack_bytes}",
             )
         outputs = self._outputs(self._simulator)
-        return CoreRun(outputs, outcome.counts, outcome.phases, outcome.stack_bytes)
+        steps = outcome.phases[: len(self._steps)]
+        return CoreRun(outputs, outcome.counts, steps, outcome.stack_bytes)
 
     def trace(self, inputs: Mapping[str, Array], *, reset: bool = True) -> Tensors:
         """Run one inference of the traced model, by default after a reset of its state; return

@@ -65,8 +65,8 @@ class Explored(Brief):
         )
 
     def write(self, folder: str | Path, *, force: bool = False) -> None:
-        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
-        of the same names in an existing one.  Raises OutputError."""
+        """Write the bundle into a new folder, or over an unchanged earlier bundle; with `force`,
+        replace files of the same names in any folder.  Raises OutputError."""
         write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 

@@ -260,6 +260,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
     "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
+    "usage-147": lambda: api.compare(7, "after.json"),  # pyright: ignore[reportArgumentType]
     "usage-143": lambda: InterfaceTensor.of(
         "x", TensorType((1, 4), DType.INT32, Quantisation((0.5,), (0,)))
     ).quantize(np.zeros(4)),
@@ -313,10 +314,47 @@ def test_the_message_of_a_flash_that_is_too_small(penstock: CommandLine, golden:
     golden.check("capacity-002", re.sub(r"need \d+ bytes", "need N bytes", said.err))
 
 
-def test_boards_that_are_proposed_have_enough_memory() -> None:
-    assert boards_with(128 * 1024, 1) == ("stm32f407", "nrf52840", "rp2040")
-    assert boards_with(128 * 1024 + 1, 2000 * 1024) == ("rp2040", "mps3-an547", "stm32h743")
-    assert boards_with(2**30, 1) == ()
+def test_boards_that_are_proposed_have_enough_memory_and_the_same_kernels() -> None:
+    board = load_target("stm32f407")
+    assert boards_with(128 * 1024, 1, board) == ("nrf52840", "stm32f746", "nrf5340")
+    assert boards_with(128 * 1024 + 1, 2000 * 1024, board) == ("stm32h743", "rp2350", "stm32l4r5")
+    assert boards_with(2**30, 1, board) == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "remedies"),
+    [
+        (("--flash", "50KiB"), ["use at least --flash 66062"]),
+        (("--flash", "64KiB"), ["use at least --flash 66062", "the kernels of --target"]),
+        (("--memory", "flash=50KiB"), ["use a board with more flash: stm32f407"]),
+        (("--memory", "flash=50KiB", "--sram", "8KiB"), []),
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_remedies_for_flash_fit(
+    penstock: CommandLine, words: tuple[str, ...], remedies: list[str]
+) -> None:
+    """The portable kernels need 63 KiB."""
+    said = penstock("compile", "zoo:lenet5", "--target", "nrf52840", *words)
+    assert said.err.startswith("error[capacity-002]")
+    *found, last = said.err.partition("help: ")[2].split("; ")
+    assert [one[: len(begin)] for one, begin in zip(found, remedies, strict=True)] == remedies
+    assert ("choose a network with fewer weights" in last) == (not remedies)
+    for one in found:
+        if match := re.search(r"--target (\S+) are slower and store the constants in (\d+)", one):
+            done = penstock("compile", "zoo:lenet5", "-t", match[1], *words, "--json")
+            assert done.json["flash_bytes"]["weights"] == int(match[2])
+
+
+def test_the_memory_without_a_remedy_comes_first(penstock: CommandLine) -> None:
+    fixed = ("--target", "nrf52840", "--memory", "flash=8KiB")
+    said = penstock("compile", "zoo:lenet5", *fixed, "--sram", "2KiB")
+    assert said.err.startswith("error[capacity-002]: the constants alone need ")
+    assert "; the network needs 2216 bytes of RAM, the budget is 2048\n" in said.err
+    assert "help: no kernels of this core fit into that flash" in said.err
+    both = penstock("compile", "zoo:lenet5", "--flash", "8KiB", "--sram", "2KiB")
+    assert both.err.startswith("error[capacity-001]: the network needs 2216 bytes of RAM")
+    assert "; use a larger --flash; " in both.err
 
 
 @pytest.mark.skipif(

@@ -122,5 +122,5 @@ def test_the_command_line_names_the_layer_and_fails(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("error[verify-001]: 1 mismatches on rung reference")
+    assert "error[verify-001]: 1 mismatches on rung reference" in done.stderr
     assert f'"{name}" of set 0: element [' in done.stderr

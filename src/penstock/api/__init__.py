@@ -13,6 +13,7 @@ from penstock.lazy import importer
 
 if TYPE_CHECKING:
     from penstock.api.arrays import check_outputs, drawn_sets, read_inputs, write_array
+    from penstock.api.compared import compare
     from penstock.api.compiled import Compiled, compile
     from penstock.api.explored import explain_pattern, explore, nodes
     from penstock.api.ran import Ran, profile, run
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "penstock.api.arrays": ("check_outputs", "drawn_sets", "read_inputs", "write_array"),
+    "penstock.api.compared": ("compare",),
     "penstock.api.compiled": ("Compiled", "compile"),
     "penstock.api.explored": ("explain_pattern", "explore", "nodes"),
     "penstock.api.ran": ("Ran", "profile", "run"),
@@ -59,6 +61,7 @@ __all__ = [
     "SweptConfiguration",
     "Verified",
     "check_outputs",
+    "compare",
     "compile",
     "default_folder",
     "drawn_sets",

@@ -29,7 +29,8 @@ from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.command_line import command_line
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.delivery import delivery
-from penstock.pipeline.flash_capacity import flash_error, flash_limit_bytes
+from penstock.pipeline.flash_capacity import flash_limit_bytes
+from penstock.pipeline.flash_error import flash_error
 from penstock.pipeline.graphs import read_request
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
@@ -123,8 +124,8 @@ class Compiled(Brief):
         *,
         force: bool = False,
     ) -> None:
-        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
-        of the same names, and those of an earlier bundle, in an existing one.
+        """Write the bundle into a new folder, or over an unchanged earlier bundle, completely or
+        not at all; with `force`, replace files of the same names in any folder.
 
         packages: see `bundle`.
 
@@ -182,7 +183,7 @@ def compile(
 def check_flash(report: Report, done: Compilation) -> None:
     """Raises CapacityError if constants and code exceed the flash budget."""
     if report.flash_bytes.total > flash_limit_bytes(done.request):
-        raise flash_error(report, done.model, done.parts, done.request)
+        raise flash_error(report, done)
 
 
 def _with_streaming(

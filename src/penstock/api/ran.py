@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Unpack
 
+import numpy as np
+
 from penstock import execution, ladder
 from penstock.alternatives import with_measured_stack
 from penstock.api.arrays import check_sets, drawn_sets
@@ -69,6 +71,20 @@ class Ran(Brief):
             "unmeasured": self.unmeasured or None,
         }
 
+    @property
+    def joined_outputs(self) -> Mapping[str, Array]:
+        """The outputs by name; those of a sequence are stacked along a new first axis."""
+        first, *others = self.outputs
+        if not others:
+            return first
+        return {name: np.stack([run[name] for run in self.outputs]) for name in first}
+
+    def recorded(self) -> dict[str, Json]:
+        """The report with layers, functions and outputs, as `run --json` prints it."""
+        outputs = self.joined_outputs if self.outputs else {}
+        arrays: dict[str, Json] = {name: array.tolist() for name, array in outputs.items()}
+        return {**self.as_json(), "outputs": arrays}
+
     def layer_rows(self) -> list[dict[str, Json]]:
         """The layers as JSON objects, with simulated figures where there are any."""
         found: list[dict[str, Json]] = []
@@ -88,8 +104,8 @@ class Ran(Brief):
         return Bundle((("profile.json", text.encode()), ("profile.html", page)))
 
     def write(self, folder: str | Path, *, force: bool = False) -> None:
-        """Write the bundle into a new folder, completely or not at all; with `force`, replace files
-        of the same names in an existing one.  Raises OutputError."""
+        """Write the bundle into a new folder, or over an unchanged earlier bundle; with `force`,
+        replace files of the same names in any folder.  Raises OutputError."""
         write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 

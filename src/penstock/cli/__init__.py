@@ -20,9 +20,11 @@ _accepts_signals = Event()
 
 
 def main() -> None:
-    """The entry point: run the command, then let nothing interrupt the end of the process."""
+    """The entry point: run the command, then let nothing interrupt the end of the process.
+
+    Only this function prints what penstock logs."""
     try:
-        _run()
+        _run(show_log=True)
     finally:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
@@ -41,7 +43,7 @@ def run() -> None:
             signal.signal(number, handler)
 
 
-def _run() -> None:
+def _run(*, show_log: bool = False) -> None:
     """Run the command.
 
     SIGINT and SIGTERM end it with one line and remove temporary files and child processes.  Imports
@@ -51,8 +53,10 @@ def _run() -> None:
     try:
         sys.unraisablehook = _ignore_interruption
         _handle_signals()
-        from penstock.cli import app
+        from penstock.cli import app, log
 
+        if show_log:
+            log.show_log()
         app.main()
     except Interruption as error:
         error.is_delivered = True

@@ -141,6 +141,10 @@ def _fail(error: PenstockError) -> NoReturn:
     sys.exit(error.exit_code)
 
 
+ALIKE_OPTIONS = 0.75
+"""How like an option must be to an unknown one to be suggested; dashes are alike in all of them."""
+
+
 def _fail_usage(error: Any) -> NoReturn:
     """Report an error of Typer as a UsageError; without arguments, print the help."""
     if len(sys.argv) == 1:
@@ -152,7 +156,7 @@ def _fail_usage(error: Any) -> NoReturn:
     if error.ctx and hasattr(error, "option_name"):  # otherwise, the message holds suggestions
         what = what.partition(" (Possible options")[0]
         known = chain.from_iterable(parameter.opts for parameter in error.ctx.command.params)
-        help = f"{did_you_mean(error.option_name, known)}{help}"
+        help = f"{did_you_mean(error.option_name, known, ALIKE_OPTIONS)}{help}"
     _fail(UsageError("usage-020", what[:1].lower() + what[1:], where=command, help=help))
 
 

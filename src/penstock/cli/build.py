@@ -46,7 +46,7 @@ def compile(
     if stop_after is not None:
         show_stage(wanted, stop_after, workers, as_json)
         return
-    folder = values.folder(destination, api.default_folder(model), wanted, workers)
+    folder = values.folder(destination, api.default_folder(model), "report.json", wanted, workers)
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
         done.write(folder, packages, force=destination.force)
@@ -74,7 +74,7 @@ def explore(
     model by default, contains it as CSV, JSON and HTML."""
     wanted = values.request(model, target, limits, options)
     default = f"{api.default_folder(model)}_frontier"
-    folder = values.folder(destination, default, wanted, workers)
+    folder = values.folder(destination, default, "frontier.json", wanted, workers)
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")
@@ -97,7 +97,7 @@ def demo(
     handwritten digits.  The output directory is `penstock-demo` by default."""
     from penstock import demonstration
 
-    folder = destination.folder(_unused_name("penstock-demo"))
+    folder = destination.folder(_unused_name("penstock-demo"), "report.json")
     begun: list[str] = []
 
     def on_step(description: str) -> None:

@@ -30,10 +30,9 @@ def compare(
     """Compare two reports, for example before and after an update.  Prints RAM, flash, cycles, and
     the layers and facts about the schedule that differ.  Reports are what `compile` writes, and
     what `compile`, `run`, `profile` and `verify` print with --json."""
-    from penstock.reports import comparison
-    from penstock.reports.report_file import read_report
+    from penstock import api
 
-    found = comparison.compare(read_report(before), read_report(after))
+    found = api.compare(before, after)
     if as_json:
         print_json(found.as_json())
     else:

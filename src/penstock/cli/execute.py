@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,11 +65,10 @@ def run(
             workers=workers,
             on_stage=on_stage,
         )
-    outputs = _joined(done.outputs)
+    outputs = done.joined_outputs
     _write_outputs(output or [], outputs)
     if as_json:
-        arrays = {name: array.tolist() for name, array in outputs.items()}
-        print_json({**done.as_json(), "outputs": arrays})
+        print_json(done.recorded())
     else:
         _print_run(done, outputs, CompileCommand(model, target), verbose)
 
@@ -84,16 +83,6 @@ def _print_run(
     out().print(summary.summary(done.report, named, verbose), crop=False)
     for name, array in outputs.items():
         out().print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
-
-
-def _joined(runs: Sequence[Mapping[str, Array]]) -> Mapping[str, Array]:
-    """The outputs of a run by name; those of a sequence are stacked along a new first axis."""
-    first, *others = runs
-    if not others:
-        return first
-    import numpy as np
-
-    return {name: np.stack([run[name] for run in runs]) for name in first}
 
 
 def _write_outputs(paths: list[Path], outputs: Mapping[str, Array]) -> None:
@@ -140,7 +129,7 @@ def profile(
     order = sort and LayerOrder(values.one_of(sort, tuple(LayerOrder), "--sort"))
     selection = LayerSelection(order or None, top, verbose)
     wanted = values.request(model, target, limits, options)
-    output = destination.output and values.folder(destination, "", wanted, workers)
+    output = destination.output and values.folder(destination, "", "profile.json", wanted, workers)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(
             wanted,

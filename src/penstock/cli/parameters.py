@@ -64,7 +64,7 @@ Sram = Annotated[
     typer.Option(
         metavar="SIZE",
         help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536 (KiB: 1,024 "
-        "bytes; KB: 1,000).",
+        "bytes; KB: 1,000). Without --optimize, it changes the goal from balanced to speed.",
         rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
@@ -118,7 +118,8 @@ Optimize = Annotated[
         metavar="GOAL",
         help="balanced: least RAM among the schedules at most 1 % slower than the fastest; default "
         "without a RAM budget (--sram, or --memory for a RAM). speed: fastest schedule that fits; "
-        "default with a RAM budget. size: least RAM, compiled with -Os.",
+        "default with a RAM budget. size: least RAM, compiled with -Os; the "
+        "estimated cycles are those of -O3.",
     ),
 ]
 Accelerator = Annotated[
@@ -213,15 +214,18 @@ LastRung = Annotated[
 Output = Annotated[
     str | None,
     typer.Option(
-        "-o", "--output-folder", metavar="DIR", help="Output directory; must be new or empty."
+        "-o",
+        "--output-folder",
+        metavar="DIR",
+        help="Output directory: new, empty, or written by the same command and not changed since.",
     ),
 ]
 Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Write into an existing output directory: replace files of the same names, remove "
-        "unchanged files of an earlier command, keep all others.",
+        help="Write into any existing output directory: replace files of the same names, even if "
+        "you have changed them; remove unchanged files of an earlier command, keep all others.",
     ),
 ]
 Workers = Annotated[
@@ -261,12 +265,14 @@ class Destination:
     output: Output = None
     force: Force = False
 
-    def folder(self, default: str) -> str:
-        """The output directory, after a check that it can be written.  Raises OutputError."""
+    def folder(self, default: str, report: str) -> str:
+        """The output directory, after a check that it can be written.  Raises OutputError.
+
+        report: a file that the command always writes."""
         from penstock.codegen.bundle import check_output
 
         name = default if self.output is None else self.output
-        check_output(Path(name), force=self.force)
+        check_output(Path(name), (report,), force=self.force)
         return name
 
 

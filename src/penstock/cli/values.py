@@ -48,11 +48,13 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
     )
 
 
-def folder(destination: p.Destination, default: str, wanted: Request, workers: int) -> str:
-    """The output directory.  Raises OutputError if it cannot be written; errors of the options that
-    come to light when the model is read take precedence."""
+def folder(
+    destination: p.Destination, default: str, report: str, wanted: Request, workers: int
+) -> str:
+    """The output directory, see `Destination.folder`.  Raises OutputError if it cannot be written;
+    errors of the options that come to light when the model is read take precedence."""
     try:
-        return destination.folder(default)
+        return destination.folder(default, report)
     except OutputError:
         api.show(wanted, stop_after="assign", workers=min(workers, 1))
         raise

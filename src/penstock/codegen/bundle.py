@@ -6,15 +6,18 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.brief import Brief
-from penstock.codegen.manifest import MANIFEST, manifest, unchanged_files
+from penstock.codegen.manifest import MANIFEST, listed_files, manifest
 from penstock.errors import OutputError
 from penstock.interruption import delayed
+
+NAMED_FILES = 4
+"""Maximum number of changed files that a message names."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,20 +39,22 @@ class Bundle(Brief):
 
 
 def write_bundle(bundle: Bundle, folder: Path, *, force: bool = False) -> None:
-    """Writes the files to a new folder, completely or not at all, even if a signal interrupts it.
+    """Writes the files to a folder, completely or not at all, even if a signal interrupts it.
 
-    force: the folder may exist; files of the same names are replaced. Other files are kept, except
-        unchanged files that its manifest lists.
+    Unchanged files of an earlier bundle are replaced or removed, other files are kept.
 
-    Raises OutputError if the folder exists and is not empty, or cannot be written."""
+    force: files of the same names are replaced even if no earlier bundle contains them, or someone
+        has changed them.
+
+    Raises OutputError as `check_output`."""
     folder = _real(folder)
-    check_output(folder, force=force)
+    check_output(folder, [name for name, _ in bundle.files], force=force)
     with _reported(folder), delayed() as check_interruption, _new_parents(folder):
         staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
             _write_files(bundle, staging)
             check_interruption()
-            if force and folder.exists():
+            if folder.exists() and any(folder.iterdir()):
                 _replace_files(bundle, staging, folder)
             else:
                 staging.chmod(0o755)
@@ -58,21 +63,39 @@ def write_bundle(bundle: Bundle, folder: Path, *, force: bool = False) -> None:
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def check_output(folder: Path, *, force: bool = False) -> None:
+def check_output(folder: Path, names: Collection[str] = (), *, force: bool = False) -> None:
     """Check that `write_bundle` can write to a folder, before the work begins.
 
-    Raises OutputError if the folder exists and is not empty, or cannot be written."""
+    names: files to be written, as far as they are known.
+
+    Raises OutputError if the folder cannot be written, or if, without `force`, it is not empty.
+    It may contain an unchanged earlier bundle with one of the files `names`."""
     folder = _real(folder)
     with _reported(folder):
         if folder.exists() and not folder.is_dir():
             raise _occupied("the output is a file", folder)
         if folder.exists() and any(folder.iterdir()) and not force:
-            raise _occupied("the output folder exists", folder)
+            _check_is_earlier_bundle(folder, names)
         existing = next(place for place in (folder, *folder.parents) if place.exists())
         if not existing.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(existing, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _check_is_earlier_bundle(folder: Path, names: Collection[str]) -> None:
+    """Raises OutputError unless the files that a bundle replaces are those of an earlier one."""
+    listed = listed_files(folder)
+    if not any(name in listed for name in names):
+        raise _occupied("the output folder exists", folder)
+    changed = [name for name, is_unchanged in listed.items() if not is_unchanged]
+    others = (name for name in names if name not in listed and name != MANIFEST)
+    changed += [name for name in others if os.path.lexists(folder / name)]
+    if changed:
+        named = ", ".join(changed[:NAMED_FILES])
+        more = len(changed) - NAMED_FILES
+        named += f" and {more} more" if more > 0 else ""
+        raise _occupied(f"files in the output folder were changed or added: {named}", folder)
 
 
 def _real(folder: Path) -> Path:
@@ -133,7 +156,8 @@ def _replace_files(bundle: Bundle, staging: Path, folder: Path) -> None:
     """Move files from `staging` into a folder, and remove those of an earlier bundle.  If one
     cannot be moved, all are as before."""
     before = Path(tempfile.mkdtemp(dir=staging))
-    obsolete = sorted({*unchanged_files(folder)} - {name for name, _ in bundle.files})
+    unchanged = {name for name, is_unchanged in listed_files(folder).items() if is_unchanged}
+    obsolete = sorted(unchanged - {name for name, _ in bundle.files})
     with ExitStack() as undo:
         for number, name in enumerate(obsolete, len(bundle.files)):
             os.replace(folder / name, before / str(number))

@@ -1,13 +1,15 @@
 """Manifest: the files that an earlier command has written to a folder, with their digests.
 
-Build systems compile every file of a folder, so --force must remove the files of
-an earlier compilation. The format is that of `sha256sum`.
+A later command may replace these files if they are unchanged.  Build systems compile every
+file of a folder, so it must also remove those that it does not write. The format is that of
+`sha256sum`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 MANIFEST = ".penstock-files"
@@ -23,8 +25,12 @@ def manifest(files: tuple[tuple[str, bytes], ...]) -> bytes:
     return "".join(f"{_digest(content)}{_SEPARATOR}{name}\n" for name, content in files).encode()
 
 
-def unchanged_files(folder: Path) -> Iterator[str]:
-    """Yield the files of a folder's manifest that have not been changed since."""
+def listed_files(folder: Path) -> Mapping[str, bool]:
+    """Return the files of a folder's manifest that exist, and whether each is unchanged since."""
+    return dict(_listed(folder))
+
+
+def _listed(folder: Path) -> Iterator[tuple[str, bool]]:
     try:
         lines = (folder / MANIFEST).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -35,8 +41,9 @@ def unchanged_files(folder: Path) -> Iterator[str]:
         if not name or path.is_absolute() or ".." in path.parts:
             continue
         place = folder / path
-        if place.is_file() and not place.is_symlink() and _digest(place.read_bytes()) == digest:
-            yield name
+        if os.path.lexists(place):
+            is_file = place.is_file() and not place.is_symlink()
+            yield name, is_file and _digest(place.read_bytes()) == digest
 
 
 def _digest(content: bytes) -> str:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown
-from penstock.ir.operator_facts import LayerKind, OnnxName, RelayName
+from penstock.ir.operator_facts import OnnxName, RelayName
 from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.region import Region
 from penstock.ir.stated_attribute import StatedAttribute
@@ -202,7 +202,6 @@ class Op(Protocol):
     VARIADIC: ClassVar[bool]
     """The operator takes any number of inputs."""
 
-    LAYER_KIND: ClassVar[LayerKind | None]
     """The kind of layer with weights that the operator is; None where it has no weights."""
 
     REFERENCE_ULPS: ClassVar[int]

@@ -71,15 +71,6 @@ def relay(*names: str) -> tuple[RelayName, ...]:
     return tuple(map(RelayName, names))
 
 
-class LayerKind(Enum):
-    """The kind of layer that an operator with constant weights computes."""
-
-    CONVOLUTION = "convolution"
-    DEPTHWISE = "depthwise convolution"
-    DENSE = "dense"
-    TRANSPOSED = "transposed convolution"
-
-
 class OperatorDefaults:
     """Base of operators: members of `ir.op.Op` as most operators have them."""
 
@@ -92,7 +83,6 @@ class OperatorDefaults:
     BIAS_INPUT: ClassVar[int | None] = None
     COMMUTATIVE: ClassVar[bool] = False
     VARIADIC: ClassVar[bool] = False
-    LAYER_KIND: ClassVar[LayerKind | None] = None
     REFERENCE_ULPS: ClassVar[int] = 0
 
     @property

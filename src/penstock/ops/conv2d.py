@@ -24,7 +24,6 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import (
     AxisOrder,
-    LayerKind,
     OnnxName,
     OperatorDefaults,
     RelayName,
@@ -67,7 +66,6 @@ class Conv2D(OperatorDefaults):
         RelayName("qnn.conv1d", condition=_slides_along_one_axis),
     )
     BIAS_INPUT: ClassVar[int | None] = 2
-    LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.CONVOLUTION
 
     def stated_attributes(self) -> tuple[StatedAttribute, ...]:
         windows = stated_windows(self.rows, self.columns)

@@ -23,7 +23,6 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import (
     AxisOrder,
-    LayerKind,
     OnnxName,
     OperatorDefaults,
     RelayName,
@@ -58,7 +57,6 @@ class DepthwiseConv2D(OperatorDefaults):
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d")
     BIAS_INPUT: ClassVar[int | None] = 2
-    LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.DEPTHWISE
 
     def stated_attributes(self) -> tuple[StatedAttribute, ...]:
         windows = stated_windows(self.rows, self.columns)

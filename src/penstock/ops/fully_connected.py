@@ -24,7 +24,6 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import (
     AxisOrder,
-    LayerKind,
     OnnxName,
     OperatorDefaults,
     RelayName,
@@ -61,7 +60,6 @@ class FullyConnected(OperatorDefaults):
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.dense", "qnn.dense")
     BIAS_INPUT: ClassVar[int | None] = 2
-    LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.DENSE
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"fully connected has {len(inputs)} inputs, must have 3")

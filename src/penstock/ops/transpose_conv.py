@@ -25,7 +25,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import LayerKind, OperatorDefaults, RelayName, relay
+from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -81,7 +81,6 @@ class TransposeConv(OperatorDefaults):
     TFLITE: ClassVar[tuple[str, ...]] = ("TRANSPOSE_CONV",)
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
     BIAS_INPUT: ClassVar[int | None] = 2
-    LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.TRANSPOSED
 
     def stated_attributes(self) -> tuple[StatedAttribute, ...]:
         rows, columns = self.rows, self.columns

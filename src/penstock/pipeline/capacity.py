@@ -8,11 +8,17 @@ from dataclasses import fields, replace
 from penstock.errors import CapacityError
 from penstock.hardware.load import board_names
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.flash_capacity import boards_with, flash_limit_bytes, stored_bytes
+from penstock.pipeline.flash_capacity import (
+    boards_with,
+    flash_limit_bytes,
+    smaller_kernels,
+    stored_bytes,
+    with_last_resort,
+)
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.memory_conflict import HeldTensor, MemoryConflict, memory_conflict
 from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import least_ram_bytes
+from penstock.pipeline.placing import smallest_point
 from penstock.pipeline.request import Request
 from penstock.scheduling.options import Options
 
@@ -20,38 +26,65 @@ NAMED_TENSORS = 8
 """Maximum number of tensors that the message lists, the largest first."""
 
 
-def ram_error(least: PlacedPoint, request: Request) -> CapacityError:
-    """Return the error for a network whose smallest point, `least`, is not feasible."""
+def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
+    """Return the error for a network whose smallest point, `least`, is not feasible.
+
+    If its constants exceed the flash, too, the memory for which no remedy is known comes first."""
     conflict = memory_conflict(least, request)
-    return CapacityError(
-        "capacity-001",
-        f"the network needs {least.ram_bytes(request)} bytes of RAM, "
-        f"the budget is {request.ram_limit_bytes}",
-        where=least.schedule.parts.graph.name,
-        why=f"the smallest schedule needs {least.height_bytes} bytes for tensors and "
+    found = (*_larger(least, request), *_lowering(least, request, conflict))
+    remedies = "; ".join((*found, "a smaller input or fewer channels in these layers reduces it"))
+    ram_bytes, limit_bytes = least.ram_bytes(request), request.ram_limit_bytes
+    subject = f"the network needs {ram_bytes} bytes of RAM, the budget is {limit_bytes}"
+    where = least.schedule.parts.graph.name
+    why = (
+        f"the smallest schedule needs {least.height_bytes} bytes for tensors and "
         f"{request.stack_bytes} for the stack; {_conflict_text(conflict)}"
-        f"{_flash_text(least, request)}",
-        help="; ".join((*_larger(least, request), *_lowering(least, request, conflict))),
     )
+    flash = _flash_shortage(least, request)
+    if flash is not None:
+        flash_subject, others = flash
+        flash_remedies = "; ".join(with_last_resort(others))
+        if found and not others:
+            what, help = f"{flash_subject}; {subject}", f"{flash_remedies}; {remedies}"
+            return CapacityError("capacity-002", what, where=where, why=why, help=help)
+        subject, remedies = f"{subject}; {flash_subject}", f"{remedies}; {flash_remedies}"
+    return CapacityError("capacity-001", subject, where=where, why=why, help=remedies)
 
 
-def _flash_text(least: PlacedPoint, request: Request) -> str:
-    """Return a clause that says if the constants exceed the flash, too; else an empty text."""
-    size, limit = stored_bytes(least.schedule.assigned_parts), flash_limit_bytes(request)
-    return f"; the constants need {size} bytes of flash, there are {limit}" if size > limit else ""
+def _flash_shortage(least: PlacedPoint, request: Request) -> tuple[str, tuple[str, ...]] | None:
+    """Return a clause that says that the constants exceed the flash, and clauses about changes with
+    which they fit; None if they do not exceed it."""
+    parts, limit = least.schedule.assigned_parts, flash_limit_bytes(request)
+    size, memory = stored_bytes(parts), request.target.memory_for("constant")
+    if size <= limit:
+        return None
+    remedies = ["use a larger --flash"] if size <= memory.size_bytes else []
+    remedies += [
+        f"the kernels of --target {name} are slower and store the constants in {size - saved} bytes"
+        for name, saved in smaller_kernels(parts, request)
+        if size - saved <= limit
+    ]
+    subject = f"the constants alone need {size} bytes of {memory.name}, there are {limit}"
+    return subject, tuple(remedies)
 
 
 def _larger(least: PlacedPoint, request: Request) -> Iterator[str]:
     """Yield a clause about memory that is large enough: options, or for a board whose memory is too
     small, boards with more."""
     ram_bytes = least.ram_bytes(request)
-    memory = request.target.memory_for("arena")
-    if request.target.name not in board_names() or ram_bytes <= memory.size_bytes:
+    if _may_be_larger(ram_bytes, request):
         yield f"use at least {_enough(least, request)}"
         return
-    boards = boards_with(ram_bytes, stored_bytes(least.schedule.assigned_parts))
-    if boards:
+    size = stored_bytes(least.schedule.assigned_parts)
+    boards = boards_with(ram_bytes, size, request.target)
+    if boards and request.sram_bytes is None and request.flash_bytes is None:
         yield f"boards with enough memory: {', '.join(boards)}"
+
+
+def _may_be_larger(ram_bytes: int, request: Request) -> bool:
+    """Whether options of the user provide that much RAM: a board has the memory that it has."""
+    memory = request.target.memory_for("arena")
+    return request.target.name not in board_names() or ram_bytes <= memory.size_bytes
 
 
 def _conflict_text(found: MemoryConflict) -> str:
@@ -92,24 +125,35 @@ def _enough(point: PlacedPoint, request: Request) -> str:
 
 
 def _lowering(least: PlacedPoint, request: Request, conflict: MemoryConflict) -> Iterator[str]:
-    """Yield clauses about changes that reduce the memory needed, with the bytes if known."""
+    """Yield clauses about changes that reduce the RAM needed, and make the network fit."""
     parts, options = least.schedule.assigned_parts, request.options
     changes = {"with --stream-input": replace(request, stream_input=True)}
     changes |= dict(_unrestricted(request))
     for words, other in changes.items():
         if other != request:
-            size = least_ram_bytes(parts.graph, other)
-            if size < least.ram_bytes(request):
-                yield f"{words} {size} bytes are enough"
+            yield from _with(words, "", smallest_point(parts.graph, other), other, least)
     for words, note, other in _open_choices(request):
         graph = simplify(read_request(other), other.rounding, other.io)
-        size = least_ram_bytes(assign_engines(graph, other).graph, other)
-        if size < least.ram_bytes(request):
-            yield f"with {words} {size} bytes are enough" + (f", {note}" if note else "")
+        found = smallest_point(assign_engines(graph, other).graph, other)
+        yield from _with(f"with {words}", note, found, other, least)
     alone = len(conflict.irreducible) == 1
     if options.max_parts < len(parts.parts) and not alone:
         yield f"--max-parts above {options.max_parts} may reduce it"
-    yield "a smaller input or fewer channels in these layers reduces it"
+
+
+def _with(
+    words: str, note: str, found: PlacedPoint, request: Request, least: PlacedPoint
+) -> Iterator[str]:
+    """Yield a clause about the point of least RAM of another request, unless it is not smaller, or
+    the board has less memory."""
+    size = found.ram_bytes(request)
+    remark = f", {note}" if note else ""
+    if size >= least.ram_bytes(request):
+        return
+    if found.is_feasible(request):
+        yield f"{words} {size} bytes are enough{remark}"
+    elif _may_be_larger(size, request):
+        yield f"{words} use at least {_enough(found, request)}{remark}"
 
 
 def _unrestricted(request: Request) -> Iterator[tuple[str, Request]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.pipeline.capacity import ram_error
+from penstock.pipeline.capacity import capacity_error
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
 from penstock.scheduling.cascades.selection import pick
@@ -19,7 +19,7 @@ def choose(points: tuple[PlacedPoint, ...], request: Request) -> PlacedPoint:
     """
     chosen = chosen_index(points, request)
     if chosen is None:
-        raise ram_error(points[0], request)
+        raise capacity_error(points[0], request)
     return points[chosen]
 
 

@@ -1,18 +1,14 @@
-"""The error for constants and code that exceed the flash, with the kernels that would need less."""
+"""Flash that constants need, and kernels and boards with which they fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from penstock.errors import CapacityError
 from penstock.hardware.load import board_names, generic_target_names, load_target
 from penstock.hardware.target import Target
-from penstock.ir.graph import Graph
-from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.graphs import simplify
+from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.request import Request
-from penstock.reports.report import Report
 from penstock.scheduling.model.parts import Parts
 
 NAMED_BOARDS = 3
@@ -26,32 +22,11 @@ def flash_limit_bytes(request: Request) -> int:
     return min(memory.size_bytes, budget)
 
 
-def flash_error(report: Report, model: Graph, parts: Parts, request: Request) -> CapacityError:
-    """Return the error for a compilation whose constants and code exceed the flash.
-
-    model: the graph as it is read."""
-    flash = report.flash_bytes
-    memory = request.target.memory_for("constant")
-    subject = "constants" if flash.code is None else "constants and code"
-    others = [
-        f"kernels of --target {name} are slower and need about {saved} bytes less"
-        for name, saved in smaller_kernels(model, parts, request)
-    ]
-    if request.flash_bytes is not None and flash.total <= memory.size_bytes:
-        others.insert(0, f"use at least --flash {flash.total}")
-    boards = boards_with(report.ram_bytes.total, flash.total)
-    if boards and request.target.name in board_names():
-        others.append(f"or a board with more flash: {', '.join(boards)}")
-    return CapacityError(
-        "capacity-002",
-        f"{subject} need {flash.total} bytes of {memory.name}, "
-        f"there are {flash_limit_bytes(request)}",
-        where=report.model,
-        why=f"the constants of the model are {flash.model} bytes; the kernels of "
-        f"{request.target.name} store them in {flash.weights}, with tables that save cycles and "
-        "without what no result depends on",
-        help="; ".join((*others, "a network with fewer weights needs less")),
-    )
+def with_last_resort(remedies: Sequence[str]) -> tuple[str, ...]:
+    """Return clauses about changes with which the constants fit, followed by the last resort."""
+    if remedies:
+        return (*remedies, "a network with fewer weights needs less flash")
+    return ("no kernels of this core fit into that flash: choose a network with fewer weights",)
 
 
 def stored_bytes(parts: Parts) -> int:
@@ -69,23 +44,23 @@ def stored_bytes(parts: Parts) -> int:
     return sum(constants.values()) + sum(table.type.size_bytes for _, _, table in tables)
 
 
-def boards_with(ram_bytes: int, flash_bytes: int) -> tuple[str, ...]:
-    """Return the boards with that much memory, those with the least RAM first."""
+def boards_with(ram_bytes: int, flash_bytes: int, target: Target) -> tuple[str, ...]:
+    """Return the boards with that much memory whose kernels are those of `target`, those with the
+    least RAM first.  Other kernels need other amounts of memory."""
     found: list[tuple[int, str]] = []
     for name in board_names():
         board = load_target(name)
         ram, flash = board.memory_for("arena"), board.memory_for("constant")
-        if ram.size_bytes >= ram_bytes and flash.size_bytes >= flash_bytes:
+        is_large = ram.size_bytes >= ram_bytes and flash.size_bytes >= flash_bytes
+        if is_large and _kernels(board) == _kernels(target) and name != target.name:
             found.append((ram.size_bytes, name))
     return tuple(name for _, name in sorted(found)[:NAMED_BOARDS])
 
 
-def smaller_kernels(model: Graph, parts: Parts, request: Request) -> Iterator[tuple[str, int]]:
+def smaller_kernels(parts: Parts, request: Request) -> Iterator[tuple[str, int]]:
     """Yield targets with the same core whose kernels need less flash, and about how many bytes
-    they save.
-
-    model: the graph as it is read."""
-    own, graph = stored_bytes(parts), simplify(model, request.rounding, request.io)
+    they save."""
+    own = stored_bytes(parts)
     for name in generic_target_names():
         other = load_target(name)
         same_core = other.core is not None and other.core == request.target.core
@@ -95,7 +70,7 @@ def smaller_kernels(model: Graph, parts: Parts, request: Request) -> Iterator[tu
             or _kernels(other) == _kernels(request.target)
         ):
             continue
-        size = stored_bytes(assign_engines(graph, replace(request, target=other)))
+        size = stored_bytes(assign_kernels(parts.graph, replace(request, target=other)))
         if size < own:
             yield name, own - size
 

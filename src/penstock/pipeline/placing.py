@@ -56,20 +56,22 @@ def place(
     return culled(points, target)
 
 
-def least_ram_bytes(graph: Graph, request: Request) -> int:
-    """Return the least RAM in bytes in which a graph can run, including the stack reserve.
+def smallest_point(graph: Graph, request: Request) -> PlacedPoint:
+    """Return the point of least RAM of a graph.
 
     graph: its composites are the sub-graphs claimed by accelerators.
     request: its RAM budget is disregarded.
     """
-    least: int | None = None
+    least: PlacedPoint | None = None
     parts = assign_kernels(graph, request)
     for found in least_memory_first(parts, request.target, request.options, request.accelerators):
-        if least is not None and found.peak_bytes >= least:
+        if least is not None and found.peak_bytes >= least.height_bytes:
             break  # the live bytes of later schedules are no lower
         ((_, point),) = _placed((found,), request.target, request.options, None)
-        least = point.height_bytes if least is None else min(least, point.height_bytes)
-    return request.stack_bytes + (least or 0)
+        if least is None or point.height_bytes < least.height_bytes:
+            least = point
+    assert least is not None
+    return least
 
 
 def _placed(

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from penstock.brief import Brief
 from penstock.reports.json_value import Json
 from penstock.reports.report_file import FIGURES, RecordedLayer, RecordedReport
 
@@ -55,8 +56,8 @@ class LayerChange:
         return FigureChange("cycles", before, after)
 
 
-@dataclass(frozen=True, slots=True)
-class ReportComparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class ReportComparison(Brief):
     """Two reports side by side.
 
     facts: what describes the model, the request and the schedule, where it differs: before, after.

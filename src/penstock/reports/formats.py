@@ -37,13 +37,14 @@ def percent(share: float) -> str:
 
 
 def kib(value: int) -> str:
-    """Return a size in KiB.
+    """Return a size in KiB, rounded half up, as the scripts of the pages round it.
 
-    >>> kib(5746), kib(12), kib(300 * 1024)
-    ('5.61 KiB', '0.01 KiB', '300 KiB')
+    >>> kib(5746), kib(12), kib(300 * 1024), kib(9856)
+    ('5.61 KiB', '0.01 KiB', '300 KiB', '9.63 KiB')
     """
-    size = value / 1024
-    return f"{size:,.2f} KiB" if size < 100 else f"{size:,.0f} KiB"
+    if value >= 100 * 1024:
+        return f"{(value + 512) // 1024:,} KiB"
+    return f"{(100 * value + 512) // 1024 / 100:,.2f} KiB"
 
 
 def change(value: int, than: int) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.reports.formats import change, number, relative
+from penstock.reports.frontier import FrontierReport
 from penstock.reports.report import Report
 from penstock.reports.times import duration
 
 GOALS = {
     "speed": "the fastest that fits",
     "balanced": "the least RAM within 1 % of the fastest that fits",
-    "size": "the least RAM",
+    "size": "the least RAM, compiled with -Os",
 }
 """What each goal of `--optimize` selects."""
 
@@ -27,9 +28,16 @@ def totals(report: Report) -> str:
     return f"{report.model} for {report.target}: {ram}, {words}"
 
 
-def goal_words(report: Report) -> str:
-    """Return the rule that selected the point."""
-    return f"{GOALS[report.optimize]} (--optimize {report.optimize})"
+def goal_words(report: Report | FrontierReport) -> str:
+    """Return the rule that selected the point, and where it comes from if the user has stated only
+    a budget."""
+    words, budget_bytes = GOALS[report.optimize], report.command.sram_bytes
+    if budget_bytes is not None and report.optimize != "size":
+        words += f" into {number(budget_bytes)} bytes"
+    words += f" (--optimize {report.optimize}"
+    if budget_bytes is not None and report.command.optimize is None:
+        words += ", since --sram is given; balanced is up to 1 % slower"
+    return f"{words})"
 
 
 def alternative_words(report: Report) -> Iterator[str]:

@@ -22,7 +22,15 @@ from penstock.reports.formats import (
     short_names,
 )
 from penstock.reports.layer_report import LayerReport
-from penstock.reports.row import LayerRow, Measured, has_bands, has_limits, has_stripes, rows
+from penstock.reports.row import (
+    LayerRow,
+    Measured,
+    has_bands,
+    has_floors,
+    has_limits,
+    has_stripes,
+    rows,
+)
 from penstock.reports.shortened_name import ShortenedName
 from penstock.reports.times import milliseconds
 
@@ -90,8 +98,8 @@ class LayerTable:
             yield Text(f"{count}; the totals are those of all layers", "dim")
         if is_narrow:
             yield Text(f"a terminal of {WIDE_COLUMNS} columns shows more figures", "dim")
-        elif measured:
-            yield Text("/floor: cycles relative to loads and multiplications alone", "dim")
+        elif measured and has_floors(self.every):
+            yield Text("/floor: cycles relative to those of the kernel's inner loop alone", "dim")
 
     def _table(self, is_narrow: bool) -> Table:
         layers = [row.layer for row in self.every]
@@ -225,7 +233,7 @@ def _columns(lines: Sequence[LayerRow], clock_hz: int | None, verbose: bool) -> 
         total = number(instructions)
         add(True, "instruc-\ntions", total, lambda row: number(row.instructions))
     add(True, "cycles\n/MAC", per_mac(cycles, macs), _per_mac)
-    add(measured, "/floor", "", _above_floor)
+    add(measured and has_floors(lines), "/floor", "", _above_floor)
     add(True, "bytes\nmoved", number(moved), lambda row: number(row.layer.moved_bytes))
     limits = has_limits(lines)
     add(limits, "limited\nby", "", lambda row: printable(row.layer.limit or ABSENT))

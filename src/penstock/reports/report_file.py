@@ -80,6 +80,11 @@ def read_report(name: str) -> RecordedReport:
         raise _no_report(name, "the file is not JSON") from None
     except ValueError as error:
         raise _no_report(name, f"the file is not JSON: {error}") from None
+    return recorded_report(name, found)
+
+
+def recorded_report(name: str, found: Json) -> RecordedReport:
+    """Return the figures of a report; `name` says where it is from.  Raises UsageError."""
     if not isinstance(found, Mapping) or "schema" not in found:
         raise _no_report(name, 'the JSON value has no key "schema"')
     if found["schema"] != SCHEMA:

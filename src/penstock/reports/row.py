@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
-from penstock.ir.operator_facts import LayerKind
-from penstock.ops.registry import operators
 from penstock.reports.formats import ABSENT, extents, first_name, number, printable
 from penstock.reports.layer_report import LayerReport
 from penstock.scheduling.model.row_stripes import count_stripes
 
 FLOOR_CYCLES_PER_MAC = {
-    LayerKind.CONVOLUTION: 1.25,
-    LayerKind.DEPTHWISE: 2.5,
-    LayerKind.DENSE: 1.44,
+    "conv2d_s8_dsp": 68 / 64,
+    "conv2d_direct_s8_dsp": 155 / 128,
+    "conv2d_groups_s8_dsp": 155 / 128,
+    "depthwise_conv2d_s8_dsp": 2.5,
+    "depthwise_multiple_s8_dsp": 2.5,
+    "fully_connected_s8_dsp": 87 / 64,
 }
-"""Cycles per multiply-accumulate that a core with the DSP extension spends on loads, widening and
-multiplication alone, in the kernels' inner loops: tiles of two by two (convolution), four channels
-at a time (depthwise), four outputs at a time (dense)."""
+"""Cycles per multiply-accumulate in the inner loop of a kernel: loads, widening and multiplication
+alone, by the kernel's name.  `backends/cores/dsp/counts.py` counts them: 68 cycles for two pixels,
+four channels and eight inputs, for example."""
 
 
 class Measured(Protocol):
@@ -94,12 +95,9 @@ class LayerRow:
 
     @property
     def above_floor(self) -> float | None:
-        """Cycles relative to the floor of the layer's kind; None if it has none or is offloaded."""
-        op = operators().get(self.layer.kind)
-        if self.layer.offloaded or op is None or op.LAYER_KIND is None:
-            return None
-        floor = FLOOR_CYCLES_PER_MAC.get(op.LAYER_KIND, 0.0) * self.layer.macs
-        return self.cycles / floor if floor else None
+        """Cycles relative to those of the kernel's inner loop alone; None if these are unknown."""
+        floor = FLOOR_CYCLES_PER_MAC.get(self.layer.kernel, 0.0) * self.layer.macs
+        return self.cycles / floor if floor and not self.layer.offloaded else None
 
     @property
     def cycles(self) -> int:
@@ -110,6 +108,11 @@ class LayerRow:
 def has_limits(lines: Sequence[LayerRow]) -> bool:
     """Whether any layer states the resource that limits it, as accelerators may."""
     return any(row.layer.limit for row in lines)
+
+
+def has_floors(lines: Sequence[LayerRow]) -> bool:
+    """Whether the cycles of the inner loop of any layer are known."""
+    return any(row.above_floor is not None for row in lines)
 
 
 def has_stripes(lines: Sequence[LayerRow]) -> bool:

@@ -24,8 +24,8 @@ from penstock.reports.formats import (
     short_names,
     striped,
 )
-from penstock.reports.frontier import FrontierReport
-from penstock.reports.goal import GOALS, goal_words
+from penstock.reports.frontier import FrontierPoint, FrontierReport
+from penstock.reports.goal import goal_words
 from penstock.reports.guidance import proposals
 from penstock.reports.report import Report
 from penstock.reports.times import duration, milliseconds
@@ -145,12 +145,26 @@ def _left_table(left: Sequence[FallbackReport]) -> Table:
 
 
 def choice_table(choices: FrontierReport) -> RenderableType:
-    """Return a table of the points of the front with the selected one marked, and the least memory
-    with a streamed input."""
+    """Return a table of the points of the front with the selected one marked, and, if it was
+    planned, a table of the points with a streamed input."""
     title = Text.assemble((printable(choices.model), "bold"), f" for {printable(choices.target)}")
+    shown: list[RenderableType] = [title, _point_table(choices, choices.choices, choices.chosen)]
+    shown.append(Text(_limit_words(choices), "dim"))
+    if choices.streamed:
+        shown.append(Text("\nwith the input streamed (--stream-input):"))
+        shown.append(_point_table(choices, choices.streamed, None))
+    least = choices.command.selecting(choices.choices[0].ram_bytes)
+    shown.append(Text("to compile the first point (--sram selects one):", "dim"))
+    shown.append(Text(f"    {least}", no_wrap=True, overflow="ignore"))
+    return Group(*shown)
+
+
+def _point_table(
+    choices: FrontierReport, points: Sequence[FrontierPoint], chosen: int | None
+) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("")
-    elsewhere = any(choice.static_bytes for choice in choices.choices)
+    elsewhere = any(point.static_bytes for point in points)
     others = ("other\nmemories",) if elsewhere else ()
     clock_hz = choices.clock_hz
     timed = () if clock_hz is None else (f"ms at\n{clock_hz / 1e6:g} MHz",)
@@ -167,46 +181,35 @@ def choice_table(choices: FrontierReport) -> RenderableType:
         "F",
     ):
         table.add_column(header, justify="right", no_wrap=True)
-    for moved in choices.choices[0].moved:
+    for moved in points[0].moved:
         table.add_column(f"moved\n{moved.memory}", justify="right", no_wrap=True)
     table.add_column("cascades: layers×rows")
-    for k, choice in enumerate(choices.choices):
+    for k, point in enumerate(points):
         cells = (
-            number(choice.ram_bytes),
-            kib(choice.ram_bytes).removesuffix(" KiB"),
-            number(choice.arena_bytes),
-            number(choice.live_bytes),
-            *((number(choice.static_bytes),) if elsewhere else ()),
-            number(choice.cycles),
-            *(() if clock_hz is None else (milliseconds(choice.cycles, clock_hz),)),
-            f"{100 * choices.slowdown(choice):.4f} %",
-            number(choice.calls),
-            f"{choices.factor(choice):.2f}",
-            *(number(moved.total_bytes) for moved in choice.moved),
-            striped(choice.cascades),
+            number(point.ram_bytes),
+            kib(point.ram_bytes).removesuffix(" KiB"),
+            number(point.arena_bytes),
+            number(point.live_bytes),
+            *((number(point.static_bytes),) if elsewhere else ()),
+            number(point.cycles),
+            *(() if clock_hz is None else (milliseconds(point.cycles, clock_hz),)),
+            f"{100 * choices.slowdown(point):.4f} %",
+            number(point.calls),
+            f"{choices.factor(point):.2f}",
+            *(number(moved.total_bytes) for moved in point.moved),
+            striped(point.cascades),
         )
-        chosen = k == choices.chosen
-        table.add_row(">" if chosen else "", *cells, style="bold" if chosen else "")
-    lines: list[RenderableType] = [Text(_limit_words(choices), "dim")]
-    least = choices.command.selecting(choices.choices[0].ram_bytes)
-    lines.append(Text("to compile the first point (--sram selects one):", "dim"))
-    lines.append(Text(f"    {least}", no_wrap=True, overflow="ignore"))
-    return Group(title, table, *lines)
+        table.add_row(">" if k == chosen else "", *cells, style="bold" if k == chosen else "")
+    return table
 
 
 def _limit_words(choices: FrontierReport) -> str:
-    """Describe the point that the budget selects, and the least memory with a streamed input."""
+    """Describe the point that the budget selects."""
     limit = f"{number(choices.limit_bytes)} bytes"
-    fits = choices.chosen is not None
-    words = f">: {GOALS[choices.optimize]}, in {limit}" if fits else f"nothing fits into {limit}"
-    if choices.streamed:
-        least = choices.streamed[0]
-        above = f"{100 * choices.slowdown(least):.4f} %"
-        words += (
-            f"\ninput streamed: {number(least.ram_bytes)} bytes or more, then {above} above fastest"
-        )
-        words += "; frontier.csv and frontier.html contain these points"
-    return words
+    if choices.chosen is None:
+        return f"nothing fits into {limit}"
+    within = "" if choices.command.sram_bytes is not None else f", in {limit}"
+    return f">: {goal_words(choices)}{within}"
 
 
 def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
@@ -281,15 +284,18 @@ def _and(words: str) -> str:
 
 
 def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """Return label, value and note of the lines on cycles and instructions."""
+    """Return label, value and note of the lines on cycles and instructions.
+
+    The cost model is that of code compiled with -O3."""
     estimated, clock_hz = number(report.cycles.estimated), report.clock_hz
+    model = " for -O3" if report.optimize == "size" else ""
     if report.cycles.simulated is None:
         partly = "; only the processor is simulated" if has_simulated(report.engines) else ""
         time = _and(duration(report.cycles.estimated, clock_hz))
-        return (("cycles", estimated, f"estimated{time}{partly}"),)
+        return (("cycles", estimated, f"estimated{model}{time}{partly}"),)
     simulated = number(report.cycles.simulated)
     time = _and(duration(report.cycles.simulated, clock_hz))
     return (
-        ("cycles", simulated, f"simulated{time}; estimated {estimated}"),
+        ("cycles", simulated, f"simulated{time}; estimated {estimated}{model}"),
         ("instructions", number(report.instructions.simulated), "simulated"),
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import penstock as package
 from command_line import CommandLine
+from penstock.errors import UsageError
 
 LAYER = {"name": "conv", "kernel": "conv2d_s8", "calls": 1, "macs": 9, "cycles": 40}
 REPORT: dict[str, Any] = {
@@ -130,3 +133,19 @@ def test_files_that_are_no_reports(penstock: CommandLine, text: str, why: str) -
     (Path("empty")).mkdir()
     said = penstock("compare", "empty", "a.json")
     assert "the directory contains neither report.json nor profile.json" in said.err
+
+
+def test_results_are_compared_as_their_files_are(tmp_path: Path) -> None:
+    small = package.run("zoo:lenet5", "host", optimize="size")
+    (tmp_path / "small.json").write_text(json.dumps(small.recorded()), "utf-8")
+    whole = package.compile("zoo:lenet5", "host", optimize="speed")
+    whole.write(tmp_path / "whole")
+    found = package.compare(small, whole)
+    assert found.worse == ("ram_bytes.total",)
+    assert found.layers
+    files = package.compare(tmp_path / "small.json", str(tmp_path / "whole"))
+    assert replace(files, before=found.before, after=found.after) == found
+    again = package.compare(tmp_path / "small.json", small)
+    assert (again.same_outputs, again.worse, again.layers) == (True, (), ())
+    with pytest.raises(UsageError, match="this int has no report"):
+        package.compare(small, 7)  # pyright: ignore[reportArgumentType]

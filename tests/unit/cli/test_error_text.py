@@ -49,6 +49,14 @@ def test_a_misspelt_word_is_recognised(
     assert f"did you mean {meant.lower()}" in found
 
 
+def test_an_option_is_only_suggested_if_it_is_like_the_unknown_one(
+    penstock: CommandLine, model: Path
+) -> None:
+    said = penstock("compile", model, "--bogus")
+    assert said.err.splitlines()[-1] == "  help: `penstock compile --help` lists what there is"
+    assert "did you mean --sram?" in penstock("compile", model, "--ram", "4KiB").err
+
+
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 

@@ -82,6 +82,38 @@ def test_a_folder_that_exists_is_not_touched(penstock: CommandLine, model: Path)
     assert [p.name for p in Path().iterdir()] == ["out"]
 
 
+def test_a_folder_that_penstock_wrote_is_replaced(penstock: CommandLine, model: Path) -> None:
+    """Files that the user has added are kept; those that the user has changed need --force."""
+    words = ("compile", model, "-o", "out")
+    assert penstock(*words, "--package", "all").code == 0
+    assert penstock(*words).code == 0
+    assert not Path("out/zephyr").exists()
+    Path("out/notes.txt").write_text("mine")
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    assert penstock(*words).code == 0
+    assert {path: path.read_bytes() for path in before} == before
+    Path("out/main.c").write_text("mine")
+    Path("out/zephyr").mkdir()
+    Path("out/zephyr/CMakeLists.txt").write_text("mine")
+    said = penstock(*words)
+    what = "files in the output folder were changed or added: main.c"
+    assert said.err.startswith(f"error[output-001]: {what}\n")
+    assert Path("out/main.c").read_text() == "mine"
+    said = penstock(*words, "--package", "zephyr,cmake", "--force")
+    assert (said.code, Path("out/main.c").exists()) == (0, True)
+    Path("out/main.c").unlink()
+    assert penstock(*words, "--package", "zephyr,cmake").code == 0
+
+
+def test_an_unlisted_file_in_the_way_is_named(tmp_path: Path) -> None:
+    first, second = Bundle((("a", b"1"),)), Bundle((("a", b"2"), ("b", b"3")))
+    write_bundle(first.with_manifest(), tmp_path / "out")
+    (tmp_path / "out" / "b").write_text("mine")
+    with pytest.raises(OutputError, match="changed or added: b"):
+        write_bundle(second.with_manifest(), tmp_path / "out")
+    assert (tmp_path / "out" / "a").read_bytes() == b"1"
+
+
 def test_an_empty_folder_may_be_there(penstock: CommandLine, model: Path) -> None:
     Path("out").mkdir()
     assert penstock("compile", model, "-o", "out").code == 0

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import penstock as penstock_api
 from command_line import CommandLine
 from penstock.codegen.manifest import MANIFEST
+from penstock.frontends.builder import GraphBuilder
+from penstock.reports.row import rows
 
 
 def test_profile_writes_a_page_and_its_data(penstock: CommandLine, model: Path) -> None:
@@ -18,8 +21,8 @@ def test_profile_writes_a_page_and_its_data(penstock: CommandLine, model: Path) 
     assert {p.name for p in folder.iterdir()} == {MANIFEST, "profile.html", "profile.json"}
     assert json.loads((folder / "profile.json").read_text()) == said.json
     assert '"resources":{' in (folder / "profile.html").read_text()
-    again = penstock("profile", model, "-t", "host", "--accelerator", "nvdla", "-o", "out")
-    assert again.err.startswith("error[output-001]")
+    other = penstock("compile", model, "-t", "host", "-o", "out")
+    assert other.err.startswith("error[output-001]: the output folder exists")
     plain = penstock("profile", model, "-t", "host", "-o", "plain")
     assert plain.out.endswith("written to plain/\n")
     assert {p.name for p in Path("plain").iterdir()} == {p.name for p in folder.iterdir()}
@@ -54,3 +57,15 @@ def test_an_accelerator_without_a_c_driver_is_only_estimated(
     assert (said.code, said.err) == (0, "")
     assert said.json["unmeasured"] == "ethos_u55 has no model of its driver in C"
     assert said.json["cycles"]["simulated"] is None
+
+
+def test_the_floor_is_that_of_kernels_and_below_their_cycles() -> None:
+    """A wide pointwise layer comes close to it; portable kernels have none."""
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    net = GraphBuilder("pointwise")
+    graph = net.build(net.conv2d(net.input((1, 6, 6, 512)), 32, 1))
+    for target, expected in (("cortex-m4", True), ("cortex-m4-portable", False)):
+        done = penstock_api.profile(graph, target)
+        (ratio,) = (row.above_floor for row in rows(done.compiled.layers, done.steps))
+        assert (ratio is not None) == expected
+        assert ratio is None or 1 < ratio < 1.1

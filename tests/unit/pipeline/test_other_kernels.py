@@ -48,3 +48,18 @@ def test_a_measured_stack_is_proposed_as_the_reserve(settings: Settings, propose
     assert other.options == "--stack 544"
     smaller = penstock.compile("zoo:lenet5", "cortex-m4", stack=544).report
     assert (other.ram_bytes, other.cycles) == (smaller.ram_bytes.total, smaller.cycles.estimated)
+
+
+def test_points_beyond_a_budget_are_proposed_the_knee_too() -> None:
+    """No proposal compiles for size, which the estimated cycles do not describe."""
+    name, target = "zoo:tc_resnet8", "cortex-m4"
+    free = penstock.compile(name, target, plan_streaming=False).report
+    knee = next(point for point in free.frontier if point.chosen)
+    least, fastest = free.frontier[0], free.frontier[-1]
+    assert least.ram_bytes < knee.ram_bytes < fastest.ram_bytes
+    tight = penstock.compile(name, target, sram=least.ram_bytes, plan_streaming=False).report
+    for report, points in ((tight, (knee, fastest)), (free, (least,))):
+        found = {(other.ram_bytes, other.cycles): other.options for other in report.alternatives}
+        for point in points:
+            expected = f"--sram {point.ram_bytes} --optimize speed"
+            assert found[point.ram_bytes, point.cycles] == expected

@@ -83,6 +83,7 @@ def make_example() -> Example:
             9000000,
             "cpu",
             False,
+            "conv2d_s8_dsp",
         ),
         LayerReport(
             1,

@@ -84,6 +84,27 @@ def test_the_summary_says_what_was_simulated_and_checked(example: Example) -> No
         assert words in " ".join(text.split())
 
 
+def test_the_summary_says_why_the_goal_is_speed(example: Example) -> None:
+    """Beside a budget, unless the user has stated the goal."""
+    words = "since --sram is given; balanced is up to 1 % slower)"
+    budgeted = dataclasses.replace(example.report.command, sram_bytes=65536, optimize=None)
+    stated = dataclasses.replace(budgeted, optimize="speed")
+    for command, expected in ((budgeted, True), (stated, False)):
+        report = dataclasses.replace(example.report, optimize="speed", command=command)
+        text = shown(summary(report), 200)
+        assert (words in text) == expected
+        assert "the fastest that fits into 65,536 bytes (--optimize speed" in text
+
+
+def test_the_summary_says_that_the_estimate_is_not_for_code_compiled_for_size(
+    example: Example,
+) -> None:
+    report = dataclasses.replace(example.report, optimize="size")
+    assert "cycles 9,876,543 estimated for -O3" in shown(summary(report))
+    assert "the least RAM, compiled with -Os (--optimize size)" in shown(summary(report))
+    assert "-O3" not in shown(summary(example.report))
+
+
 def test_smaller_kernels_are_proposed(example: Example) -> None:
     found = (SmallerKernels("cortex-m4-portable", 54321),)
     report = dataclasses.replace(example.report, smaller_kernels=found)
@@ -104,7 +125,7 @@ def test_the_layer_table_has_a_line_a_layer_and_a_line_of_sums(example: Example)
 
 def test_the_layer_table_shows_simulated_cycles_where_there_are_any(example: Example) -> None:
     text = shown(layer_table(example.layers, example.counts))
-    assert "1,000,000 9,000,000 8,000,001 91.4 % 8.00 6.40 9,092" in text
+    assert "1,000,000 9,000,000 8,000,001 91.4 % 8.00 7.53 9,092" in text
     assert "total 1,300,000 9,876,543 8,750,001 6.73 21,442" in text
     assert "/floor: cycles relative to" in text
     text = shown(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.reports.command import CompileCommand
 from penstock.reports.formats import kib, number, printable, striped
 from penstock.reports.frontier import FrontierPoint, FrontierReport
-from penstock.reports.goal import GOALS
+from penstock.reports.goal import GOALS, goal_words
 from penstock.reports.page.records import (
     FrontierData,
     KeyFigure,
@@ -29,7 +29,7 @@ def frontier_data(found: FrontierReport) -> PageData:
     return PageData(
         title=printable(found.model),
         subtitle=f"memory against cycles on {printable(found.target)}, by penstock {found.version}",
-        provenance=(f"selected: {goal} (--optimize {found.optimize})",),
+        provenance=(f"selected: {goal_words(found)}",),
         warning="",
         command=printable(str(command)),
         figures=_figures(found),

@@ -48,8 +48,8 @@ class LayerData:
     """A layer. `name` is short and unique, `full_name` that of the model file.
 
     `cycles` are estimated, `simulated_cycles` those of a simulated core. `live_bytes` is the
-    maximum of its output that is live at a time. `above_floor` is the ratio of the cycles to the
-    floor of the layer's kind. `bands` says in which chain and bands it runs, `factor` is its F;
+    maximum of its output that is live at a time. `above_floor` is the ratio of the cycles to those
+    of the kernel's inner loop. `bands` says in which chain and bands it runs, `factor` is its F;
     both are absent if no layer of the network runs in bands. `place` is its node in the model file,
     `attributes` are those of its operator, by name.
     """

@@ -101,7 +101,7 @@ function layerSection() {
             "over the\nfloor",
             (layer) => layer.above_floor,
             (value) => fixed(value, 2),
-            "cycles relative to the least that loads and multiplications alone need",
+            "cycles relative to those of the kernel's inner loop alone",
             none,
           ),
         ]

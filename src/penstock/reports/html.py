@@ -17,7 +17,7 @@ from importlib.resources import files
 
 from penstock.reports.engine_times import EngineTimes
 from penstock.reports.frontier import FrontierReport
-from penstock.reports.layer_report import LayerReport
+from penstock.reports.model_layer import ModelLayer
 from penstock.reports.page.frontier_data import frontier_data
 from penstock.reports.page.records import PageData
 from penstock.reports.page.report_data import report_data
@@ -42,7 +42,7 @@ _STYLES = ("colors", "page", "figures")
 
 def render_html(
     report: Report,
-    layers: Sequence[LayerReport],
+    layers: Sequence[ModelLayer],
     timelines: Sequence[Timeline],
     times: EngineTimes | None,
     measured: Sequence[Measured | None] | None = None,

@@ -17,6 +17,14 @@ function tensorOf(layer, role) {
   return (layer.tensors ?? []).find((one) => one.role === role);
 }
 
+/** Return the steps of a layer as rows: the name of a step says which bands it computes. */
+function stepRows(layer) {
+  return (layer.steps ?? []).map((step) => {
+    const name = step.bands ?? `step ${step.step ?? ABSENT}`;
+    return { ...step, name, full_name: name, engine: layer.engine };
+  });
+}
+
 function layerSection() {
   const layers = data.layers ?? [];
   if (!layers.length) return "";
@@ -52,7 +60,7 @@ function layerSection() {
       "step",
       (layer) => layer.step,
       (step) => (step === undefined ? ABSENT : String(step)),
-      "number of the step in the program and in the C code",
+      "number of the step in the program and in the C code; of several, the first",
       none,
       null,
     ),
@@ -180,18 +188,40 @@ function layerSection() {
         ]
       : []),
     numeric(
+      "stored",
+      "flash\nbytes",
+      (layer) => layer.stored_bytes,
+      number,
+      "constants in flash for this layer: weights, bias, and the tables of its kernels",
+      undefined,
+      ["cost", "operator", "memory"],
+    ),
+    ...(any("ram_bytes")
+      ? [
+          numeric(
+            "ram",
+            "RAM\nlive",
+            (layer) => layer.ram_bytes,
+            number,
+            "maximum of the live bytes of the arena while the layer runs",
+            (rows) => number(Math.max(0, ...rows.map((row) => row.ram_bytes ?? 0))),
+            ["cost", "memory"],
+          ),
+        ]
+      : []),
+    numeric(
       "live",
       "output bytes\nlive",
       (layer) => layer.live_bytes,
       number,
       "maximum of the output that is live at a time",
       none,
-      ["cost", "memory"],
+      MEMORY,
     ),
     ...(any("cascade")
       ? [
           {
-            views: ["cost", "memory"],
+            views: MEMORY,
             key: "cascade",
             label: "cascade",
             kind: "nowrap",
@@ -255,7 +285,15 @@ function layerSection() {
         ]
       : []),
     ...(any("kernel")
-      ? [{ views: OPERATOR, key: "kernel", label: "kernel", kind: "nowrap", value: (layer) => layer.kernel }]
+      ? [
+          {
+            views: ["cost", "operator"],
+            key: "kernel",
+            label: "kernel",
+            kind: "nowrap",
+            value: (layer) => layer.kernel?.split(", ")[0],
+          },
+        ]
       : []),
   ];
   const { box, controls } = sortedTable({
@@ -263,6 +301,7 @@ function layerSection() {
     views: ["cost", "operator", "memory", "all columns"],
     columns,
     rows: layers,
+    parts: stepRows,
     filtered: true,
     totals: true,
     decorate: (row, layer, index) => {
@@ -300,7 +339,7 @@ function layerSection() {
             "ul",
             { class: "note" },
             constants.map((layer) =>
-              element("li", {}, `step ${layer.step}, ${layer.name}: ${layer.constant}`),
+              element("li", {}, `${layer.name}: ${layer.constant} (channels ${layer.channels})`),
             ),
           ),
         )

@@ -226,18 +226,77 @@ def test_lists_are_shown_whole_and_views_select_columns(opened: str, browser: Br
     sideways = browser.find("#layers .sideways")
     assert not sideways.is_displayed()  # the default columns fit at 1440 pixels
     views = browser.all("#layers .group button")
-    assert [view.text for view in views] == ["cost", "operator", "memory", "all columns"]
-    views[3].click()
+    assert [view.text for view in views] == ["cost", "speed", "operator", "memory", "all"]
+    views[4].click()
     browser.settle()
     assert browser.run(shown) == len(browser.all("#layers thead th")) > cost
     assert sideways.is_displayed()
-    views[1].click()
+    views[2].click()
     heads = [text.replace("\n", " ") for text in browser.texts("#layers thead th:not([hidden])")]
     wanted = {"kernel size", "stride", "padding", "input shape", "weight bytes", "output scale"}
     assert wanted <= set(heads)
     box = browser.find("#layers .box").rect
     browser.run("document.querySelector('#layers .box').scrollLeft = 400")
     assert browser.find("#layers tbody th").rect["x"] <= box["x"] + 2  # the names stay
+
+
+@pytest.mark.parametrize("opened", ["mobilenetv2"], indirect=True)
+def test_the_graph_is_drawn_and_walked(opened: str, browser: Browser) -> None:
+    layers = compiled(opened).model_layers
+    browser.all("#graph .group button")[1].click()
+    assert not browser.find("#graph .layers").is_displayed()
+    assert len(browser.all(".layer-box[tabindex]")) == len(layers)
+    assert browser.run(PROBES["overlapping_boxes"]) == 0
+    joins = [one for one in layers if len(one.main.reads) > 1]
+    assert joins  # residual connections, which are lines beside the boxes
+    lines = sum(len(one.main.reads) for one in layers)
+    assert len(browser.all(".flow .edge")) == lines
+    browser.run("document.querySelector('.layer-box[tabindex=\"0\"]').focus()")
+    assert browser.run(HOT_LAYERS) == ["0"]
+    browser.press("\ue015")  # down: to a layer that reads it
+    assert browser.run(HOT_LAYERS) == ["1"]
+    browser.press("\ue013")  # up: back
+    assert browser.run(HOT_LAYERS) == ["0"]
+    assert len(browser.all(".layer-box.hot")) == 1
+    browser.press("\ue007")  # Enter: its panel
+    assert browser.find("#detail").is_displayed()
+    browser.press("\ue00c")
+    browser.all("#graph .group button")[0].click()
+    browser.run("document.querySelector('#graph .row[data-layer=\"1\"]').focus()")
+    browser.press("\ue012")  # left: what it reads
+    assert browser.run(HOT_LAYERS) == ["0"]
+    browser.press("\ue014")  # right: a reader
+    assert browser.run(HOT_LAYERS) == ["1"]
+    assert browser.console() == []
+
+
+@pytest.mark.parametrize("opened", ["chains"], indirect=True)
+def test_steps_of_a_layer_are_shown_on_demand(opened: str, browser: Browser) -> None:
+    layers = compiled(opened).model_layers
+    index, layer = next((k, one) for k, one in enumerate(layers) if len(one.steps) > 2)
+    browser.run("document.querySelector('#layers .expander').click()")
+    assert not browser.find("#detail").is_displayed()
+    parts = browser.texts("#layers tr.part > th")
+    assert parts == [one.bands.words for one in layer.steps if one.bands]
+    cycles = browser.texts("#layers tr.part > td:nth-child(4)")
+    assert cycles == [f"{one.cycles:,}" for one in layer.steps]
+    browser.run("document.querySelector('#layers .expander').click()")
+    assert browser.all("#layers tr.part") == []
+    browser.run(f"document.querySelector('#layers tr[data-layer=\"{index}\"]').click()")
+    tables = browser.all("#detail table")
+    assert len(tables) == 2
+    assert len(browser.all("#detail table[aria-label=Steps] tbody tr")) == len(layer.steps)
+    scales = browser.find("#detail details.more")
+    assert not scales.find_element("css selector", "div").is_displayed()
+    browser.run("arguments[0].open = true", scales)
+    listed = scales.find_element("css selector", "div").text.split()
+    assert len(listed) in {len(one.scales) for one in layer.tensors}
+    assert has_no_wide_page(browser)
+    assert browser.console() == []
+
+
+def has_no_wide_page(browser: Browser) -> bool:
+    return browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_a_profile_shows_what_was_simulated(browser: Browser, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ function graphSection() {
       element("span", { class: "n" }, "step"),
       element("span", { class: "operator" }, "operator"),
       element("span", {}, "layer"),
-      element("span", {}, "output"),
+      element("span", {}, "size"),
       element("span", { class: "bytes" }, "live", element("span", { class: "whole" }, ", of bytes")),
     ),
   );
@@ -98,23 +98,52 @@ function graphSection() {
     },
     host,
   );
+  let drawing = null;
+  const mode = (words, isDrawing) =>
+    element(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(!isDrawing),
+        onclick: (event) => {
+          if (isDrawing && !drawing) box.append((drawing = flowDrawing(listed)));
+          host.hidden = isDrawing;
+          if (drawing) drawing.hidden = !isDrawing;
+          for (const one of event.target.parentElement.children)
+            one.setAttribute("aria-pressed", String(one === event.target));
+          if (views.current !== null) reveal(views.current);
+        },
+      },
+      words,
+    );
+  const controls = element(
+    "div",
+    { class: "controls" },
+    element(
+      "span",
+      { class: "group", role: "group", "aria-label": "Form of the graph" },
+      mode("list", false),
+      mode("drawing", true),
+    ),
+  );
   const cascades = stretches.some((one) => one.cascade !== undefined);
   return section(
     "graph",
     cascades ? "Graph and cascades" : "Graph",
     "narrow tall",
-    "",
+    controls,
     scrollFrame(box, layers.length, "layers", 0),
     element(
       "p",
       { class: "note" },
-      "Layers in the order of their steps; a line leads to each layer that reads the output. Left and right arrow keys follow the lines. ",
+      "List: layers in the order of their steps; a line leads to each layer that reads the output. Left and right arrow keys follow the lines. ",
       cascades ? "A box is a cascade. " : "",
       totals.accelerators.length ? "A square is a layer on an accelerator. " : "",
       layers.some((layer) => layer.bands)
         ? "The bar is the bytes written, with those of columns and rows that are computed again; "
         : "The bar is the whole output; ",
-      "its dark part is the maximum that is live at a time.",
+      "its dark part is the maximum that is live at a time. ",
+      `Drawing: arrow keys walk from layer to layer; the bar is the share of cycles${cascades ? ", a shaded layer belongs to a cascade" : ""}.`,
     ),
   );
 }

@@ -1,5 +1,6 @@
 // The table of layers. Views select columns, so that the most important ones fit beside each other.
 const COST = ["cost"];
+const SPEED = ["speed"];
 const OPERATOR = ["operator"];
 const MEMORY = ["memory"];
 const LEAST_SHARE = 1 / 5; // of the layers, that state an attribute which has a column; the panel states all
@@ -65,7 +66,7 @@ function layerSection() {
       null,
     ),
     {
-      views: COST,
+      views: [...COST, ...SPEED],
       key: "share",
       label: "share of\ncycles",
       kind: "n",
@@ -82,6 +83,7 @@ function layerSection() {
             number,
             "cycles of the executed instructions",
             simulatedSum((layer) => layer.simulated_cycles),
+            [...COST, ...SPEED],
           ),
           numeric(
             "instructions",
@@ -90,10 +92,19 @@ function layerSection() {
             number,
             "instructions executed",
             simulatedSum((layer) => layer.instructions),
+            SPEED,
           ),
         ]
       : []),
-    numeric("cycles", "cycles,\nestimated", (layer) => layer.cycles, number, "cycles by the cost model"),
+    numeric(
+      "cycles",
+      "cycles,\nestimated",
+      (layer) => layer.cycles,
+      number,
+      "cycles by the cost model",
+      undefined,
+      [...COST, ...SPEED],
+    ),
     numeric(
       "cycles/mac",
       "cycles\nper MAC",
@@ -101,6 +112,7 @@ function layerSection() {
       (value) => fixed(value, 2),
       "cycles per multiply-accumulate",
       none,
+      SPEED,
     ),
     ...(measured && any("above_floor")
       ? [
@@ -111,6 +123,7 @@ function layerSection() {
             (value) => fixed(value, 2),
             "cycles relative to the least that loads and multiplications alone need",
             none,
+            SPEED,
           ),
         ]
       : []),
@@ -142,6 +155,7 @@ function layerSection() {
             (value) => fixed(value, 2),
             "computed elements as a multiple of those of the output, over all bands of the layer",
             none,
+            [...COST, ...SPEED],
           ),
           { views: MEMORY, key: "bands", label: "bands", kind: "nowrap", value: (layer) => layer.bands },
         ]
@@ -158,7 +172,7 @@ function layerSection() {
           },
         ]
       : []),
-    numeric("macs", "MACs", (layer) => layer.macs, number, "multiply-accumulates executed"),
+    numeric("macs", "MACs", (layer) => layer.macs, number, "multiply-accumulates executed", undefined, [...COST, ...SPEED]),
     { key: "shape", label: "output\nshape", kind: "nowrap", value: (layer) => layer.shape },
     ...(any("tensors")
       ? [
@@ -236,7 +250,7 @@ function layerSection() {
     numeric("calls", "calls", (layer) => layer.calls, number, undefined, undefined, MEMORY),
     ...(any("limit")
       ? [
-          { views: COST, key: "limit", label: "limited\nby", kind: "nowrap", value: (layer) => layer.limit },
+          { views: [...COST, ...SPEED], key: "limit", label: "limited\nby", kind: "nowrap", value: (layer) => layer.limit },
           numeric(
             "used",
             "multipliers\nused",
@@ -244,6 +258,7 @@ function layerSection() {
             percent,
             "utilisation of the multipliers",
             none,
+            SPEED,
           ),
         ]
       : []),
@@ -298,7 +313,7 @@ function layerSection() {
   ];
   const { box, controls } = sortedTable({
     caption: "Layers",
-    views: ["cost", "operator", "memory", "all columns"],
+    views: ["cost", "speed", "operator", "memory", "all"],
     columns,
     rows: layers,
     parts: stepRows,

@@ -9,6 +9,7 @@ from penstock.reports.command import CompileCommand
 from penstock.reports.engine_times import Activity, EngineSpan, EngineTimes
 from penstock.reports.html import render_html
 from penstock.reports.layer_report import LayerReport
+from penstock.reports.model_layer import model_layers
 from penstock.reports.report import (
     CycleCounts,
     Flash,
@@ -64,7 +65,7 @@ def odd_report(count: int) -> bytes:
         CompileCommand(NAMES[1], NAMES[0]),
     )
     timeline = Timeline(spans, stretches)
-    return render_html(report, layers, (timeline,), times)
+    return render_html(report, model_layers(layers), (timeline,), times)
 
 
 def _stretches(count: int) -> Iterator[Stretch]:

@@ -11,6 +11,7 @@ import pytest
 from available import SHARED, SMALL_VWW
 from browser import PROBES, Browser
 from penstock import api
+from penstock.reports.row import rows
 from penstock.simulators.counts import ExecutionCounts
 
 WIDTHS = (360, 800, 1440)
@@ -83,20 +84,22 @@ def test_a_report_loads_nothing_and_fits_at_every_width(
     assert requests
     assert all(address.startswith("file://") for address in requests)
     assert browser.console() == []
-    layers = compiled(opened).layers
+    layers = compiled(opened).model_layers
     assert len(browser.all("#layers tbody tr")) == len(layers)
     assert len(browser.all("#graph .row")) == len(layers) + 1
     blocks = sum(len(timeline.spans) for timeline in compiled(opened).timelines)
     assert len(browser.all("path.block")) == blocks
-    cascades = {layer.cascade for layer in layers} - {None}
+    cascades = {step.cascade for layer in layers for step in layer.steps} - {None}
     assert len(browser.all("#graph .cascade")) == len(cascades)
-    bands = [layer.bands for layer in layers]
-    begun = [one for one, before in zip(bands, [None, *bands], strict=False) if one != before]
+    bands = {layer.main.bands.total_words for layer in layers if layer.main.bands}
     titles = [one for one in browser.texts("#graph .title.bands") if one != "all columns"]
-    assert titles == [one.words for one in begun if one is not None]
+    assert sorted(titles) == sorted(bands)
+    assert len(browser.all("#layers .expander")) == sum(len(one.steps) > 1 for one in layers)
     engines = {layer.engine for layer in layers} - {"caller"}
     assert bool(browser.all("#timeline .span")) == (len(engines) > 1)
-    resources = [layer for layer in layers if layer.breakdown and layer.breakdown.by_resource]
+    resources = [
+        layer for layer in layers if layer.main.breakdown and layer.main.breakdown.by_resource
+    ]
     limits = browser.texts("#resources .row:not(.muted) > :nth-child(4)")
     assert [text.rsplit(" ", 1)[0] for text in limits] == [layer.limit for layer in resources]
     assert bool(resources) == (opened in ("ethos_u55", "nvdla"))
@@ -123,9 +126,11 @@ def test_the_axis_of_cycles_and_the_zoom_keep_labels_apart(opened: str, browser:
 
 
 def test_a_layer_under_the_pointer_is_marked_in_every_view(opened: str, browser: Browser) -> None:
-    layers = compiled(opened).layers
+    layers = compiled(opened).model_layers
     index, layer = next(
-        (k, one) for k, one in enumerate(layers) if one.cascade is not None and k and one.reads
+        (k, one.main)
+        for k, one in enumerate(layers)
+        if one.main.cascade is not None and k and one.main.reads
     )
     browser.hover(browser.all("#graph .row")[1 + index])
     assert browser.run(HOT_LAYERS) == [str(index)]
@@ -169,7 +174,7 @@ def test_a_click_opens_the_panel_of_a_layer_and_a_click_beside_blocks_closes_it(
 
 @pytest.mark.parametrize("opened", ["kws", "ethos_u55"], indirect=True)
 def test_the_panel_states_the_facts_of_a_layer(opened: str, browser: Browser) -> None:
-    layers = compiled(opened).layers
+    layers = compiled(opened).model_layers
     facts = (
         "return Object.fromEntries(Array.from(document.querySelectorAll('#detail dt'), "
         "(name) => [name.textContent, name.nextSibling.textContent]))"
@@ -183,10 +188,11 @@ def test_the_panel_states_the_facts_of_a_layer(opened: str, browser: Browser) ->
         shown = browser.run(facts)
         for attribute in layer.attributes:
             assert shown[attribute.name] == attribute.words
-        assert shown["kernel"] == layer.kernel
+        assert shown["kernel"] == ", ".join(layer.kernels)
+        assert shown.get("stored in flash", "0 ").startswith(f"{layer.weight_bytes:,} ")
         assert shown["MACs"] == f"{layer.macs:,}"
-        assert shown["weights, bias"].startswith(f"{layer.constant_bytes:,} bytes")
-        assert layer.place[:12] in browser.find("#detail .origin").text
+        assert shown["weights, bias"].startswith(f"{layer.main.constant_bytes:,} bytes")
+        assert layer.main.place[:12] in browser.find("#detail .origin").text
         roles = browser.texts("#detail tbody td:nth-child(2)")
         assert roles == [one.role for one in layer.tensors]
         sizes = browser.texts("#detail tbody td:nth-child(5)")
@@ -211,7 +217,7 @@ def test_lists_are_shown_whole_and_views_select_columns(opened: str, browser: Br
     assert hidden("#layers .box") <= 0  # 31 rows do not scroll
     assert hidden("#graph .graph") > 0
     button = browser.find("#graph .whole-button")
-    assert button.text == f"show all {len(compiled(opened).layers)} layers"
+    assert button.text == f"show all {len(compiled(opened).model_layers)} layers"
     button.click()
     assert hidden("#graph .graph") <= 0
     assert button.text == "show fewer layers"
@@ -220,12 +226,12 @@ def test_lists_are_shown_whole_and_views_select_columns(opened: str, browser: Br
     sideways = browser.find("#layers .sideways")
     assert not sideways.is_displayed()  # the default columns fit at 1440 pixels
     views = browser.all("#layers .group button")
-    assert [view.text for view in views] == ["cost", "operator", "memory", "all columns"]
-    views[3].click()
+    assert [view.text for view in views] == ["cost", "speed", "operator", "memory", "all"]
+    views[4].click()
     browser.settle()
     assert browser.run(shown) == len(browser.all("#layers thead th")) > cost
     assert sideways.is_displayed()
-    views[1].click()
+    views[2].click()
     heads = [text.replace("\n", " ") for text in browser.texts("#layers thead th:not([hidden])")]
     wanted = {"kernel size", "stride", "padding", "input shape", "weight bytes", "output scale"}
     assert wanted <= set(heads)
@@ -234,13 +240,74 @@ def test_lists_are_shown_whole_and_views_select_columns(opened: str, browser: Br
     assert browser.find("#layers tbody th").rect["x"] <= box["x"] + 2  # the names stay
 
 
+@pytest.mark.parametrize("opened", ["mobilenetv2"], indirect=True)
+def test_the_graph_is_drawn_and_walked(opened: str, browser: Browser) -> None:
+    layers = compiled(opened).model_layers
+    browser.all("#graph .group button")[1].click()
+    assert not browser.find("#graph .layers").is_displayed()
+    assert len(browser.all(".layer-box[tabindex]")) == len(layers)
+    assert browser.run(PROBES["overlapping_boxes"]) == 0
+    joins = [one for one in layers if len(one.main.reads) > 1]
+    assert joins  # residual connections, which are lines beside the boxes
+    lines = sum(len(one.main.reads) for one in layers)
+    assert len(browser.all(".flow .edge")) == lines
+    browser.run("document.querySelector('.layer-box[tabindex=\"0\"]').focus()")
+    assert browser.run(HOT_LAYERS) == ["0"]
+    browser.press("\ue015")  # down: to a layer that reads it
+    assert browser.run(HOT_LAYERS) == ["1"]
+    browser.press("\ue013")  # up: back
+    assert browser.run(HOT_LAYERS) == ["0"]
+    assert len(browser.all(".layer-box.hot")) == 1
+    browser.press("\ue007")  # Enter: its panel
+    assert browser.find("#detail").is_displayed()
+    browser.press("\ue00c")
+    browser.all("#graph .group button")[0].click()
+    browser.run("document.querySelector('#graph .row[data-layer=\"1\"]').focus()")
+    browser.press("\ue012")  # left: what it reads
+    assert browser.run(HOT_LAYERS) == ["0"]
+    browser.press("\ue014")  # right: a reader
+    assert browser.run(HOT_LAYERS) == ["1"]
+    assert browser.console() == []
+
+
+@pytest.mark.parametrize("opened", ["chains"], indirect=True)
+def test_steps_of_a_layer_are_shown_on_demand(opened: str, browser: Browser) -> None:
+    layers = compiled(opened).model_layers
+    index, layer = next((k, one) for k, one in enumerate(layers) if len(one.steps) > 2)
+    browser.run("document.querySelector('#layers .expander').click()")
+    assert not browser.find("#detail").is_displayed()
+    parts = browser.texts("#layers tr.part > th")
+    assert parts == [one.bands.words for one in layer.steps if one.bands]
+    cycles = browser.texts("#layers tr.part > td:nth-child(4)")
+    assert cycles == [f"{one.cycles:,}" for one in layer.steps]
+    browser.run("document.querySelector('#layers .expander').click()")
+    assert browser.all("#layers tr.part") == []
+    browser.run(f"document.querySelector('#layers tr[data-layer=\"{index}\"]').click()")
+    tables = browser.all("#detail table")
+    assert len(tables) == 2
+    assert len(browser.all("#detail table[aria-label=Steps] tbody tr")) == len(layer.steps)
+    scales = browser.find("#detail details.more")
+    assert not scales.find_element("css selector", "div").is_displayed()
+    browser.run("arguments[0].open = true", scales)
+    listed = scales.find_element("css selector", "div").text.split()
+    assert len(listed) in {len(one.scales) for one in layer.tensors}
+    assert has_no_wide_page(browser)
+    assert browser.console() == []
+
+
+def has_no_wide_page(browser: Browser) -> bool:
+    return browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+
+
 def test_a_profile_shows_what_was_simulated(browser: Browser, tmp_path: Path) -> None:
     done = compiled("kws")
-    counts = [
+    whole = done.model_layers
+    steps = [
         ExecutionCounts(instructions=10 * k, cycles=1000 * (k + 1)) for k in range(len(done.layers))
     ]
+    counts = [row.cycles for row in rows(whole, steps)]
     path = tmp_path / "profile.html"
-    path.write_bytes(done.page(done.report, counts))
+    path.write_bytes(done.page(done.report, steps))
     browser.console()
     browser.open(path)
     heads = [text.replace("\n", " ") for text in browser.texts("#layers thead th")]
@@ -251,16 +318,16 @@ def test_a_profile_shows_what_was_simulated(browser: Browser, tmp_path: Path) ->
         "cycles, simulated",
         "instruc- tions",
     ]
-    assert browser.texts("#layers tbody td:nth-child(4)") == [f"{one.cycles:,}" for one in counts]
-    total = sum(one.cycles for one in counts)
+    assert browser.texts("#layers tbody td:nth-child(4)") == [f"{cycles:,}" for cycles in counts]
+    total = sum(counts)
     assert browser.texts("#layers tfoot td:nth-child(4)") == [f"{total:,}"]
-    last = f"{100 * counts[-1].cycles / total:.1f} %"
+    last = f"{100 * counts[-1] / total:.1f} %"
     assert browser.texts("#layers tbody td:nth-child(3)")[-1] == last
     assert browser.console() == []
 
 
 def test_the_table_sorts_and_filters(opened: str, browser: Browser) -> None:
-    layers = compiled(opened).layers
+    layers = compiled(opened).model_layers
 
     def column(heading: str) -> list[str]:
         heads = [text.replace("\n", " ") for text in browser.texts("#layers thead th")]
@@ -307,9 +374,9 @@ def test_the_keyboard_moves_through_the_layers_and_keeps_one(opened: str, browse
     browser.run("document.querySelector('#graph .row[tabindex]').focus()")
     browser.press("\ue015")
     assert browser.run(HOT_LAYERS) == ["1"]
-    assert f"step {compiled(opened).layers[1].step}" in browser.find("#tip").text
+    assert f"step {compiled(opened).model_layers[1].step}" in browser.find("#tip").text
     browser.press("\ue010")  # End
-    assert browser.run(HOT_LAYERS) == [str(len(compiled(opened).layers) - 1)]
+    assert browser.run(HOT_LAYERS) == [str(len(compiled(opened).model_layers) - 1)]
 
 
 def test_commands_of_points_are_copied_by_click_and_by_key(opened: str, browser: Browser) -> None:

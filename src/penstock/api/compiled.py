@@ -34,12 +34,15 @@ from penstock.pipeline.flash_error import flash_error
 from penstock.pipeline.graphs import read_request
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
+from penstock.program.stored_constants import stored_bytes
 from penstock.reports.engine_times import engine_times
 from penstock.reports.goal import totals
 from penstock.reports.html import framed, render_html
 from penstock.reports.interface_tensor import InterfaceTensor
 from penstock.reports.json_value import Json
 from penstock.reports.layer_report import LayerReport, layers
+from penstock.reports.live_bytes import live_bytes
+from penstock.reports.model_layer import ModelLayer, model_layers
 from penstock.reports.report import Point, Report, make_report
 from penstock.reports.timeline import Timeline, timelines
 from penstock.revision import commit
@@ -75,8 +78,12 @@ class Compiled(Brief):
         )
 
     def as_json(self) -> dict[str, Json]:
-        """The contents of report.json: the report with its layers."""
-        return {**self.report.as_json(), "layers": [layer.as_json() for layer in self.layers]}
+        """The contents of report.json: the report with its layers and their steps."""
+        return {
+            **self.report.as_json(),
+            "model_layers": [layer.as_json() for layer in self.model_layers],
+            "layers": [layer.as_json() for layer in self.layers],
+        }
 
     def page(self, report: Report, measured: Sequence[ExecutionCounts | None] = ()) -> bytes:
         """A report as HTML; `measured` holds the simulated counts of each step."""
@@ -84,7 +91,7 @@ class Compiled(Brief):
         budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
         return render_html(
             report,
-            self.layers,
+            self.model_layers,
             self.timelines,
             engine_times(self.compilation.schedule, request.target),
             measured or None,
@@ -103,8 +110,21 @@ class Compiled(Brief):
 
     @property
     def layers(self) -> tuple[LayerReport, ...]:
-        """One record per layer, in execution order."""
+        """One record per step, in execution order: a layer, or equal bands of one."""
         return layers(self.compilation.schedule, self.compilation.program)
+
+    @property
+    def model_layers(self) -> tuple[ModelLayer, ...]:
+        """One record per operator of the model file, in the order of the model: the sum over the
+        steps that compute it."""
+        done = self.compilation
+        arena, *_ = self.timelines
+        return model_layers(
+            self.layers,
+            done.model,
+            stored_bytes(done.program),
+            live_bytes(done.schedule, arena),
+        )
 
     @property
     def offloaded_steps(self) -> frozenset[int]:

@@ -29,6 +29,7 @@ from penstock.reports.goal import totals
 from penstock.reports.html import framed
 from penstock.reports.json_value import Json
 from penstock.reports.report import Instructions, Report
+from penstock.reports.row import rows
 from penstock.simulators.core_tools import require_tools
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
@@ -66,6 +67,7 @@ class Ran(Brief):
         """The report with layers and functions."""
         return {
             **self.report.as_json(),
+            "model_layers": self.model_layer_rows(),
             "layers": self.layer_rows(),
             "functions": dict(self.functions),
             "unmeasured": self.unmeasured or None,
@@ -85,8 +87,19 @@ class Ran(Brief):
         arrays: dict[str, Json] = {name: array.tolist() for name, array in outputs.items()}
         return {**self.as_json(), "outputs": arrays}
 
+    def model_layer_rows(self) -> list[dict[str, Json]]:
+        """The layers of the model as JSON objects, with simulated figures where there are any."""
+        found: list[dict[str, Json]] = []
+        for line in rows(self.compiled.model_layers, self.steps or None):
+            row = line.layer.as_json()
+            if self.steps:
+                row["simulated_cycles"] = line.simulated_cycles
+                row["simulated_instructions"] = line.instructions
+            found.append(row)
+        return found
+
     def layer_rows(self) -> list[dict[str, Json]]:
-        """The layers as JSON objects, with simulated figures where there are any."""
+        """The steps of the layers as JSON objects, with simulated figures where there are any."""
         found: list[dict[str, Json]] = []
         for layer in self.compiled.layers:
             row = layer.as_json()

@@ -105,14 +105,21 @@ def profile(
         str | None,
         typer.Option(
             metavar="KEY",
-            help="Order of the layers: step, cycles, macs or moved (bytes), the largest first. "
-            "Default: step, or with --top, cycles.",
+            help="Order of the layers: model, step, or a figure, the largest first: cycles, macs, "
+            "moved (bytes), weights (bytes) or ram. Default: model, or with --top, cycles.",
         ),
     ] = None,
     top: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Show only the first N layers in that order."),
     ] = None,
+    bands: Annotated[
+        bool,
+        typer.Option(
+            "--bands",
+            help="List the steps of layers that run in several, such as bands of columns.",
+        ),
+    ] = False,
     verbose: p.Verbose = False,
     compiler: p.CompilerName = "zig",
     destination: p.Destination = p.DEFAULT_DESTINATION,
@@ -127,7 +134,7 @@ def profile(
     from penstock.reports.layer_table import LayerOrder, LayerSelection
 
     order = sort and LayerOrder(values.one_of(sort, tuple(LayerOrder), "--sort"))
-    selection = LayerSelection(order or None, top, verbose)
+    selection = LayerSelection(order or None, top, bands, verbose)
     wanted = values.request(model, target, limits, options)
     output = destination.output and values.folder(destination, "", "profile.json", wanted, workers)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
@@ -153,10 +160,11 @@ def profile(
 def _print_profile(done: api.Ran, named: CompileCommand, selection: LayerSelection) -> None:
     from penstock.reports import layer_table, summary
 
-    layers, report = done.compiled.layers, done.report
+    layers, report = done.compiled.model_layers, done.report
     out().print(layer_table.layer_table(layers, done.steps, report.clock_hz, selection))
-    for line in layer_table.constant_lines(layers, selection.verbose):
-        out().print(line)
+    if selection.verbose:
+        for line in layer_table.constant_lines(layers):
+            out().print(line)
     if done.functions:
         code_bytes = report.flash_bytes.code
         out().print(layer_table.code_table(done.functions, code_bytes, selection.verbose))

@@ -47,6 +47,27 @@ class BandRange:
             return bands
         return f"{self.chain}: {bands}" if self.total > 1 else f"{self.chain}"
 
+    @property
+    def total_words(self) -> str:
+        """Return the chain and the number of all its bands as a phrase.
+
+        >>> BandRange(0, 1, 3, 4).total_words, BandRange(2, 0, 1, 1).total_words
+        ('chain 0, 4 bands', 'chain 2')
+        """
+        found = () if self.chain is None else (f"chain {self.chain}",)
+        return ", ".join((*found, *((f"{self.total} bands",) if self.total > 1 else ())))
+
+    @property
+    def short_total(self) -> str:
+        """Return the number of the chain, if there is one, and that of all bands.
+
+        >>> BandRange(0, 1, 3, 4).short_total, BandRange(None, 0, 1, 2).short_total
+        ('0: 4', '2')
+        """
+        if self.chain is None:
+            return f"{self.total}"
+        return f"{self.chain}: {self.total}" if self.total > 1 else f"{self.chain}"
+
 
 def band_ranges(schedule: Schedule, name: str) -> Iterator[tuple[Band, BandRange]]:
     """Yield each sequence of equal bands in which a part of a schedule runs, and its range.

@@ -37,12 +37,18 @@ class CostedStep:
     in_cascade: bool
     bands: BandRange | None = None
 
+    @property
+    def moves(self) -> bool:
+        """Whether it moves columns that a band has kept for the next one, instead of computing."""
+        return self.tensor in self.inputs
+
 
 @dataclass(frozen=True, slots=True)
 class NumberedStep:
     """A step with its number in the program.
 
-    number: None for a streamed input, whose rows the caller supplies.
+    number: None for a streamed input, whose rows the caller supplies, and for bands that are calls
+        of the step of other bands.
     cascade: number of its cascade among those that run in stripes; None if it runs whole.
     """
 
@@ -54,12 +60,12 @@ class NumberedStep:
 def numbered_steps(schedule: Schedule, program: Program) -> tuple[NumberedStep, ...]:
     """Return the steps of a schedule, cascade by cascade and within a cascade in the order of the
     program; last, the updates of states."""
-    waiting: dict[str, list[int]] = {}
+    waiting: dict[tuple[str, str], list[int]] = {}
     for call, number in steps(program).items():
-        waiting.setdefault(call.output.tensor, []).append(number)
+        waiting.setdefault((call.output.tensor, call.op.kind), []).append(number)
 
     def numbered(step: CostedStep, cascade: int | None) -> NumberedStep:
-        numbers = waiting.get(step.tensor)
+        numbers = waiting.get((step.tensor, step.part.kind_and_origin[0]))
         return NumberedStep(numbers.pop(0) if numbers else None, step, cascade)
 
     found: list[NumberedStep] = []

@@ -17,7 +17,7 @@ from importlib.resources import files
 
 from penstock.reports.engine_times import EngineTimes
 from penstock.reports.frontier import FrontierReport
-from penstock.reports.layer_report import LayerReport
+from penstock.reports.model_layer import ModelLayer
 from penstock.reports.page.frontier_data import frontier_data
 from penstock.reports.page.records import PageData
 from penstock.reports.page.report_data import report_data
@@ -33,7 +33,7 @@ D3_MODULES = (
 """The modules of D3 that pages contain, each after those that it needs."""
 _SCRIPTS = (
     *("elements", "numbers", "highlight", "scroll_frame", "table", "time_axis", "block_labels"),
-    *("memory", "graph", "engines", "resources", "frontier", "layers", "detail", "page"),
+    *("memory", "flow", "graph", "engines", "resources", "frontier", "layers", "detail", "page"),
 )
 """The scripts of a page, in order."""
 _STYLES = ("colors", "page", "figures")
@@ -42,7 +42,7 @@ _STYLES = ("colors", "page", "figures")
 
 def render_html(
     report: Report,
-    layers: Sequence[LayerReport],
+    layers: Sequence[ModelLayer],
     timelines: Sequence[Timeline],
     times: EngineTimes | None,
     measured: Sequence[Measured | None] | None = None,
@@ -108,7 +108,7 @@ def _without_absent(value: object) -> object:
 
 @cache
 def _style() -> str:
-    return "".join((_ASSETS / f"{name}.css").read_text("utf-8") for name in _STYLES)
+    return "".join(_without_indentation(f"{name}.css") for name in _STYLES)
 
 
 @cache
@@ -116,8 +116,15 @@ def _script() -> str:
     """Return the modules of D3, with their licences, and the scripts of a page, as one script."""
     licences = (_ASSETS / "d3" / "LICENSES.txt").read_text("utf-8")
     d3 = [(_ASSETS / "d3" / f"d3-{name}.min.js").read_text("utf-8") for name in D3_MODULES]
-    own = [(_ASSETS / f"{name}.js").read_text("utf-8") for name in _SCRIPTS]
+    own = [_without_indentation(f"{name}.js") for name in _SCRIPTS]
     return "\n".join((f"/*\n{licences}*/", *d3, '(() => {\n"use strict";', *own, "})();\n"))
+
+
+def _without_indentation(name: str) -> str:
+    """Return an asset without indentation and whole lines of comments; none of its texts spans
+    lines."""
+    lines = (line.strip() for line in (_ASSETS / name).read_text("utf-8").splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
 
 
 @cache

@@ -10,6 +10,7 @@ from math import prod
 
 from penstock.brief import Brief
 from penstock.ir.breakdown import Breakdown
+from penstock.ir.graph import Node
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.program.program import Program
 from penstock.program.steps import steps
@@ -31,7 +32,7 @@ _NOTHING = ResourceUse()
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LayerReport(Brief):
-    """A part of the schedule, with the facts that reports contain.
+    """A step of the schedule: a part, or the part of equal bands, as reports show it.
 
     `step` is its step number in the program and in the C code, or None if the caller supplies its
     rows or the call of a later layer in its region computes it. `requantisation` counts output
@@ -42,9 +43,10 @@ class LayerReport(Brief):
     the caller. `offloaded` is True if the engine is an accelerator. `buffer_bytes` is the size of
     the buffer of its output. `bands` are the bands of columns that it computes, or None for all
     columns. `factor` is F of the layer: computed elements as a multiple of those of its output,
-    over all bands. `breakdown` is the use of the accelerator's resources, and `traffic` the bytes
+    over all bands. `moves` tells that it moves columns that a band has kept for the next one.
+    `breakdown` is the use of the accelerator's resources, and `traffic` the bytes
     that it moves by category, if the backend reports them. `attributes` are those of its operator,
-    `tensors` the tensors that it reads and writes.
+    `tensors` the whole tensors that it reads and writes.
     """
 
     step: int | None
@@ -73,6 +75,7 @@ class LayerReport(Brief):
     factor: float = 1.0
     attributes: tuple[StatedAttribute, ...] = ()
     tensors: tuple[LayerTensor, ...] = ()
+    moves: bool = False
 
     @property
     def place(self) -> str:
@@ -104,6 +107,7 @@ class LayerReport(Brief):
     def as_json(self) -> dict[str, Json]:
         """Return the layer as a JSON object, with what limits it if the backend states that."""
         row: dict[str, Json] = dataclasses.asdict(self)
+        row["tensors"] = [tensor.as_json() for tensor in self.tensors]
         if self.breakdown is not None:
             row["limited_by"], row["utilisation"] = self.limit, self.utilisation
         return row
@@ -117,6 +121,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
     constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
     reads = _reads([one.step for one in found], owners)
     factors, sizes = _factors([one.step for one in found]), _buffer_bytes(program)
+    whole = {node.name: node for node in schedule.assigned_parts.graph.nodes}
     return tuple(
         LayerReport(
             number,
@@ -142,13 +147,25 @@ def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
             sizes.get(number),
             one.bands,
             factors[one.tensor],
-            tuple(x for node in one.part.nodes[-1:] for x in node.op.stated_attributes()),
-            tensors(one.part, making),
+            *_operator_facts(one, whole.get(one.tensor), making),
+            one.moves,
         )
         for (number, one, cascade_number), read in zip(
             ((x.number, x.step, x.cascade) for x in found), reads, strict=True
         )
     )
+
+
+def _operator_facts(
+    step: CostedStep, whole: Node | None, making: Mapping[str, Node]
+) -> tuple[tuple[StatedAttribute, ...], tuple[LayerTensor, ...]]:
+    """Return the attributes of a step's operator and its tensors; those of bands are `whole`, the
+    node that computes all columns."""
+    part = step.part
+    if step.bands is None or whole is None:
+        found = tensors(part.inputs, part.output, making)
+        return tuple(x for node in part.nodes[-1:] for x in node.op.stated_attributes()), found
+    return whole.op.stated_attributes(), tensors(whole.inputs, whole.output, making)
 
 
 def _factors(found: Sequence[CostedStep]) -> Mapping[str, float]:
@@ -158,7 +175,7 @@ def _factors(found: Sequence[CostedStep]) -> Mapping[str, float]:
     computed: Counter[str] = Counter()
     elements: dict[str, int] = {}
     for one in found:
-        if one.tensor not in one.inputs:
+        if not one.moves:
             computed[one.tensor] += count_elements(one.stripes)
         elements[one.tensor] = prod(one.stripes[0].extent) if one.stripes else 0
     return {name: computed[name] / size if size else 1.0 for name, size in elements.items()}

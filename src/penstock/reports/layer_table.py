@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -21,7 +21,7 @@ from penstock.reports.formats import (
     share_or_none,
     short_names,
 )
-from penstock.reports.layer_report import LayerReport
+from penstock.reports.model_layer import ModelLayer
 from penstock.reports.row import (
     LayerRow,
     Measured,
@@ -34,45 +34,59 @@ from penstock.reports.row import (
 from penstock.reports.shortened_name import ShortenedName
 from penstock.reports.times import milliseconds
 
-WIDE_COLUMNS = 100
-"""A terminal of this many columns shows all figures, with names that are shortened little."""
+MOST_OF_NAMES, MOST_OF_OPERATORS = 16, 20
+"""Columns of the terminal that names and operators claim before figures do."""
 
 
 class LayerOrder(StrEnum):
-    """What `profile` sorts layers by: their step, or a figure, the largest first."""
+    """What `profile` sorts layers by: the model, the steps, or a figure, the largest first."""
 
+    MODEL = "model"
     STEP = "step"
     CYCLES = "cycles"
     MACS = "macs"
     MOVED = "moved"
+    WEIGHTS = "weights"
+    RAM = "ram"
+
+
+_FIGURES: Mapping[LayerOrder, Callable[[LayerRow], int]] = {
+    LayerOrder.STEP: lambda row: -1 if row.layer.step is None else -row.layer.step,
+    LayerOrder.CYCLES: lambda row: row.cycles,
+    LayerOrder.MACS: lambda row: row.layer.macs,
+    LayerOrder.MOVED: lambda row: row.layer.moved_bytes,
+    LayerOrder.WEIGHTS: lambda row: row.weight_bytes or 0,
+    LayerOrder.RAM: lambda row: row.live_bytes or 0,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class LayerSelection:
     """Which layers a table shows, in which order, and with how many columns.
 
-    order: what the layers are sorted by; by default the step, or the cycles if `top` is given.
+    order: what the layers are sorted by; by default the model, or the cycles if `top` is given.
     top: number of layers that are shown; None for all.
-    verbose: whether stripes and instructions are shown.
+    bands: whether the steps of layers that are computed in several follow them.
+    verbose: whether steps, stripes and instructions are shown.
     """
 
     order: LayerOrder | None = None
     top: int | None = None
+    bands: bool = False
     verbose: bool = False
 
     def of(self, lines: Sequence[LayerRow]) -> Sequence[LayerRow]:
-        """Return the selected rows. Layers with equal figures remain in the order of steps."""
-        order = self.order or (LayerOrder.STEP if self.top is None else LayerOrder.CYCLES)
-        if order is LayerOrder.CYCLES:
-            lines = sorted(lines, key=lambda row: -row.cycles)
-        elif order is LayerOrder.MACS:
-            lines = sorted(lines, key=lambda row: -row.layer.macs)
-        elif order is LayerOrder.MOVED:
-            lines = sorted(lines, key=lambda row: -row.layer.moved_bytes)
+        """Return the selected rows. Layers with equal figures remain in the order of the model."""
+        order = self.order or (LayerOrder.MODEL if self.top is None else LayerOrder.CYCLES)
+        if order in _FIGURES:
+            figure = _FIGURES[order]
+            lines = sorted(lines, key=lambda row: -figure(row))
         return lines[: self.top]
 
 
 EVERY_LAYER = LayerSelection()
+ABOVE_FLOOR = "/floor"
+"""Header of the column of cycles relative to those of the kernel's inner loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,75 +95,151 @@ class LayerTable:
     columns.
 
     every: all layers.
-    shown: those that the table shows.
+    selection: which layers and columns are shown.
     """
 
     every: Sequence[LayerRow]
-    shown: Sequence[LayerRow]
+    selection: LayerSelection
     clock_hz: int | None
-    verbose: bool
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        is_narrow = options.max_width < WIDE_COLUMNS
-        measured = any(row.measured for row in self.every)
-        yield self._table(is_narrow)
-        if len(self.shown) < len(self.every):
-            count = f"{len(self.shown)} of {len(self.every)} layers"
+        shown = self.selection.of(self.every)
+        lines = [line for row in shown for line in (row, *(row.steps if self._has_steps else ()))]
+        found = _columns(self.every, self.clock_hz, self.selection)
+        columns = self._fitting(found, lines, options.max_width)
+        yield self._table(lines, columns)
+        if len(shown) < len(self.every):
+            count = f"{len(shown)} of {len(self.every)} layers"
             yield Text(f"{count}; the totals are those of all layers", "dim")
-        if is_narrow:
-            yield Text(f"a terminal of {WIDE_COLUMNS} columns shows more figures", "dim")
-        elif measured and has_floors(self.every):
-            yield Text("/floor: cycles relative to those of the kernel's inner loop alone", "dim")
+        several = sum(bool(row.steps) for row in shown)
+        if several and not self._has_steps:
+            layers = "1 layer runs" if several == 1 else f"{several} layers run"
+            yield Text(f"{layers} in several steps, which --bands lists", "dim")
+        if len(columns) < len(found):
+            words = ", ".join(one.words for one in found if one not in columns)
+            needed = self._fixed_width(lines) + sum(one.width(lines) for one in found)
+            yield Text(f"a terminal of {needed} columns also shows: {words}", "dim")
+        if any(one.header == ABOVE_FLOOR for one in columns):
+            yield Text(
+                f"{ABOVE_FLOOR}: cycles relative to those of the kernel's inner loop alone", "dim"
+            )
 
-    def _table(self, is_narrow: bool) -> Table:
-        layers = [row.layer for row in self.every]
-        several = len({layer.engine for layer in layers}) > 1
-        names = short_names(layer.name for layer in layers)
+    @property
+    def _has_steps(self) -> bool:
+        return self.selection.bands or self.selection.verbose
+
+    @property
+    def _names(self) -> Mapping[str, str]:
+        return short_names(row.layer.name for row in self.every)
+
+    @property
+    def _has_engines(self) -> bool:
+        """Whether several engines compute layers; a caller that supplies inputs is none."""
+        return len({row.main.engine for row in self.every if row.main.step is not None}) > 1
+
+    def _fixed_width(self, lines: Sequence[LayerRow]) -> int:
+        """Return the width of the columns that every terminal shows."""
+
+        def longest(texts: Iterable[str]) -> int:
+            return max(map(len, texts), default=0) + 1
+
+        names = self._names
+        return (
+            2
+            + max(5, longest(line.numbers for line in lines))
+            + min(MOST_OF_OPERATORS, longest(line.layer.kind for line in lines))
+            + self._has_engines * longest(line.layer.engine for line in lines)
+            + min(MOST_OF_NAMES, longest(names.get(line.layer.name, "") for line in lines))
+            + longest(extents(line.layer.shape) for line in lines)
+        )
+
+    def _fitting(
+        self, found: Sequence[_Column], lines: Sequence[LayerRow], width: int
+    ) -> Sequence[_Column]:
+        """Return the columns that a terminal of that width shows: all that are basic, and of the
+        others as many as fit, the most important ones first."""
+        room = width - self._fixed_width(lines)
+        kept: list[_Column] = []
+        for column in sorted(found, key=lambda one: one.importance):
+            room -= column.width(lines)
+            if room < 0 and column.importance != Importance.BASIC:
+                break
+            kept.append(column)
+        return [column for column in found if column in kept]
+
+    def _table(self, lines: Sequence[LayerRow], columns: Sequence[_Column]) -> Table:
+        names = self._names
         table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
         table.add_column("step", "", justify="right", no_wrap=True)
         table.add_column("operator", "total", overflow="ellipsis")
-        if several:
+        if self._has_engines:
             table.add_column("engine", overflow="ellipsis")
         table.add_column("name")
         table.add_column("shape", no_wrap=True)
-        found = _columns(self.every, self.clock_hz, self.verbose)
-        columns = [one for one in found if one.is_basic or not is_narrow]
         for column in columns:
-            table.add_column(column.header, column.total, justify="right", no_wrap=True)
-        for row in self.shown:
-            layer = row.layer
-            step = ABSENT if layer.step is None else str(layer.step)
-            engine = (Text(printable(layer.engine)),) if several else ()
-            name, shape = ShortenedName(names[layer.name]), Text(extents(layer.shape))
-            cells = (column.cell(row) for column in columns)
-            table.add_row(step, Text(printable(layer.kind)), *engine, name, shape, *cells)
+            justify = "right" if column.is_numeric else "left"
+            table.add_column(column.header, column.total, justify=justify, no_wrap=True)
+        for line in lines:
+            layer = line.layer
+            is_layer = isinstance(layer, ModelLayer)
+            operator = Text(f"{'' if is_layer else '  '}{printable(layer.kind)}")
+            engine = (Text(printable(layer.engine)),) if self._has_engines else ()
+            name = ShortenedName(names[layer.name]) if is_layer else Text("")
+            cells = (column.cell(line) for column in columns)
+            shape = Text(extents(layer.shape))
+            style = "" if is_layer else "dim"
+            table.add_row(line.numbers, operator, *engine, name, shape, *cells, style=style)
         return table
 
 
 def layer_table(
-    layers: Sequence[LayerReport],
+    layers: Sequence[ModelLayer],
     measured: Sequence[Measured | None] | None = None,
     clock_hz: int | None = None,
     selection: LayerSelection = EVERY_LAYER,
 ) -> LayerTable:
     """Return a table of layers.
 
-    `measured` contains the counts of a simulated core per layer, in the order of `layers`, or is
+    `measured` contains the counts of a simulated core per step, in the order of the program, or is
     None. `clock_hz` adds a column with the time of each layer.
     """
-    every = rows(layers, measured)
-    return LayerTable(every, selection.of(every), clock_hz, selection.verbose)
+    return LayerTable(rows(layers, measured), selection, clock_hz)
+
+
+class Importance(IntEnum):
+    """Which columns a terminal shows that has no room for all: those with the least values."""
+
+    BASIC = 0
+    """On every terminal, however narrow."""
+    ASKED_FOR = 1
+    WORK = 2
+    MEMORY = 3
+    LIMIT = 4
+    ESTIMATE = 5
+    KERNEL = 6
+    TIME = 7
+    RATIO = 8
+    TRAFFIC = 9
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A numeric column: its header, its total and the cell of a row. A narrow terminal shows only
-    those that are `is_basic`."""
+    """A column after the shape: its importance, header, total, and the cell of a row."""
 
-    is_basic: bool
+    importance: Importance
     header: str
     total: str
     cell: Callable[[LayerRow], str]
+    is_numeric: bool = True
+
+    @property
+    def words(self) -> str:
+        """The header as words on one line."""
+        return self.header.replace("-\n", "").replace("\n", " ").strip()
+
+    def width(self, lines: Sequence[LayerRow]) -> int:
+        texts = (*self.header.split("\n"), self.total, *map(self.cell, lines))
+        return max(map(len, texts)) + 1
 
 
 def code_table(
@@ -175,24 +265,26 @@ def code_table(
     return table
 
 
-def constant_lines(layers: Iterable[LayerReport], verbose: bool = False) -> Iterator[Text]:
-    """Yield a line for each layer with output channels that do not depend on the input; with
-    `verbose`, it lists the channels."""
+def constant_lines(layers: Iterable[ModelLayer]) -> Iterator[Text]:
+    """Yield a line for each layer with output channels that do not depend on the input."""
     for layer in layers:
-        if layer.constant is not None:
-            where = f"step {layer.step}, {printable(layer.name)}"
-            ranges = f" (channels {layer.constant.ranges})" if verbose else ""
-            yield Text(f"{where}: {layer.constant.words}{ranges}")
+        found = layer.main.constant
+        if found is not None:
+            yield Text(f"{printable(layer.name)}: {found.words} (channels {found.ranges})")
 
 
-def _columns(lines: Sequence[LayerRow], clock_hz: int | None, verbose: bool) -> tuple[_Column, ...]:
-    """Return the numeric columns with totals over `lines`.
+def _columns(
+    lines: Sequence[LayerRow], clock_hz: int | None, selection: LayerSelection
+) -> tuple[_Column, ...]:
+    """Return the columns after the shape, with totals over `lines`.
 
     Simulated cycles have no total and no share if an accelerator runs a layer, because its cycles
     are unknown.
     """
     macs = sum(row.layer.macs for row in lines)
     moved = sum(row.layer.moved_bytes for row in lines)
+    weights = sum(row.weight_bytes or 0 for row in lines)
+    live = max((row.live_bytes or 0 for row in lines), default=0)
     measured = any(row.measured for row in lines)
     known = not (measured and any(row.layer.offloaded for row in lines))
     estimated = sum(row.layer.cycles for row in lines)
@@ -203,42 +295,57 @@ def _columns(lines: Sequence[LayerRow], clock_hz: int | None, verbose: bool) -> 
 
     def add(
         condition: object,
+        importance: Importance,
         header: str,
         total: str,
         cell: Callable[[LayerRow], str],
         *,
-        is_basic: bool = False,
+        is_numeric: bool = True,
     ) -> None:
         if condition:
-            found.append(_Column(is_basic, header, total, cell))
+            found.append(_Column(importance, header, total, cell, is_numeric))
 
     def add_cycles(kind: str, total: int | None, cell: Callable[[LayerRow], int | None]) -> None:
         is_basic = (kind == "simulated") == measured
-        header = f"cycles\n{kind}"
-        add(True, header, number(total), lambda row: number(cell(row)), is_basic=is_basic)
+        importance = Importance.BASIC if is_basic else Importance.ESTIMATE
+        add(True, importance, f"cycles\n{kind}", number(total), lambda row: number(cell(row)))
 
-    in_bands = has_bands(lines)
-    add(verbose and has_stripes(lines), "stripes", "", lambda row: row.stripes)
-    add(in_bands, "chain:\nbands", "", lambda row: row.short_bands)
-    add(in_bands, "F", "", lambda row: f"{row.layer.factor:.2f}", is_basic=True)
-    add(True, "MACs", number(macs), lambda row: number(row.layer.macs), is_basic=True)
+    verbose, in_bands, limits = selection.verbose, has_bands(lines), has_limits(lines)
+    asked, ratio, limit = Importance.ASKED_FOR, Importance.RATIO, Importance.LIMIT
+    steps = in_bands and (selection.bands or verbose)
+    add(verbose and has_stripes(lines), asked, "stripes", "", lambda row: row.stripes)
+    add(steps, asked, "chain:\nbands", "", lambda row: row.short_bands)
+    add(in_bands, Importance.BASIC, "F", "", lambda row: f"{row.layer.factor:.2f}")
+    add(True, Importance.WORK, "MACs", number(macs), lambda row: number(row.layer.macs))
     add_cycles("estimated", estimated, lambda row: row.layer.cycles)
     if measured:
         add_cycles("simulated", simulated, lambda row: row.simulated_cycles)
     if clock_hz:
         total = milliseconds(cycles, clock_hz)
-        add(True, "ms", total, lambda row: milliseconds(row.cycles, clock_hz))
-    add(known, "share", "", lambda row: percent(row.share), is_basic=True)
+        add(True, Importance.TIME, "ms", total, lambda row: milliseconds(row.cycles, clock_hz))
+    add(known, Importance.BASIC, "share", "", lambda row: percent(row.share))
     if verbose and measured:
         total = number(instructions)
-        add(True, "instruc-\ntions", total, lambda row: number(row.instructions))
-    add(True, "cycles\n/MAC", per_mac(cycles, macs), _per_mac)
-    add(measured and has_floors(lines), "/floor", "", _above_floor)
-    add(True, "bytes\nmoved", number(moved), lambda row: number(row.layer.moved_bytes))
-    limits = has_limits(lines)
-    add(limits, "limited\nby", "", lambda row: printable(row.layer.limit or ABSENT))
-    add(limits, "multi-\npliers", "", lambda row: share_or_none(row.layer.utilisation))
+        add(True, asked, "instruc-\ntions", total, lambda row: number(row.instructions))
+    add(True, ratio, "cycles\n/MAC", per_mac(cycles, macs), _per_mac)
+    add(measured and has_floors(lines), ratio, ABOVE_FLOOR, "", _above_floor)
+    memory, traffic = Importance.MEMORY, Importance.TRAFFIC
+    add(live, memory, "RAM\nlive", number(live), lambda row: _count(row.live_bytes))
+    add(weights, memory, "weight\nbytes", number(weights), lambda row: _count(row.weight_bytes))
+    add(True, traffic, "bytes\nmoved", number(moved), lambda row: number(row.layer.moved_bytes))
+    add(limits, limit, "limited\nby", "", lambda row: printable(row.layer.limit or ABSENT))
+    add(limits, limit, "multi-\npliers", "", lambda row: share_or_none(row.layer.utilisation))
+    kernels = any(row.main.kernel for row in lines)
+    add(kernels, Importance.KERNEL, " kernel", "", _kernel, is_numeric=False)
     return tuple(found)
+
+
+def _kernel(row: LayerRow) -> str:
+    return f" {printable(row.main.kernel)}"
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else number(value)
 
 
 def _per_mac(row: LayerRow) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.ir.graph import Node, Value
+from penstock.reports.json_value import Json
 from penstock.reports.logical_shape import logical_shape
-from penstock.scheduling.model.part import Part
 
 
 class TensorRole(StrEnum):
@@ -23,8 +23,8 @@ class TensorRole(StrEnum):
 class LayerTensor:
     """A tensor of a layer.
 
-    `scales` are the smallest and the largest scale, `channels` the number of scales, and
-    `zero_point` the zero point that all channels share; None for plain numbers, and where zero
+    `scales` are the scales of its channels, or the one that all share; none for plain numbers.
+    `zero_point` is the zero point that all channels share; None for plain numbers, and where zero
     points differ.
     """
 
@@ -33,23 +33,36 @@ class LayerTensor:
     shape: tuple[int, ...]
     element_type: str
     size_bytes: int
-    scales: tuple[float, float] | None = None
-    channels: int | None = None
+    scales: tuple[float, ...] = ()
     zero_point: int | None = None
 
+    def as_json(self) -> dict[str, Json]:
+        """Return the tensor as a JSON object, with the range and the number of its scales."""
+        return {
+            "role": self.role,
+            "name": self.name,
+            "shape": list(self.shape),
+            "element_type": self.element_type,
+            "size_bytes": self.size_bytes,
+            "scales": [min(self.scales), max(self.scales)] if self.scales else None,
+            "channels": len(self.scales) or None,
+            "zero_point": self.zero_point,
+        }
 
-def tensors(part: Part, producers: Mapping[str, Node]) -> tuple[LayerTensor, ...]:
-    """Return the inputs of a part, constants included, and its output.
+
+def tensors(
+    inputs: Iterable[Value], output: Value, producers: Mapping[str, Node]
+) -> tuple[LayerTensor, ...]:
+    """Return the inputs of a layer, constants included, and its output.
 
     `producers` are the nodes that compute tensors, by name.
     """
-    inputs = (
+    read = (
         _tensor(TensorRole.INPUT if value.data is None else TensorRole.CONSTANT, value, shape)
-        for value in part.inputs
+        for value in inputs
         for shape in (logical_shape(value, producers),)
     )
-    output = logical_shape(part.output, producers)
-    return (*inputs, _tensor(TensorRole.OUTPUT, part.output, output))
+    return (*read, _tensor(TensorRole.OUTPUT, output, logical_shape(output, producers)))
 
 
 def _tensor(role: TensorRole, value: Value, shape: tuple[int, ...]) -> LayerTensor:
@@ -60,7 +73,6 @@ def _tensor(role: TensorRole, value: Value, shape: tuple[int, ...]) -> LayerTens
     shared = set(stated.zero_points)
     return LayerTensor(
         *known,
-        (min(stated.scales), max(stated.scales)),
-        len(stated.scales),
+        tuple(stated.scales),
         shared.pop() if len(shared) == 1 else None,
     )

@@ -1,4 +1,4 @@
-"""Row: one layer of a report with its measurements, for tables of layers."""
+"""Row: a layer or one of its steps with its measurements, for tables of layers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
-from penstock.reports.formats import ABSENT, extents, first_name, number, printable
+from penstock.reports.formats import ABSENT, extents, number, printable
 from penstock.reports.layer_report import LayerReport
+from penstock.reports.model_layer import ModelLayer
 from penstock.scheduling.model.row_stripes import count_stripes
 
 FLOOR_CYCLES_PER_MAC = {
@@ -35,54 +36,76 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredSum:
+    """The sum of the counters of several steps."""
+
+    cycles: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
 class LayerRow:
     """One line of a table of layers.
 
     `measured` is None for layers that were not simulated, such as those of an accelerator; `share`
-    is the layer's fraction of all cycles, in [0, 1]."""
+    is the layer's fraction of all cycles, in [0, 1]. `steps` are the rows of its steps if it has
+    several."""
 
-    layer: LayerReport
+    layer: ModelLayer | LayerReport
     measured: Measured | None
     share: float
+    steps: tuple[LayerRow, ...] = ()
 
     @property
-    def name(self) -> str:
-        return first_name(self.layer.name)
+    def main(self) -> LayerReport:
+        """The step itself, or the main one of a layer."""
+        return self.layer.main if isinstance(self.layer, ModelLayer) else self.layer
+
+    @property
+    def numbers(self) -> str:
+        """Number of the step in the program, or those of the first and the last step."""
+        layer = self.layer
+        numbers = layer.numbers if isinstance(layer, ModelLayer) else (layer.step,)
+        known = sorted(number for number in numbers if number is not None)
+        if not known:
+            return ABSENT
+        return f"{known[0]}" if len(known) == 1 else f"{known[0]}..{known[-1]}"
 
     @property
     def full_name(self) -> str:
         return printable(self.layer.name)
 
     @property
-    def cascade(self) -> str:
-        """Number of the cascade that runs the layer, and rows per stripe."""
-        if self.layer.cascade is None:
-            return ABSENT
-        return f"{self.layer.cascade}: {self.layer.rows} row{'s' * (self.layer.rows != 1)}"
+    def weight_bytes(self) -> int | None:
+        """Bytes of constants that are stored for a layer; None for one of its steps."""
+        return self.layer.weight_bytes if isinstance(self.layer, ModelLayer) else None
+
+    @property
+    def live_bytes(self) -> int | None:
+        """Maximum of the live bytes while a layer runs, if known; None for one of its steps."""
+        return self.layer.live_bytes if isinstance(self.layer, ModelLayer) else None
 
     @property
     def stripes(self) -> str:
         """Number of stripes and shape of the largest one; absent if the layer runs whole."""
-        configs = self.layer.stripes
-        if self.layer.calls == 1 or not configs:
+        main = self.main
+        if main.calls == 1 or not main.stripes:
             return ABSENT
-        largest = max((config.shape for config in configs), key=prod)
-        return f"{number(count_stripes(configs))} of {extents(largest)}"
-
-    @property
-    def bands(self) -> str:
-        """Chain and bands that compute the layer; absent if it computes all columns at once."""
-        return self.layer.bands.words if self.layer.bands else ABSENT
+        largest = max((config.shape for config in main.stripes), key=prod)
+        return f"{number(count_stripes(main.stripes))} of {extents(largest)}"
 
     @property
     def short_bands(self) -> str:
-        """As `bands`, for narrow columns."""
-        return self.layer.bands.short if self.layer.bands else ABSENT
+        """Number of the chain; for a step, with those of the bands. Absent without bands."""
+        bands = self.main.bands
+        if bands is None:
+            return ABSENT
+        return bands.short if self.layer is self.main else bands.short_total
 
     @property
     def classes(self) -> str:
         """Number of output channels in each requantisation class."""
-        found = self.layer.requantisation
+        found = self.main.requantisation
         return ", ".join(f"{letter} {count}" for letter, count in found.items()) or ABSENT
 
     @property
@@ -96,12 +119,14 @@ class LayerRow:
     @property
     def above_floor(self) -> float | None:
         """Cycles relative to those of the kernel's inner loop alone; None if these are unknown."""
-        floor = FLOOR_CYCLES_PER_MAC.get(self.layer.kernel, 0.0) * self.layer.macs
-        return self.cycles / floor if floor and not self.layer.offloaded else None
+        floor = FLOOR_CYCLES_PER_MAC.get(self.main.kernel, 0.0) * self.layer.macs
+        return self.cycles / floor if floor and not self.main.offloaded else None
 
     @property
     def cycles(self) -> int:
-        """Simulated cycles if the layer was simulated, else the estimate."""
+        """Simulated cycles of each step that was simulated, else its estimate."""
+        if self.steps:
+            return sum(row.cycles for row in self.steps)
         return self.measured.cycles if self.measured else self.layer.cycles
 
 
@@ -122,19 +147,41 @@ def has_stripes(lines: Sequence[LayerRow]) -> bool:
 
 def has_bands(lines: Sequence[LayerRow]) -> bool:
     """Whether any layer runs in a chain or in bands of columns."""
-    return any(row.layer.bands for row in lines)
+    return any(row.main.bands for row in lines)
 
 
 def rows(
-    layers: Sequence[LayerReport], measured: Sequence[Measured | None] | None
+    layers: Sequence[ModelLayer], measured: Sequence[Measured | None] | None
 ) -> tuple[LayerRow, ...]:
     """Rows of a table, in order of `layers`.
 
     `measured`: one record per step, in order of steps; None without a simulation.  Layers that are
     not a step have no measurements."""
-    numbered = sorted(layer.step for layer in layers if layer.step is not None)
+    numbered = sorted(number for layer in layers for number in layer.numbers)
     found = dict(zip(numbered, measured, strict=True)) if measured else {}
-    pairs = [(layer, None if layer.step is None else found.get(layer.step)) for layer in layers]
-    cycles = [m.cycles if m else layer.cycles for layer, m in pairs]
-    total = max(1, sum(cycles))
-    return tuple(LayerRow(*pair, count / total) for pair, count in zip(pairs, cycles, strict=True))
+
+    def cycles(step: LayerReport) -> int:
+        counts = None if step.step is None else found.get(step.step)
+        return counts.cycles if counts else step.cycles
+
+    total = max(1, sum(cycles(step) for layer in layers for step in layer.steps))
+
+    def row(layer: ModelLayer) -> LayerRow:
+        steps = tuple(
+            LayerRow(
+                step, None if step.step is None else found.get(step.step), cycles(step) / total
+            )
+            for step in layer.steps
+        )
+        known = [step.measured for step in steps if step.measured is not None]
+        measured = known[0] if len(known) == 1 else _sum(known)
+        share = sum(map(cycles, layer.steps)) / total
+        return LayerRow(layer, measured, share, steps if len(steps) > 1 else ())
+
+    return tuple(map(row, layers))
+
+
+def _sum(counts: Sequence[Measured]) -> Measured | None:
+    if not counts:
+        return None
+    return MeasuredSum(sum(c.cycles for c in counts), sum(c.instructions for c in counts))

@@ -154,7 +154,7 @@ def profiled(target: str, *, offload: bool = True, simulate: bool = True) -> api
 def shown(done: api.Ran) -> str:
     console = Console(width=200)
     with console.capture() as capture:
-        console.print(layer_table(done.compiled.layers, done.steps))
+        console.print(layer_table(done.compiled.model_layers, done.steps))
     return capture.get()
 
 
@@ -166,7 +166,7 @@ def test_a_target_without_a_core_shows_the_model() -> None:
     layer = done.compiled.layers[2]
     assert layer.limit is not None
     assert layer.utilisation is not None
-    assert first.split()[-3:] == [layer.limit, f"{100 * layer.utilisation:.1f}", "%"]
+    assert first.split()[-4:-1] == [layer.limit, f"{100 * layer.utilisation:.1f}", "%"]
     assert done.layer_rows()[2]["limited_by"] == layer.limit  # pyright: ignore
     assert b'"limit":"' in dict(done.compiled.bundle().files)["report.html"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
-from io import StringIO
 
 import numpy as np
 from rich.console import Console
@@ -18,7 +18,13 @@ from penstock.program.steps import steps
 from penstock.reports.band_range import BandRange
 from penstock.reports.engine_times import engine_times
 from penstock.reports.layer_report import LayerReport, layers
-from penstock.reports.layer_table import layer_table
+from penstock.reports.layer_table import (
+    EVERY_LAYER,
+    LayerOrder,
+    LayerSelection,
+    layer_table,
+)
+from penstock.reports.model_layer import ModelLayer, model_layers
 from penstock.reports.page.memory_data import memory_data, stretches
 from penstock.reports.report import Macs
 from penstock.reports.timeline import timelines
@@ -120,32 +126,69 @@ def test_chains_share_a_block_in_the_timeline() -> None:
             for piece in span.pieces:
                 taken[piece.born : piece.dead, piece.lower_byte : piece.upper_byte] += 1
         assert taken.max() == 1
-        blocks = memory_data(timeline, {}, None).blocks
+        whole = model_layers(found(k), compiled().model)
+        blocks = memory_data(timeline, whole, None).blocks
         scratch = [set(block.layers) for block in blocks if block.kind == "scratch"]
         for cascade in {layer.cascade for layer in found(k) if layer.bands}:
-            own = {n for n, one in enumerate(found(k)) if one.bands and one.cascade == cascade}
+            own = {
+                n for n, one in enumerate(whole) if one.main.bands and one.main.cascade == cascade
+            }
             assert any(own <= block for block in scratch)
-        for stretch in stretches(timeline.stretches):
-            own = found(k)[stretch.first : stretch.end]
-            assert {layer.cascade for layer in own} == {stretch.cascade}
+        for stretch in stretches(timeline.stretches, whole):
+            assert stretch.layers
+            for n in stretch.layers:
+                assert stretch.cascade in {step.cascade for step in whole[n].steps}
         times = engine_times(point.schedule, compiled().request.target)
         assert round(times.call_cycles[-1]) == point.schedule.cost.cycles
 
 
-def test_tables_have_columns_of_bands_and_f_only_with_bands() -> None:
-    def text(some: tuple[LayerReport, ...]) -> str:
-        out = Console(file=StringIO(), width=200)
-        out.print(layer_table(some))
-        assert isinstance(out.file, StringIO)
-        return out.file.getvalue()
+def text(whole: tuple[ModelLayer, ...], selection: LayerSelection = EVERY_LAYER) -> str:
+    """The table of layers on a wide terminal, blanks joined."""
+    out = Console(width=200, color_system=None)
+    with out.capture() as capture:
+        out.print(layer_table(whole, selection=selection))
+    return "\n".join(" ".join(line.split()) for line in capture.get().splitlines())
 
+
+def test_tables_have_columns_of_bands_and_f_only_with_bands() -> None:
     layer = next(layer for layer in found(0) if layer.factor > 1.2 and layer.bands)
     assert layer.bands is not None
-    assert "chain:" in text(found(0))
-    assert f" {layer.bands.short} {layer.factor:.2f} " in text(found(0))
+    listed = text(chains(), LayerSelection(bands=True))
+    assert "chain:" in listed
+    assert f" {layer.bands.short} {layer.factor:.2f} " in listed
     last = compiled().points[-1]
     assert not last.schedule.bands
-    assert "chain:" not in text(layers(last.schedule, lower_point(last)))
+    assert "chain:" not in text(model_layers(layers(last.schedule, lower_point(last))))
+
+
+def chains() -> tuple[ModelLayer, ...]:
+    named = (replace(one, origin=one.name) for one in found(0))
+    return model_layers(tuple(named), compiled().model)
+
+
+def test_steps_of_bands_are_listed_on_demand() -> None:
+    whole = chains()
+    several = [layer for layer in whole if len(layer.steps) > 1]
+    assert several
+    brief = text(whole)
+    assert f"{len(several)} layers run in several steps, which --bands lists" in brief
+    assert len(brief.splitlines()) < len(found(0)) + 9
+    listed = text(whole, LayerSelection(bands=True))
+    for step in several[0].steps:
+        assert step.bands is not None
+        assert f" {step.bands.short} {step.factor:.2f} " in listed
+    top = LayerSelection(LayerOrder.CYCLES, top=1)
+    first = max(whole, key=lambda layer: layer.cycles)
+    assert f" {first.cycles:,} " in text(whole, top)
+
+
+def test_a_layer_has_its_operator_though_bands_move_columns() -> None:
+    kinds = {node.name: node.kind for node in compiled().model.nodes}
+    for layer in chains():
+        if any(step.moves for step in layer.steps):
+            assert layer.kind == kinds[layer.name] != "Slice"
+            assert layer.main.kind == layer.kind
+            assert layer.kernels[0] == layer.main.kernel
 
 
 def test_ranges_in_words() -> None:

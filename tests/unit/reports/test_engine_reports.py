@@ -14,6 +14,7 @@ from penstock.backends.accelerator import Accelerator
 from penstock.ir.composite import Composite
 from penstock.reports.engine_work import CycleCounts, EngineWork, FallbackReport
 from penstock.reports.layer_table import layer_table
+from penstock.reports.model_layer import model_layers
 from penstock.reports.row import rows
 from penstock.reports.summary import summary
 from penstock.simulators.counts import ExecutionCounts
@@ -140,15 +141,15 @@ def test_no_word_of_a_reason_is_lost_in_a_narrow_terminal(
 def test_the_layer_table_has_engines_only_where_there_are_several(
     example: Example, shared_example: Example
 ) -> None:
-    assert "engine" not in shown(layer_table(example.layers))
-    text = shown(layer_table(shared_example.layers))
+    assert "engine" not in shown(layer_table(model_layers(example.layers)))
+    text = shown(layer_table(model_layers(shared_example.layers)))
     assert "0 Conv2D npu[red] Relu 1×32×32×8" in text
     assert "1 MaxPool2D cpu pool" in text
 
 
 def test_a_sum_that_would_mix_engines_is_not_shown(shared_example: Example) -> None:
     counts = (None, *shared_example.counts[1:])
-    text = shown(layer_table(shared_example.layers, counts))
+    text = shown(layer_table(model_layers(shared_example.layers), counts))
     assert "1,000,000 9,000,000 – 9.00 9,092" in text
     assert "0 700,000 600,000 – 10,240" in text
     assert "total 1,300,000 9,876,543 – – 21,442" in text
@@ -202,6 +203,8 @@ def test_the_figures_of_what_an_accelerator_runs_are_null_in_json(
 
 
 def test_the_share_of_a_layer_without_counts_is_of_its_estimate(shared_example: Example) -> None:
-    first, second, third = rows(shared_example.layers, (None, Count(600000, 1), Count(400000, 1)))
+    first, second, third = rows(
+        model_layers(shared_example.layers), (None, Count(600000, 1), Count(400000, 1))
+    )
     assert (first.simulated_cycles, first.instructions) == (None, None)
     assert [row.share for row in (first, second, third)] == [0.9, 0.06, 0.04]

@@ -40,7 +40,7 @@ def test_layers_state_the_tensors_of_their_nodes(lenet: api.Compiled) -> None:
             assert (one.role is TensorRole.CONSTANT) == (value.data is not None)
             assert one.shape == value.type.shape
             if value.type.quantisation is not None and len(value.type.quantisation.scales) == 1:
-                assert one.scales == (value.type.scale, value.type.scale)
+                assert one.scales == (value.type.scale,)
                 assert one.zero_point == value.type.zero_point
 
 

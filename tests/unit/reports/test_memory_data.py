@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_compilation import of_steps, span
+from small_compilation import make_example, of_steps, span
 
 from penstock import api
+from penstock.reports.model_layer import model_layers
 from penstock.reports.page.memory_data import column_widths, memory_data, merged_areas, stretches
 from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline
 from penstock.scheduling.options import Options
@@ -36,8 +39,7 @@ def test_rows_of_a_ring_become_one_rectangle() -> None:
 
 def test_cascades_take_half_of_the_columns_where_they_are_few_but_not_more_than_fourfold() -> None:
     def columns(whole: int) -> tuple[float, ...]:
-        single = tuple(Stretch(1, 1, (k, k), None) for k in range(whole))
-        return column_widths((Stretch(2, 9, (whole, whole + 1), 0), *single))
+        return column_widths([(2, 0), *[(1, None)] * whole])
 
     assert columns(1)[0] == 2.0
     assert columns(6) == (6.0,) + (1.0,) * 6
@@ -50,7 +52,7 @@ def test_live_bytes_do_not_count_holes() -> None:
         span("later", "arena", 0, 80, 1, 1),
         span("above a hole", "arena", 200, 300, 0, 0),
     )
-    found = memory_data(of_steps(spans, 1), {}, None)
+    found = memory_data(of_steps(spans, 1), (), None)
     assert found.live == ((0, 100), (1, 200), (2, 80))
     assert (found.peak_bytes, found.peak_tick, found.height_bytes) == (200, 1, 300)
 
@@ -64,10 +66,15 @@ def test_blocks_belong_to_the_layers_that_write_them_or_that_a_cascade_runs() ->
         MemorySpan("c", "constant", (LivePiece(16, 24, 1, 7),)),
     )
     timeline = Timeline(spans, (Stretch(1, 1, (0, 0), None), Stretch(3, 5, (1, 3), 0)))
-    found = memory_data(timeline, {"a": [0]}, 100)
-    assert [block.layers for block in found.blocks] == [(), (0,), (1, 2, 3), (1, 2, 3)]
+    first = make_example().layers[0]
+    steps = [
+        replace(first, name=name, step=k, cascade=0 if k else None) for k, name in enumerate("abcb")
+    ]
+    layers = model_layers([replace(one, origin=one.name) for one in steps])
+    found = memory_data(timeline, layers, 100)
+    assert [block.layers for block in found.blocks] == [(), (0,), (1, 2), (1, 2)]
     assert found.budget_bytes == 100
-    assert [(one.first, one.end) for one in stretches(timeline.stretches)] == [(0, 1), (1, 4)]
+    assert [one.layers for one in stretches(timeline.stretches, layers)] == [(0,), (1, 2)]
 
 
 @pytest.mark.parametrize("model", ["zoo:resnet8", "zoo:lenet5"])
@@ -76,13 +83,13 @@ def test_stretches_and_blocks_of_a_compiled_network_refer_to_its_layers(model: s
     first = api.compile(model, "cortex-m4", options=by_rows)
     least = first.report.frontier[0].ram_bytes
     done = api.compile(model, "cortex-m4", sram=least, options=by_rows)
-    layers, timeline = done.layers, done.timelines[0]
-    indices = {layer.name: [index] for index, layer in enumerate(layers)}
-    for stretch in stretches(timeline.stretches):
-        own = layers[stretch.first : stretch.end]
-        assert {layer.cascade for layer in own} == {stretch.cascade}
+    layers, timeline = done.model_layers, done.timelines[0]
+    for stretch in stretches(timeline.stretches, layers):
+        own = [step for k in stretch.layers for step in layers[k].steps]
+        own = [step for step in own if step.cascade == stretch.cascade]
         if stretch.cascade is not None:
-            assert sum(layer.calls for layer in own) == stretch.calls
-    found = memory_data(timeline, indices, None)
+            assert sum(step.calls for step in own) == stretch.calls
+        assert own
+    found = memory_data(timeline, layers, None)
     written = {index for block in found.blocks if block.kind != "scratch" for index in block.layers}
     assert written == set(range(len(layers)))

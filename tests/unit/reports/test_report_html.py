@@ -16,6 +16,7 @@ from small_compilation import Example
 from penstock.reports.command import CompileCommand
 from penstock.reports.engine_work import CycleCounts
 from penstock.reports.html import render_html
+from penstock.reports.model_layer import model_layers
 from penstock.reports.report import (
     Alternative,
     Flash,
@@ -29,7 +30,9 @@ from penstock.reports.timeline import Timeline
 
 
 def rendered(example: Example, report: Report | None = None) -> bytes:
-    return render_html(report or example.report, example.layers, (example.timeline,), None)
+    return render_html(
+        report or example.report, model_layers(example.layers), (example.timeline,), None
+    )
 
 
 def test_the_page_has_the_totals_with_kib_beside_bytes(example: Example) -> None:
@@ -57,7 +60,9 @@ def test_the_page_has_what_was_simulated_measured_and_checked(example: Example) 
         stack_bytes_measured=222,
         verified=(RungReport("machine", 7, 6543, 0), RungReport("host", 7, 6543, 21)),
     )
-    page = Page(render_html(report, example.layers, (example.timeline,), None, example.counts))
+    page = Page(
+        render_html(report, model_layers(example.layers), (example.timeline,), None, example.counts)
+    )
     for words in ("code 4,322", "8,750,001 simulated", "5,490,001", "11,111", "222 bytes"):
         assert words in page.words
     for count, layer in zip(example.counts, page.data["layers"], strict=True):
@@ -154,7 +159,7 @@ def test_odd_names_are_data_and_nothing_more(example: Example, name: str) -> Non
     first, *others = example.timeline.spans
     spans = (dataclasses.replace(first, name=name), *others)
     timeline = dataclasses.replace(example.timeline, spans=spans)
-    page = Page(render_html(report, layers, (timeline,), None))
+    page = Page(render_html(report, model_layers(layers), (timeline,), None))
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
     assert page.title == f"{shown} – penstock"
     assert page.data.get("title", "") == shown
@@ -170,7 +175,7 @@ def test_a_network_without_layers_has_a_page(example: Example) -> None:
 
 def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -> None:
     arguments = (
-        example.report, example.layers, (example.timeline,), None, None, 20000,
+        example.report, model_layers(example.layers), (example.timeline,), None, None, 20000,
     )  # fmt: skip
     expected = render_html(*arguments)
     assert render_html(*arguments) == expected
@@ -192,6 +197,6 @@ def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -
 
 
 def test_measurements_must_be_of_every_layer(example: Example) -> None:
-    arguments = (example.report, example.layers, (example.timeline,), None)
+    arguments = (example.report, model_layers(example.layers), (example.timeline,), None)
     with pytest.raises(ValueError, match="argument 2 is shorter"):
         render_html(*arguments, example.counts[:1])

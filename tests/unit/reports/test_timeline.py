@@ -15,6 +15,7 @@ from penstock.pipeline.placing import place
 from penstock.pipeline.search import schedule
 from penstock.program.steps import steps
 from penstock.reports.layer_report import layers
+from penstock.reports.model_layer import model_layers
 from penstock.reports.report import striped
 from penstock.reports.row import rows
 from penstock.reports.timeline import Timeline, timelines
@@ -90,9 +91,10 @@ def test_measurements_stand_beside_the_layers_of_their_steps(points: Points) -> 
     found = layers(point.schedule, lower_point(point))
     numbered = sum(layer.step is not None for layer in found)
     counts = [Count(1000 + k, k) for k in range(numbered)]
-    for row in rows(found, counts):
-        expected = None if row.layer.step is None else 1000 + row.layer.step
-        assert row.simulated_cycles == expected
+    for row in rows(model_layers(found), counts):
+        for step in row.steps or (row,):
+            expected = None if step.main.step is None else 1000 + step.main.step
+            assert step.simulated_cycles == expected
 
 
 def test_every_memory_has_its_timeline_and_copied_constants_are_blocks() -> None:

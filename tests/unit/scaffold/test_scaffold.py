@@ -51,6 +51,25 @@ def test_its_tests_pass_at_once(package: Path, host_compilers: Sequence[str]) ->
     assert "5 passed" in done.stdout
 
 
+def test_its_tests_find_every_driver_function(package: Path) -> None:
+    """Also those that its author adds, in any module of the package."""
+    added = 'SECOND = Driver("my_npu_pool", "my_npu", model=conv2d_model, device=dict)'
+    (module,) = [p for p in package.rglob("*.py") if "CONV2D = Driver(" in p.read_text("utf-8")]
+    module.write_text(f"{module.read_text('utf-8')}\n\n{added}\n", "utf-8")
+    (tests,) = package.rglob("test_*.py")
+    program = f"from {tests.stem} import *; print(sorted(driver_functions()))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, (SOURCES, package / "src", tests.parent))),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "['my_npu_conv2d', 'my_npu_pool']\n", done.stderr
+
+
 def test_its_files_are_whole_and_its_holes_filled(package: Path, layout: str) -> None:
     files = sorted(str(p.relative_to(package)) for p in package.rglob("*") if p.is_file())
     assert files == sorted(path.format(name="my_npu") for path in FILES[layout].values())

@@ -7,12 +7,13 @@ gets more if whole layers would otherwise take more than half of the figure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
 
 from penstock.reports.formats import printable, short_names
+from penstock.reports.model_layer import ModelLayer
 from penstock.reports.page.records import BlockData, MemoryData, StretchData
 from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline
 
@@ -22,30 +23,48 @@ Area = tuple[int, int, int, int]
 """Lower and upper byte, first and end tick."""
 
 
-def stretches(found: Sequence[Stretch]) -> tuple[StretchData, ...]:
+def stretches(found: Sequence[Stretch], layers: Sequence[ModelLayer]) -> tuple[StretchData, ...]:
     """Return the stretches with their layers and columns."""
-    ends = list(accumulate((stretch.layers for stretch in found), initial=0))
+    own = [stretch_layers(interval, layers) for interval in step_intervals(found)]
+    widths = column_widths([(len(some), one.cascade) for some, one in zip(own, found, strict=True)])
     return tuple(
-        StretchData(first, end, stretch.calls, stretch.cascade, round(columns, 4), stretch.words)
-        for stretch, (first, end), columns in zip(
-            found, pairwise(ends), column_widths(found), strict=True
-        )
+        StretchData(some, one.calls, one.cascade, round(columns, 4), one.words)
+        for one, some, columns in zip(found, own, widths, strict=True)
     )
 
 
-def column_widths(found: Sequence[Stretch]) -> tuple[float, ...]:
-    """Return the columns of each stretch."""
-    striped = sum(stretch.layers for stretch in found if stretch.cascade is not None)
-    whole = sum(stretch.layers for stretch in found) - striped
+def step_intervals(found: Sequence[Stretch]) -> Iterator[range]:
+    """Yield the indices of the steps of each stretch."""
+    for first, end in pairwise(accumulate((one.layers for one in found), initial=0)):
+        yield range(first, end)
+
+
+def stretch_layers(steps: range, layers: Sequence[ModelLayer]) -> tuple[int, ...]:
+    """Return the indices of the layers of some steps, in the order of their first steps."""
+    own = [k for k, layer in enumerate(layers) if any(index in steps for index in layer.indices)]
+    return tuple(sorted(own, key=lambda k: -1 if layers[k].step is None else layers[k].step or 0))
+
+
+def column_widths(found: Sequence[tuple[int, int | None]]) -> tuple[float, ...]:
+    """Return the columns of each stretch.
+
+    found: for each stretch, the number of its layers and the index of its cascade, if it is one.
+    """
+    striped = sum(layers for layers, cascade in found if cascade is not None)
+    whole = sum(layers for layers, _ in found) - striped
     each = min(MOST_COLUMNS, max(1.0, whole / max(1, striped)))
-    return tuple(s.layers * (1.0 if s.cascade is None else each) for s in found)
+    return tuple(layers * (1.0 if cascade is None else each) for layers, cascade in found)
 
 
 def memory_data(
-    timeline: Timeline, indices: Mapping[str, Sequence[int]], budget_bytes: int | None
+    timeline: Timeline, layers: Sequence[ModelLayer], budget_bytes: int | None
 ) -> MemoryData:
-    """Return a memory over time. `indices` are the indices of the layers of each name."""
+    """Return a memory over time."""
     names = short_names(span.name for span in timeline.spans if span.kind != "scratch")
+    indices: dict[str, list[int]] = {}
+    for index, layer in enumerate(layers):
+        for name in dict.fromkeys(step.name for step in layer.steps):
+            indices.setdefault(name, []).append(index)
     return MemoryData(
         timeline.memory or "arena",
         timeline.ticks,
@@ -58,7 +77,7 @@ def memory_data(
                 names.get(span.name, "scratch"),
                 printable(span.name),
                 span.kind,
-                _layers(span, timeline.stretches, indices),
+                _layers(span, timeline.stretches, indices, layers),
                 span.most_bytes,
                 len(span.pieces) > 1,
                 merged_areas(span.pieces),
@@ -70,7 +89,10 @@ def memory_data(
 
 
 def _layers(
-    span: MemorySpan, found: Sequence[Stretch], indices: Mapping[str, Sequence[int]]
+    span: MemorySpan,
+    found: Sequence[Stretch],
+    indices: Mapping[str, Sequence[int]],
+    layers: Sequence[ModelLayer],
 ) -> tuple[int, ...]:
     """Return the layers that a block belongs to: those that write a tensor, or those of the cascade
     that uses a scratch buffer or a copied constant."""
@@ -78,10 +100,9 @@ def _layers(
         return tuple(k for name in span.layers for k in indices.get(name, ()))
     tick = span.dead - 1  # a copy may begin in the cascade before
     calls = accumulate((stretch.calls for stretch in found), initial=1)
-    layers = accumulate((stretch.layers for stretch in found), initial=0)
-    for (begun, ended), (first, end) in zip(pairwise(calls), pairwise(layers), strict=True):
+    for (begun, ended), steps in zip(pairwise(calls), step_intervals(found), strict=True):
         if begun <= tick < ended:
-            return tuple(range(first, end))
+            return stretch_layers(steps, layers)
     return ()
 
 

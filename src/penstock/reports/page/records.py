@@ -31,7 +31,8 @@ class MemoryPart:
 
 @dataclass(frozen=True, slots=True)
 class LayerTensorData:
-    """A tensor that a layer reads or writes. `scale` states one scale, or the range of several."""
+    """A tensor that a layer reads or writes. `scale` states one scale, or the range of several,
+    `scales` lists several."""
 
     role: str
     name: str
@@ -41,20 +42,44 @@ class LayerTensorData:
     size_bytes: int
     scale: str
     zero_point: str
+    scales: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepData:
+    """A step of a layer that is computed in several. `bands` says which bands it computes."""
+
+    step: int | None
+    kind: str
+    bands: str
+    shape: str
+    calls: int
+    macs: int
+    read_bytes: int
+    written_bytes: int
+    moved_bytes: int
+    cycles: int
+    simulated_cycles: int | None
+    instructions: int | None
+    kernel: str
 
 
 @dataclass(frozen=True, slots=True)
 class LayerData:
-    """A layer. `name` is short and unique, `full_name` that of the model file.
+    """A layer of the model. `name` is short and unique, `full_name` that of the model file.
 
-    `cycles` are estimated, `simulated_cycles` those of a simulated core. `live_bytes` is the
-    maximum of its output that is live at a time. `above_floor` is the ratio of the cycles to those
-    of the kernel's inner loop. `bands` says in which chain and bands it runs, `factor` is its F;
-    both are absent if no layer of the network runs in bands. `place` is its node in the model file,
-    `attributes` are those of its operator, by name.
+    Figures are sums over its `steps`, which are listed if there are several; `step` is the first
+    one, `numbers` a phrase. `cycles` are estimated, `simulated_cycles` those of a simulated core.
+    `live_bytes` is the maximum of its output that is live at a time, `ram_bytes` that of the arena
+    while it runs. `above_floor` is the ratio of the cycles to those of its kernel's inner loop.
+    `bands` says in which chain and how many bands it runs, `factor` is its F; both are absent if no
+    layer of the network runs in bands. `place` is its node in the model file, `attributes` are
+    those of its operator, by name. `constant_bytes` are weights and bias as the model stores them,
+    `stored_bytes` as the flash does. `constant` describes constant channels, `channels` lists them.
     """
 
     step: int | None
+    numbers: str
     kind: str
     engine: str
     offloaded: bool
@@ -70,6 +95,7 @@ class LayerData:
     written_bytes: int
     moved_bytes: int
     live_bytes: int
+    ram_bytes: int | None
     cycles: int
     simulated_cycles: int | None
     instructions: int | None
@@ -80,21 +106,23 @@ class LayerData:
     utilisation: float | None
     resources: Mapping[str, int]
     constant: str
+    channels: str
     bands: str
     factor: float | None
     place: str
     attributes: Mapping[str, str]
     constant_bytes: int
+    stored_bytes: int
     tensors: tuple[LayerTensorData, ...]
+    steps: tuple[StepData, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StretchData:
-    """A cascade, or a layer that runs whole: the layers [first, end), and its calls. `columns` is
-    its width in the memory figure, where the axis shows steps."""
+    """A cascade, or a part that runs whole: its layers in the order of their steps, and its calls.
+    `columns` is its width in the memory figure, where the axis shows steps."""
 
-    first: int
-    end: int
+    layers: tuple[int, ...]
     calls: int
     cascade: int | None
     columns: float
@@ -217,7 +245,7 @@ class OtherOptionsData:
 
 @dataclass(frozen=True, slots=True)
 class PageData:
-    """Everything that a page shows.
+    """Everything that a page shows. The layers are in the order of the model.
 
     `provenance` states in phrases how the page was made. `tick_cycles` lists the cycles at which
     each tick begins, followed by the end of the last one.

@@ -8,17 +8,13 @@ from penstock.hardware.target import CALLER
 from penstock.reports.engine_times import EngineTimes
 from penstock.reports.engine_work import has_simulated, shares
 from penstock.reports.formats import (
-    ABSENT,
-    extents,
-    first_name,
     kib,
     number,
     printable,
-    short_names,
 )
 from penstock.reports.goal import alternative_words, goal_words
-from penstock.reports.layer_report import LayerReport
-from penstock.reports.layer_tensor import LayerTensor
+from penstock.reports.model_layer import ModelLayer
+from penstock.reports.page.layer_data import layer_data
 from penstock.reports.page.memory_data import memory_data, stretches
 from penstock.reports.page.records import (
     EngineData,
@@ -26,8 +22,6 @@ from penstock.reports.page.records import (
     FallbackData,
     FrontierData,
     KeyFigure,
-    LayerData,
-    LayerTensorData,
     MemoryPart,
     OtherOptionsData,
     PageData,
@@ -36,7 +30,7 @@ from penstock.reports.page.records import (
     StatementData,
 )
 from penstock.reports.report import RamUsage, Report
-from penstock.reports.row import LayerRow, Measured, has_bands, rows
+from penstock.reports.row import Measured
 from penstock.reports.timeline import Timeline
 from penstock.reports.times import duration
 from penstock.reports.verdict import verdicts
@@ -44,7 +38,7 @@ from penstock.reports.verdict import verdicts
 
 def report_data(
     report: Report,
-    layers: Sequence[LayerReport],
+    layers: Sequence[ModelLayer],
     timelines: Sequence[Timeline],
     times: EngineTimes | None,
     measured: Sequence[Measured | None] | None = None,
@@ -52,13 +46,14 @@ def report_data(
 ) -> PageData:
     """Return the data of a compilation.
 
-    `measured` contains the counts of a simulated core per layer, in the order of `layers`.
+    `measured` contains the counts of a simulated core per step, in the order of the program.
     `budget_bytes` is the maximum size of the arena. Without `times`, the page has no axis of
     cycles.
     """
     indices: dict[str, list[int]] = {}
     for index, layer in enumerate(layers):
-        indices.setdefault(layer.name, []).append(index)
+        for name in dict.fromkeys(step.name for step in layer.steps):
+            indices.setdefault(name, []).append(index)
     return PageData(
         title=printable(report.model),
         subtitle=f"compiled for {printable(report.target)} by {report.compiler}",
@@ -73,10 +68,10 @@ def report_data(
             for words, other in zip(alternative_words(report), report.alternatives, strict=True)
         ),
         statements=_statements(report),
-        layers=_layers(layers, timelines, measured),
-        stretches=stretches(timelines[0].stretches),
+        layers=layer_data(layers, timelines, measured),
+        stretches=stretches(timelines[0].stretches, layers),
         tick_cycles=() if times is None else _tick_cycles(times),
-        memories=tuple(memory_data(t, indices, budget_bytes) for t in timelines),
+        memories=tuple(memory_data(t, layers, budget_bytes) for t in timelines),
         engines=_engines(report),
         engine_spans=() if times is None else tuple(_spans(times, indices)),
         fallbacks=tuple(
@@ -196,87 +191,6 @@ def _statements(report: Report) -> tuple[StatementData, ...]:
     return (*proved, *checked)
 
 
-def _layers(
-    layers: Sequence[LayerReport],
-    timelines: Sequence[Timeline],
-    measured: Sequence[Measured | None] | None,
-) -> tuple[LayerData, ...]:
-    names = short_names(layer.name for layer in layers)
-    live = {
-        name: span.most_bytes
-        for timeline in timelines
-        for span in timeline.spans
-        for name in span.layers
-    }
-    found = rows(layers, measured)
-    return tuple(_layer(row, names, live, has_bands(found)) for row in found)
-
-
-def _layer(
-    row: LayerRow, names: Mapping[str, str], live: Mapping[str, int], in_bands: bool
-) -> LayerData:
-    """Return the data of a layer; `in_bands` tells whether any layer runs in bands."""
-    layer = row.layer
-    above, used = row.above_floor, layer.utilisation
-    resources = layer.breakdown.by_resource if layer.breakdown else {}
-    constant = layer.constant
-    return LayerData(
-        step=layer.step,
-        kind=printable(layer.kind),
-        engine=printable(layer.engine),
-        offloaded=layer.offloaded,
-        name=names[layer.name],
-        full_name=row.full_name,
-        shape=extents(layer.shape),
-        cascade=layer.cascade,
-        rows=layer.rows,
-        reads=layer.reads,
-        calls=layer.calls,
-        macs=layer.macs,
-        read_bytes=layer.read_bytes,
-        written_bytes=layer.written_bytes,
-        moved_bytes=layer.moved_bytes,
-        live_bytes=live.get(layer.name, layer.buffer_bytes or layer.written_bytes),
-        cycles=layer.cycles,
-        simulated_cycles=row.simulated_cycles,
-        instructions=row.instructions,
-        kernel=printable(layer.kernel),
-        requantisation="" if row.classes == ABSENT else row.classes,
-        above_floor=None if above is None else round(above, 3),
-        limit=printable(layer.limit or ""),
-        utilisation=None if used is None else round(used, 4),
-        resources={printable(name): round(cycles) for name, cycles in resources.items()},
-        constant=""
-        if constant is None
-        else f"{constant.words} (weights {printable(constant.weights)}, "
-        f"channels {constant.ranges})",
-        bands="" if row.bands == ABSENT else row.bands,
-        factor=round(layer.factor, 3) if in_bands else None,
-        place=printable(layer.place),
-        attributes={printable(one.name): printable(one.words) for one in layer.attributes},
-        constant_bytes=layer.constant_bytes,
-        tensors=tuple(_tensor(one) for one in layer.tensors),
-    )
-
-
-def _tensor(one: LayerTensor) -> LayerTensorData:
-    scale = ""
-    if one.scales is not None:
-        least, most = one.scales
-        scale = f"{least:.6g}" if least == most else f"{least:.3g} to {most:.3g}"
-        scale += f", {one.channels} channels" if one.channels != 1 else ""
-    return LayerTensorData(
-        role=one.role,
-        name=first_name(one.name),
-        full_name=printable(one.name),
-        shape=extents(one.shape),
-        element_type=one.element_type,
-        size_bytes=one.size_bytes,
-        scale=scale,
-        zero_point="" if one.zero_point is None else str(one.zero_point),
-    )
-
-
 def _tick_cycles(times: EngineTimes) -> tuple[int, ...]:
     """Return the cycles at which each tick begins; the caller's ticks take no time."""
     return (0, *map(round, times.call_cycles), round(times.call_cycles[-1]))
@@ -330,14 +244,14 @@ def _frontier(report: Report) -> FrontierData:
 
 
 def _notes(
-    report: Report, layers: Sequence[LayerReport], measured: Sequence[Measured | None] | None
+    report: Report, layers: Sequence[ModelLayer], measured: Sequence[Measured | None] | None
 ) -> tuple[str, ...]:
     """Return the notes below the table of layers."""
     found = [
         "Bytes are those of the regions that kernels access, not of load instructions. MACs are "
         "nominal and include the padding."
     ]
-    if any(layer.traffic for layer in layers):
+    if any(step.traffic for layer in layers for step in layer.steps):
         found.append(
             "For accelerators whose backend states it, bytes moved are the actual traffic: whole "
             "channel packs, tables, repeated fetches."
@@ -352,9 +266,9 @@ def _notes(
             "shift, C adds a correction, D is the 64-bit arithmetic of the reference; A to C are "
             "proved bit-exact."
         )
-    if any(layer.cascade is not None for layer in layers):
+    if any(layer.main.cascade is not None for layer in layers):
         found.append("The rows of a cascade are the maximum that one call of that layer computes.")
-    if any(layer.bands for layer in layers):
+    if any(layer.main.bands for layer in layers):
         found.append(
             "Layers of a chain compute, in each of its calls, what that call needs, in bands of "
             "columns. F is the number of computed elements as a multiple of those of the output, "

@@ -52,6 +52,8 @@ function showDetail(index) {
       ]),
     ),
     layer.tensors ? tensorTable(layer.tensors) : "",
+    layer.steps ? element("h3", {}, `Computed in ${number(layer.steps.length)} steps`) : "",
+    layer.steps ? stepTable(layer) : "",
   );
   detail.hidden = false;
   detail.scrollTop = 0;
@@ -68,11 +70,13 @@ function operatorFacts(layer) {
     ["operator", layer.kind],
     ...Object.entries(layer.attributes ?? {}),
     ["weights, bias", layer.constant_bytes ? bytes(layer.constant_bytes) : ""],
+    ["stored in flash", layer.stored_bytes ? bytes(layer.stored_bytes) : ""],
   ];
 }
 
 function executionFacts(layer) {
   return [
+    ["steps", layer.numbers],
     ["engine", layer.engine],
     ["kernel", layer.kernel],
     ["calls", number(layer.calls)],
@@ -85,7 +89,7 @@ function executionFacts(layer) {
     ["bands", layer.bands],
     ["recomputation", layer.bands ? `F ${fixed(layer.factor, 2)}` : ""],
     ["requantisation", layer.requantisation],
-    ["constant", layer.constant],
+    ["constant", layer.constant && unfolded(layer.constant, layer.channels)],
   ];
 }
 
@@ -102,6 +106,7 @@ function costFacts(layer) {
     ["multipliers used", layer.utilisation === undefined ? "" : percent(layer.utilisation)],
     ["bytes read", number(layer.read_bytes)],
     ["bytes written", number(layer.written_bytes)],
+    ["RAM live, at most", layer.ram_bytes === undefined ? "" : bytes(layer.ram_bytes)],
     ["output live, at most", bytes(layer.live_bytes)],
   ];
 }
@@ -150,8 +155,58 @@ function tensorTable(tensors) {
       { key: "shape", label: "shape", kind: "nowrap", value: (one) => one.shape },
       { key: "type", label: "type", kind: "nowrap", value: (one) => one.element_type },
       { key: "bytes", label: "bytes", kind: "n", value: (one) => one.size_bytes, show: (one) => number(one.size_bytes) },
-      { key: "scale", label: "scale", kind: "nowrap", value: (one) => one.scale },
+      {
+        key: "scale",
+        label: "scale",
+        kind: "nowrap",
+        value: (one) => one.scale,
+        show: (one) => (one.scales ? unfolded(one.scale, one.scales.join("  ")) : (one.scale ?? ABSENT)),
+      },
       { key: "zero", label: "zero point", kind: "n", value: (one) => one.zero_point },
+    ],
+  });
+  return box;
+}
+
+/** Return words that show more text on demand. */
+function unfolded(words, more) {
+  return element(
+    "details",
+    { class: "more" },
+    element("summary", {}, words),
+    element("div", {}, more),
+  );
+}
+
+/** Return the steps of a layer that runs in several, as a table. */
+function stepTable(layer) {
+  const count = (key, label) => ({
+    key,
+    label,
+    kind: "n",
+    value: (one) => one[key],
+    show: (one) => number(one[key]),
+  });
+  const simulated = layer.steps.some((one) => one.simulated_cycles !== undefined);
+  const { box } = sortedTable({
+    caption: "Steps",
+    rows: layer.steps,
+    columns: [
+      {
+        key: "step",
+        label: "step",
+        kind: "nowrap",
+        value: (one) => one.step,
+        show: (one) => (one.step === undefined ? ABSENT : String(one.step)),
+      },
+      { key: "operator", label: "operator", kind: "nowrap", value: (one) => one.kind },
+      { key: "bands", label: "bands", kind: "nowrap", value: (one) => one.bands },
+      { key: "shape", label: "output of a band", kind: "nowrap", value: (one) => one.shape },
+      count("calls", "calls"),
+      count("macs", "MACs"),
+      ...(simulated ? [count("simulated_cycles", "cycles, simulated")] : []),
+      count("cycles", "cycles, estimated"),
+      { key: "kernel", label: "kernel", kind: "nowrap", value: (one) => one.kernel },
     ],
   });
   return box;

@@ -1,5 +1,6 @@
 // The table of layers. Views select columns, so that the most important ones fit beside each other.
 const COST = ["cost"];
+const SPEED = ["speed"];
 const OPERATOR = ["operator"];
 const MEMORY = ["memory"];
 const LEAST_SHARE = 1 / 5; // of the layers, that state an attribute which has a column; the panel states all
@@ -15,6 +16,14 @@ function frequentAttributes(layers) {
 /** Return the first tensor of a layer with a role. */
 function tensorOf(layer, role) {
   return (layer.tensors ?? []).find((one) => one.role === role);
+}
+
+/** Return the steps of a layer as rows: the name of a step says which bands it computes. */
+function stepRows(layer) {
+  return (layer.steps ?? []).map((step) => {
+    const name = step.bands ?? `step ${step.step ?? ABSENT}`;
+    return { ...step, name, full_name: name, engine: layer.engine };
+  });
 }
 
 function layerSection() {
@@ -52,12 +61,12 @@ function layerSection() {
       "step",
       (layer) => layer.step,
       (step) => (step === undefined ? ABSENT : String(step)),
-      "number of the step in the program and in the C code",
+      "number of the step in the program and in the C code; of several, the first",
       none,
       null,
     ),
     {
-      views: COST,
+      views: [...COST, ...SPEED],
       key: "share",
       label: "share of\ncycles",
       kind: "n",
@@ -74,6 +83,7 @@ function layerSection() {
             number,
             "cycles of the executed instructions",
             simulatedSum((layer) => layer.simulated_cycles),
+            [...COST, ...SPEED],
           ),
           numeric(
             "instructions",
@@ -82,10 +92,19 @@ function layerSection() {
             number,
             "instructions executed",
             simulatedSum((layer) => layer.instructions),
+            SPEED,
           ),
         ]
       : []),
-    numeric("cycles", "cycles,\nestimated", (layer) => layer.cycles, number, "cycles by the cost model"),
+    numeric(
+      "cycles",
+      "cycles,\nestimated",
+      (layer) => layer.cycles,
+      number,
+      "cycles by the cost model",
+      undefined,
+      [...COST, ...SPEED],
+    ),
     numeric(
       "cycles/mac",
       "cycles\nper MAC",
@@ -93,6 +112,7 @@ function layerSection() {
       (value) => fixed(value, 2),
       "cycles per multiply-accumulate",
       none,
+      SPEED,
     ),
     ...(measured && any("above_floor")
       ? [
@@ -103,6 +123,7 @@ function layerSection() {
             (value) => fixed(value, 2),
             "cycles relative to those of the kernel's inner loop alone",
             none,
+            SPEED,
           ),
         ]
       : []),
@@ -134,6 +155,7 @@ function layerSection() {
             (value) => fixed(value, 2),
             "computed elements as a multiple of those of the output, over all bands of the layer",
             none,
+            [...COST, ...SPEED],
           ),
           { views: MEMORY, key: "bands", label: "bands", kind: "nowrap", value: (layer) => layer.bands },
         ]
@@ -150,7 +172,7 @@ function layerSection() {
           },
         ]
       : []),
-    numeric("macs", "MACs", (layer) => layer.macs, number, "multiply-accumulates executed"),
+    numeric("macs", "MACs", (layer) => layer.macs, number, "multiply-accumulates executed", undefined, [...COST, ...SPEED]),
     { key: "shape", label: "output\nshape", kind: "nowrap", value: (layer) => layer.shape },
     ...(any("tensors")
       ? [
@@ -180,18 +202,40 @@ function layerSection() {
         ]
       : []),
     numeric(
+      "stored",
+      "flash\nbytes",
+      (layer) => layer.stored_bytes,
+      number,
+      "constants in flash for this layer: weights, bias, and the tables of its kernels",
+      undefined,
+      ["cost", "operator", "memory"],
+    ),
+    ...(any("ram_bytes")
+      ? [
+          numeric(
+            "ram",
+            "RAM\nlive",
+            (layer) => layer.ram_bytes,
+            number,
+            "maximum of the live bytes of the arena while the layer runs",
+            (rows) => number(Math.max(0, ...rows.map((row) => row.ram_bytes ?? 0))),
+            ["cost", "memory"],
+          ),
+        ]
+      : []),
+    numeric(
       "live",
       "output bytes\nlive",
       (layer) => layer.live_bytes,
       number,
       "maximum of the output that is live at a time",
       none,
-      ["cost", "memory"],
+      MEMORY,
     ),
     ...(any("cascade")
       ? [
           {
-            views: ["cost", "memory"],
+            views: MEMORY,
             key: "cascade",
             label: "cascade",
             kind: "nowrap",
@@ -206,7 +250,7 @@ function layerSection() {
     numeric("calls", "calls", (layer) => layer.calls, number, undefined, undefined, MEMORY),
     ...(any("limit")
       ? [
-          { views: COST, key: "limit", label: "limited\nby", kind: "nowrap", value: (layer) => layer.limit },
+          { views: [...COST, ...SPEED], key: "limit", label: "limited\nby", kind: "nowrap", value: (layer) => layer.limit },
           numeric(
             "used",
             "multipliers\nused",
@@ -214,6 +258,7 @@ function layerSection() {
             percent,
             "utilisation of the multipliers",
             none,
+            SPEED,
           ),
         ]
       : []),
@@ -255,14 +300,23 @@ function layerSection() {
         ]
       : []),
     ...(any("kernel")
-      ? [{ views: OPERATOR, key: "kernel", label: "kernel", kind: "nowrap", value: (layer) => layer.kernel }]
+      ? [
+          {
+            views: ["cost", "operator"],
+            key: "kernel",
+            label: "kernel",
+            kind: "nowrap",
+            value: (layer) => layer.kernel?.split(", ")[0],
+          },
+        ]
       : []),
   ];
   const { box, controls } = sortedTable({
     caption: "Layers",
-    views: ["cost", "operator", "memory", "all columns"],
+    views: ["cost", "speed", "operator", "memory", "all"],
     columns,
     rows: layers,
+    parts: stepRows,
     filtered: true,
     totals: true,
     decorate: (row, layer, index) => {
@@ -300,7 +354,7 @@ function layerSection() {
             "ul",
             { class: "note" },
             constants.map((layer) =>
-              element("li", {}, `step ${layer.step}, ${layer.name}: ${layer.constant}`),
+              element("li", {}, `${layer.name}: ${layer.constant} (channels ${layer.channels})`),
             ),
           ),
         )

@@ -153,7 +153,7 @@ function memoryFigure(memory, host, state) {
       const stretch =
         layer === null || layer === undefined
           ? undefined
-          : stretches.find((one) => one.first <= layer && layer < one.end);
+          : stretches.find((one) => one.layers.includes(layer));
       run.attr("visibility", stretch ? "visible" : "hidden");
       if (stretch)
         run
@@ -254,7 +254,7 @@ function drawStrips(strips, grounds, x, places, inner) {
             () => [
               `cascade ${one.cascade}`,
               one.words,
-              `${number(one.kernelCalls)} calls of ${number(one.end - one.first)} layers, interleaved`,
+              `${number(one.kernelCalls)} calls of ${number(one.layers.length)} layers, interleaved`,
             ],
           );
         }),

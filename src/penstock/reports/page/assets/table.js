@@ -7,7 +7,8 @@
 //   views                names of the views that show it; every view if absent
 
 /** Return a table in a box that scrolls, and its controls: a filter if `filtered`, and
-    buttons that select one of `views`, the last of which shows all columns. */
+    buttons that select one of `views`, the last of which shows all columns. `parts(row)` returns rows
+    that a button in the first cell shows below a row. */
 function sortedTable({
   caption,
   columns,
@@ -15,6 +16,7 @@ function sortedTable({
   filtered = false,
   views: offered = [],
   decorate = () => {},
+  parts = () => [],
   totals: hasTotals = false,
 }) {
   const state = { view: offered[0], key: null, descending: false, terms: [] };
@@ -28,25 +30,54 @@ function sortedTable({
       element("button", { type: "button", onclick: () => sortBy(column) }, column.label),
     ),
   );
+  const open = new Set();
+  const parted = new Map(
+    rows.map((row) => [row, parts(row).map((one) => element("tr", { class: "part" }, cells(one)))]),
+  );
   const lines = new Map(rows.map((row, index) => [row, line(row, index)]));
 
   function line(row, index) {
-    const made = element(
-      "tr",
-      {},
-      columns.map((column, place) => {
-        const plain = column.value(row) ?? ABSENT;
-        const shown = column.show ? column.show(row) : column.kind === "name" ? nameElement(plain) : plain;
-        const title = column.kind === "name" ? (column.full ?? column.value)(row) : undefined;
-        return element(
-          place ? "td" : "th",
-          { scope: place ? undefined : "row", class: column.kind, title },
-          shown,
-        );
-      }),
-    );
+    const made = element("tr", {}, cells(row));
+    const some = parted.get(row);
+    if (some.length) made.firstChild.append(expander(row, some.length));
     decorate(made, row, index);
     return made;
+  }
+
+  /** Return the button that shows and hides the parts of a row. */
+  function expander(row, count) {
+    const label = `${number(count)} steps of ${columns[0].value(row)}`;
+    const button = element(
+      "button",
+      {
+        type: "button",
+        class: "expander",
+        "aria-expanded": "false",
+        "aria-label": label,
+        title: `Computed in ${number(count)} steps, such as bands of columns`,
+        onclick: (event) => {
+          event.stopPropagation();
+          if (!open.delete(row)) open.add(row);
+          button.setAttribute("aria-expanded", String(open.has(row)));
+          refresh();
+        },
+      },
+      "",
+    );
+    return button;
+  }
+
+  function cells(row) {
+    return columns.map((column, place) => {
+      const plain = column.value(row) ?? ABSENT;
+      const shown = column.show ? column.show(row) : column.kind === "name" ? nameElement(plain) : plain;
+      const title = column.kind === "name" ? (column.full ?? column.value)(row) : undefined;
+      return element(
+        place ? "td" : "th",
+        { scope: place ? undefined : "row", class: column.kind, title },
+        shown,
+      );
+    });
   }
 
   const isShown = (column) => !column.views || state.view === offered.at(-1) || column.views.includes(state.view);
@@ -54,7 +85,7 @@ function sortedTable({
   /** Show the columns of the view. */
   function showView() {
     const hidden = columns.map((column) => !isShown(column));
-    const every = [...lines.values(), headings[0]?.parentElement, ...foot.children];
+    const every = [...lines.values(), ...[...parted.values()].flat(), headings[0]?.parentElement, ...foot.children];
     for (const one of every) [...(one?.children ?? [])].forEach((cell, place) => (cell.hidden = hidden[place]));
   }
 
@@ -95,7 +126,9 @@ function sortedTable({
 
   function refresh() {
     const shown = shownRows();
-    body.replaceChildren(...shown.map((row) => lines.get(row)));
+    body.replaceChildren(
+      ...shown.flatMap((row) => [lines.get(row), ...(open.has(row) ? parted.get(row) : [])]),
+    );
     columns.forEach((column, place) =>
       headings[place].setAttribute(
         "aria-sort",
@@ -143,7 +176,7 @@ function sortedTable({
     { class: "box", tabindex: "0", role: "region", "aria-label": caption },
     element(
       "table",
-      { "aria-label": caption },
+      { "aria-label": caption, class: [...parted.values()].some((some) => some.length) ? "parted" : undefined },
       element("thead", {}, element("tr", {}, headings)),
       body,
       hasTotals ? foot : "",

@@ -84,7 +84,7 @@ def test_messages_name_pages_by_their_titles() -> None:
                 named |= set(re.findall(r'(?:guide|page) "([^"]+)"', node.value))
     pages = (ROOT / "docs").rglob("*.md")
     titles = {page.read_text("utf-8").partition("\n")[0].removeprefix("# ") for page in pages}
-    assert {"From PyTorch", "From Keras and TensorFlow Lite"} <= named
+    assert {"Quantise an ONNX model", "From Keras and TensorFlow Lite"} <= named
     assert named - titles == set()
     messages = (ROOT / "tests" / "errors" / "messages").glob("*.txt")
     assert [path.name for path in messages if "docs/" in path.read_text("utf-8")] == []

@@ -104,6 +104,12 @@ COMMANDS: dict[str, str] = {
     "onnx-008": "compile any_batch.onnx",
     "usage-032": "compile any_batch.onnx --dimension batch",
     "usage-033": "verify good.tflite --reference onnx",
+    "calibration-001": "compile floats.onnx --quantise no_archive.npz",
+    "calibration-002": "compile floats.onnx --quantise of_another_model.npz",
+    "calibration-003": "compile floats.onnx --quantise three_columns.npz",
+    "calibration-004": "compile floats.onnx --quantise no_samples.npz",
+    "usage-145": "compile no_scale.onnx --quantise no_samples.npz",
+    "usage-146": "compile floats.onnx --quantise no_samples.npz --assume-int8",
     "model-012": "compile padding_7.tflite",
     "model-013": "compile one_input.tflite",
     "model-014": "compile weights_off_zero.tflite",
@@ -286,6 +292,7 @@ OTHERWISE_TESTED = {
     "output-004": "it needs a device that is full: tests/unit/cli/test_processes.py",
     "tool-026": "it names this machine's versions: tests/unit/test_executors.py",
     "tool-041": "its words are those of TensorFlow Lite Micro: test_tflite_micro.py",
+    "tool-046": "its words are those of onnxruntime: tests/unit/frontends/test_quantise.py",
     "tool-043": "its words are those of ONNX's reference evaluator",
     "tool-042": "its words are those of the signal that ended the other process",
 }
@@ -412,6 +419,20 @@ def test_the_message_of_a_missing_reference(
 
     monkeypatch.setattr(importlib.util, "find_spec", without_reference)
     golden.check("tool-040", penstock("golden", "good.tflite", "-o", "out.npz").err)
+
+
+def test_the_message_of_a_missing_quantiser(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+
+    def without_onnxruntime(name: str) -> ModuleSpec | None:
+        return None if name == "onnxruntime" else find(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_onnxruntime)
+    said = penstock("compile", "floats.onnx", "--quantise", "samples.npz")
+    assert said.code == 1
+    golden.check("tool-045", said.err)
 
 
 def test_the_message_of_a_missing_package(

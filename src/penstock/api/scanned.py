@@ -214,8 +214,8 @@ def _terminated(one: ModelFile, error: ToolError) -> Scanned:
 def _examine(path: Path, how: Examination) -> None:
     """Compile and verify a model.  Raises the error that stops it."""
     reading = how.request.reading
-    if reading.assume_int8 and _format(path) == "tflite":
-        reading = replace(reading, assume_int8=False)
+    if _format(path) == "tflite":
+        reading = replace(reading, assume_int8=False, calibration=None)
     wanted = replace(how.request, model=str(path), reading=reading)
     if how.stop_after is not None:
         run_through(wanted, how.stop_after)

@@ -72,6 +72,11 @@ class Settings(TypedDict, total=False):
     assume_int8: Annotated[
         bool, "treat a float ONNX model as int8 with arbitrary scales; for estimates only"
     ]
+    quantise: Annotated[
+        str | Path | None,
+        "quantise a float ONNX model to int8, with the samples in this .npz archive: an array per "
+        "input, whose first axis is the sample",
+    ]
     dimensions: Annotated[Mapping[str, int], "values of dynamic dimensions of the model, by name"]
     states: Annotated[
         Mapping[str, str],
@@ -97,6 +102,7 @@ DEFAULT_SETTINGS = Settings(
     accelerators=(),
     strict=False,
     assume_int8=False,
+    quantise=None,
     dimensions={},
     states={},
     incremental=None,
@@ -122,6 +128,7 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     _check_memories(chip, sizes)
     io = _interface_types(settings.get("io", "quantized"))
     sram, flash = settings.get("sram"), settings.get("flash")
+    calibration = settings.get("quantise")
     goal = _goal(settings, chip, sizes)
     if goal is Optimize.SIZE:
         chip = chip.optimised_for("size")
@@ -142,6 +149,7 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
             tuple(settings.get("states", {}).items()),
             settings.get("incremental"),
             same_interface=io is InterfaceTypes.MODEL,
+            calibration=None if calibration is None else Path(calibration),
         ),
         goal,
         io,

@@ -305,6 +305,7 @@ def real_judge(wanted: Request) -> ladder.RealJudge:
     modules that depend on the package `onnx` only when called, since that takes long."""
     from penstock.frontends.onnx.file import decode
     from penstock.frontends.onnx.importer import import_onnx
+    from penstock.frontends.onnx.post_training import quantised
     from penstock.simulators.onnx_reference import Seen, judge
 
     path = Path(wanted.model)
@@ -316,7 +317,9 @@ def real_judge(wanted: Request) -> ladder.RealJudge:
             where=wanted.model,
             help="omit --reference, or use a quantised .onnx file without --assume-int8",
         )
-    understood = import_onnx(decode(raw, path.name, path.parent), wanted.reading)
+    file = decode(raw, path.name, path.parent)
+    raw, file = quantised(raw, file, wanted.reading, path.parent)
+    understood = import_onnx(file, wanted.reading)
     types = {value.name: value.type for value in understood.graph.variables()}
 
     def judged(tensors: Mapping[str, Array]) -> Judgement:

@@ -142,7 +142,16 @@ AssumeInt8 = Annotated[
     typer.Option(
         "--assume-int8",
         help="Treat a float ONNX model as int8, with arbitrary scales; for estimates only, since "
-        "the outputs are meaningless.",
+        "the outputs are meaningless (see --quantise).",
+        rich_help_panel=MODEL_OPTIONS,
+    ),
+]
+Quantise = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.npz",
+        help="Quantise a float ONNX model to int8, with representative inputs: an array per input, "
+        "whose first axis is the sample.",
         rich_help_panel=MODEL_OPTIONS,
     ),
 ]
@@ -253,6 +262,7 @@ class Limits:
     accelerator: Accelerator = None
     strict: Strict = False
     assume_int8: AssumeInt8 = False
+    quantise: Quantise = None
     dimension: Dimension = None
     state: State = None
     incremental: Incremental = None

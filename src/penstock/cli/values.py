@@ -42,6 +42,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
         accelerators=limits.accelerator or (),
         strict=limits.strict,
         assume_int8=limits.assume_int8,
+        quantise=limits.quantise,
         dimensions=dimensions(limits.dimension),
         states=states(limits.state),
         incremental=limits.incremental,

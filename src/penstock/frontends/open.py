@@ -14,7 +14,7 @@ from penstock.frontends import tflite
 from penstock.frontends.causes import ImportProblem, explained, most_severe_first
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
-from penstock.frontends.reading import AS_IT_IS, Reading
+from penstock.frontends.reading import AS_IT_IS, Reading, refused_calibration
 from penstock.frontends.variable_tensors import assigned, updated_variables, with_values_before
 from penstock.frontends.variables import Variable, as_state, without_variables
 from penstock.ir.foreign import ForeignModel, ForeignNode
@@ -61,7 +61,7 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
     (the reading contradicts the file, such as an extent of a dimension that is not open)."""
     raw = unpacked(raw, name)
     if tflite.looks_like_tflite(raw):
-        check_dimensions((), reading, name)
+        check_is_not_onnx(reading, name, "this is a TFLite model")
         if reading.assume_int8:
             raise UsageError(
                 "usage-144",
@@ -89,6 +89,14 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
         f"with {ONNX_BEGIN!r}; the file has {len(raw)} bytes",
         help="penstock reads .tflite and .onnx files, also as .gz",
     )
+
+
+def check_is_not_onnx(reading: Reading, model: str, kind: str) -> None:
+    """Raises UsageError if the user asks for what only ONNX files have: symbolic dimensions, or
+    quantisation.  `kind` says what the model is."""
+    check_dimensions((), reading, model)
+    if reading.calibration is not None:
+        raise refused_calibration(model, kind)
 
 
 def check_dimensions(known: Iterable[str], reading: Reading, model: str) -> None:
@@ -137,9 +145,11 @@ def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) ->
     since they and the package `onnx` take a tenth of a second to import."""
     from penstock.frontends.onnx.file import decode
     from penstock.frontends.onnx.importer import import_onnx
+    from penstock.frontends.onnx.post_training import quantised
 
     file = decode(raw, name, folder)
     check_dimensions(file.open_dimensions(), reading, name)
+    _, file = quantised(raw, file, reading, folder)
     return import_onnx(file, reading).graph
 
 

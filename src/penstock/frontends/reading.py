@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +18,27 @@ class Reading:
     `incremental`: frames that the network consumes per run, see `passes.incremental`; None: all of
         its window.
     `same_interface`: refuse an ONNX model whose inputs or outputs would have other element types
-        than in the file."""
+        than in the file.
+    `calibration`: archive of samples with which to quantise a floating-point ONNX model, see
+        `frontends.onnx.post_training`."""
 
     assume_int8: bool = False
     dimensions: tuple[tuple[str, int], ...] = ()
     states: tuple[tuple[str, str], ...] = ()
     incremental: int | None = None
     same_interface: bool = False
+    calibration: Path | None = None
+
+
+def refused_calibration(model: str, why: str) -> UsageError:
+    """The error that a model cannot be quantised."""
+    return UsageError(
+        "usage-145",
+        "--quantise takes float ONNX models only",
+        where=model,
+        why=why,
+        help="leave --quantise out",
+    )
 
 
 AS_IT_IS = Reading()

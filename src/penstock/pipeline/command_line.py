@@ -45,6 +45,8 @@ def _options(request: Request) -> Iterator[str]:
         yield from ("--io", request.io.value)
     if reading.incremental is not None:
         yield from ("--incremental", str(reading.incremental))
+    if reading.calibration is not None:
+        yield from ("--quantise", reading.calibration.name)
     for name, extent in reading.dimensions:
         yield from ("--dimension", f"{name}={extent}")
     for before, after in reading.states:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.fixedpoint import Rounding
 from penstock.frontends.explicit_states import with_states
-from penstock.frontends.open import check_dimensions, parse, read_bytes
+from penstock.frontends.open import check_is_not_onnx, parse, read_bytes
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
@@ -37,7 +37,7 @@ def read_request(request: Request) -> Graph:
     """
     if request.graph is None:
         return read(request.model, request.reading)
-    check_dimensions((), request.reading, request.model)
+    check_is_not_onnx(request.reading, request.model, "this graph was built in Python")
     verify(request.graph)
     graph = with_states(request.graph, request.reading)
     hop = request.reading.incremental
@@ -47,7 +47,7 @@ def read_request(request: Request) -> Graph:
 def _parsed(model: str, reading: Reading) -> Graph:
     """The graph of a model as its file states it."""
     if model.startswith("zoo:"):
-        check_dimensions((), reading, model)
+        check_is_not_onnx(reading, model, "networks of the zoo are quantised")
         return open_zoo(model)
     path = Path(model)
     return parse(read_bytes(path), path.name, reading, path.parent)

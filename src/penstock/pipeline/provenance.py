@@ -32,6 +32,8 @@ def provenance(request: Request) -> str:
     text = f"{_source(request)}, for {request.target.name}"
     if request.reading.assume_int8:
         text += ", as if it were int8: scales are made up, answers mean nothing"
+    if request.reading.calibration is not None:
+        text += f", quantised with {_named_file(request.reading.calibration)}"
     hop = request.reading.incremental
     if hop is not None:
         frames = "frame" if hop == 1 else "frames"
@@ -47,5 +49,10 @@ def _source(request: Request) -> str:
         return f"graph {model}, built in Python (sha256 {digest[:16]})"
     if model.startswith("zoo:"):
         return model
-    digest = hashlib.sha256(read_bytes(Path(model))).hexdigest()
-    return f"{Path(model).name} (sha256 {digest[:16]})"
+    return _named_file(Path(model))
+
+
+def _named_file(path: Path) -> str:
+    """Return the name of a file and the SHA-256 digest of its contents."""
+    digest = hashlib.sha256(read_bytes(path)).hexdigest()
+    return f"{path.name} (sha256 {digest[:16]})"

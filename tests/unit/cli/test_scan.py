@@ -57,6 +57,13 @@ def test_assumed_scales_concern_onnx_models_only(penstock: CommandLine, folder: 
     }
 
 
+def test_calibration_samples_concern_onnx_models_only(penstock: CommandLine, folder: Path) -> None:
+    said = penstock("scan", folder, "--stop-after", "read", "--quantise", "missing.npz", "--json")
+    assert {m["model"] for m in said.json["models"] if m["verdict"] == "compiles"} == {
+        "good.tflite"
+    }
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_folder_is_scanned_to_its_end(penstock: CommandLine, folder: Path, jobs: str) -> None:
     said = penstock("scan", folder, "--jobs", jobs, "--json")

@@ -188,7 +188,7 @@ class Presenter:
                 f'no scale is known for "{name}"',
                 where=node.where,
                 why="no QuantizeLinear follows it, so it is a tensor of real numbers",
-                help='quantise the whole model (guide "From PyTorch"); --assume-int8 '
+                help='quantise the whole model (guide "Quantise an ONNX model"); --assume-int8 '
                 "invents scales and compiles the model as if it were quantised",
             )
         return found

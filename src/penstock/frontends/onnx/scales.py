@@ -45,8 +45,9 @@ def tensor_scales(
             "the model is not quantised",
             where=file.name,
             why="it contains no QuantizeLinear and no operators on quantised tensors",
-            help='quantise it to int8 (guide "From PyTorch"); --assume-int8 compiles it as '
-            "if it were: shapes and costs are then correct, outputs are meaningless",
+            help='quantise it with representative inputs (--quantise; guide "Quantise an ONNX '
+            'model"); --assume-int8 compiles it as if it were: shapes and costs are then correct, '
+            "outputs are meaningless",
             cause="element type float32",
         )
     known = _stated(file)

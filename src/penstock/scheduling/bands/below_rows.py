@@ -1,11 +1,13 @@
 """Search for schedules that need less memory because cascades run in bands of columns.
 
-A band is an interval of columns of a cascade's output; the cascade runs once for each band.
-Columns that two neighbouring bands need are computed twice.  A chain is a group of parts that run
-as a single part and recompute rows of the tensors between them.  So these schedules are slower.
+A band is an interval of columns of a cascade's output; the cascade runs once for each band, and
+columns that two neighbouring bands need are computed twice.  A chain is a group of parts that run
+as a single part of a cascade, and recompute rows of the tensors between them.  Schedules with bands
+or chains need less memory, but are slower, because they compute some elements several times.
+
 The search by dynamic programming (`cascades/proposals.py`) runs once more, with cascades in bands
 or with chains as additional candidates.  It keeps only schedules that need less memory than all
-schedules found without them.
+schedules found without bands and chains.
 """
 
 from __future__ import annotations
@@ -188,7 +190,7 @@ class BelowRows:
         return lambda upper, _: every[upper]
 
     def _row_cycles(self, k: int) -> float:
-        """Return the cycles per output row of part k that are independent of its columns."""
+        """Return the cycles that part k takes for an output row whatever its number of columns."""
         if k not in self._known_row_cycles:
             part = self.accounting.parts.parts[k]
             by_columns = bool(part.nodes) and computes_columns(part)

@@ -19,7 +19,7 @@ from penstock.scheduling.simulate.row_tables import Numbers
 
 
 def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySystem) -> Schedule:
-    """Return the schedule, in which the plans of the bands of chains have costs.
+    """Return a copy of the schedule in which the plans of the bands of its chains have costs.
 
     model, memories: determine the costs.
     """

@@ -294,8 +294,8 @@ class ChainSearch:
         """Return the overhead of a call of a chain, in cycles.
 
         A call runs all bands.  In each band, every part and every copy that moves kept columns has
-        an overhead.  That of a move is estimated as the call overhead of the part that computes
-        these columns, plus `MOVE_CYCLES` for each byte.
+        an overhead.  The overhead of a copy is estimated as the call overhead of the part that
+        computes these columns, plus `MOVE_CYCLES` for each byte.
         """
         inside = [*chain.members, *chain.moves, last]
         calls = chain.bands * int(self._tables.call_cycles[inside].sum())

@@ -47,7 +47,10 @@ class PartColumnReads:
 
 
 def _reads(part: Part, columns: Interval) -> ColumnReads | None:
-    """Return the columns of each tensor that a part reads to compute some output columns."""
+    """Return the columns of each tensor that a part reads to compute some output columns.
+
+    None if the part cannot compute these columns by themselves.
+    """
     node = part.nodes[0]
     out = with_columns(node.output.type, columns)
     if not isinstance(node.op, Croppable) or node.op.cropped(node.site, out) is None:

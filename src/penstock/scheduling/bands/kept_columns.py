@@ -1,8 +1,8 @@
 """Which columns each band computes and holds, if bands keep the halos of intermediate tensors.
 
-A band computes only those columns of a tensor that no earlier band has computed.  The parts that
-read the tensor in this band may also need a few columns to the left of them.  The previous band has
-computed these columns, and keeps them in memory:
+A band computes only the new columns of a tensor: those that no earlier band has computed.  The
+parts that read the tensor in this band may also need a few columns to the left of the new ones.  An
+earlier band has computed those, and the bands in between keep them in memory:
 
     columns of the tensor   . . . . | k k | n n n n |      k kept, n computed by this band
                             lower ----^     ^         ^---- upper

@@ -16,9 +16,9 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, Expa
 
 
 def tensor_configs(expanded: ExpandedSchedule) -> Iterator[TensorConfig]:
-    """Yield the configuration of each tensor that a schedule computes, in execution order.
+    """Yield the `TensorConfig` of each tensor that a schedule computes, in execution order.
 
-    The last ones are those of the updates of states.
+    The last ones are those of the states, which updates overwrite at the end of a run.
     """
     schedule = expanded.schedule
     for cascade in expanded.cascades:
@@ -31,7 +31,10 @@ def tensor_configs(expanded: ExpandedSchedule) -> Iterator[TensorConfig]:
 
 
 def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterator[TensorConfig]:
-    """Yield the configuration of each tensor that a plan of a schedule computes."""
+    """Yield the `TensorConfig` of each tensor that one plan of a schedule computes.
+
+    cascade: the plan, with its calls.
+    """
     schedule = expanded.schedule
     parts, memory = schedule.parts, schedule.memory
     for place, stripes in enumerate(cascade.stripes):
@@ -50,7 +53,10 @@ def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterat
 def _configs_in_bands(
     bands: Bands, schedule: Schedule, cascade: ExpandedCascade
 ) -> Iterator[TensorConfig]:
-    """Yield the configuration of each tensor that parts in bands compute."""
+    """Yield the `TensorConfig` of each tensor that a cascade or chain in bands computes.
+
+    bands: the bands of the cascade or chain.  A single part of `cascade` stands for all of them.
+    """
     memory, owners = schedule.memory, schedule.parts.owners
     found: dict[str, Stripes] = {}
     for band in bands.bands:

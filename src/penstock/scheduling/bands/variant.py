@@ -61,9 +61,9 @@ class BandSource(Protocol):
         ...
 
     def row_cycles(self, part: Part) -> float:
-        """Return the cycles per output row of a part that do not depend on the number of columns.
+        """Return the fixed cycles of an output row of a part, whatever its number of columns.
 
-        If rows are divided into bands, each band of a row takes these cycles.
+        If rows are divided into n bands, each row of the part takes these cycles n times.
         """
         ...
 

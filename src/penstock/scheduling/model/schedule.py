@@ -19,8 +19,10 @@ class Gaps:
     """Optimality gaps: how far memory may lie above the optimum, as a fraction of a lower bound.
 
     0.0 means proved optimal; 0.05 means at most 5 % above the lower bound.
-    order: gap of the execution order, if each part computes its whole output in one call.
-    partition: gap of the split of the order into cascades.
+    order: the peak of the execution order, compared with a lower bound over all orders.  Both are
+        determined as if each part computed its whole output in one call.
+    partition: the peak of the schedule, that is, of the order divided into cascades, compared with
+        a lower bound over all schedules.
     """
 
     order: float

@@ -67,8 +67,8 @@ class StripeConfig:
             sums over these axes if it depends on several.  `affine.offset` is added to `offset`.
         An input axis that depends on no output axis has one stripe.
 
-        `offset` is inexact if several operators of a cascade have padding, since it is not scaled.
-        `Affine.apply` gives the exact position of a stripe.
+        The coefficients of `affine` do not multiply `offset`.  It is therefore inexact if several
+        operators of a cascade have padding.  `Affine.apply` gives the exact position of a stripe.
         """
         follow = _pattern(affine)
         stripes, offset = follow.linear(self.stripes), follow.linear(self.offset)

@@ -21,7 +21,7 @@ class ValuedPrefetches:
 
     Both are independent of the memory assignment of the tensors.
 
-    extra: bytes of the copies in each memory region.
+    extra[m]: bytes of the copies in region m of `MemorySystem.tensors`.
     constants: time that each part of the cascade needs for reading constants, in units of 1/`FINE`
         cycle.  An array of shape (2, parts): row 0 for the first call of the part, row 1 for each
         later call.

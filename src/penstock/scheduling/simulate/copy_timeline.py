@@ -78,7 +78,7 @@ class _Run:
     """The state of the processor and the copy engine.
 
     now: time at the processor.
-    free: time at which the engine has executed all copies.
+    free: time at which the engine will have executed all copies started so far.
     complete: for each row copy, by its position, the time at which the last row whose copy has been
         started will be complete.
     added: setup time and stalls of each row copy until `now`, by its position.

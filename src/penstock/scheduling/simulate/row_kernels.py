@@ -50,7 +50,7 @@ class Alternatives(NamedTuple):
 def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
     """Return how many rows of each storage are computed before the cascade [lower, upper) begins.
 
-    The number is that of all rows if the cascade reads but does not write the storage, else 0.
+    These are all rows if the cascade reads the storage and does not write it, else none.
     """
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):
@@ -220,7 +220,7 @@ def run_cascade(
 
 @compiled
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
-    """Return the lowest known peak of any sequence of cascades at positions [lower, upper).
+    """Return the lowest known peak of a sequence of cascades that runs the parts [lower, upper).
 
     known: `Alternatives.least_peak`; the result is also stored there.
     k: index of a stripe height in `Alternatives.stripes`.  Sequences with more call overhead than

@@ -74,9 +74,8 @@ class _Explanation:
                 both = self.of(first, term, depth), self.of(second, term, depth)
                 return max(filter(None, both), key=lambda found: found.depth, default=None)
             case Having(inner) | Typed(inner):
-                problem = self._restriction(pattern, term)
                 found = self.of(inner, term, depth)
-                return found or Mismatch(depth + 1, str(pattern), problem)
+                return found or Mismatch(depth + 1, str(pattern), self._restriction(pattern, term))
             case Operator():
                 return self._operator(pattern, term, depth)
             case AllPaths():
@@ -134,7 +133,7 @@ class _Explanation:
         depth: how many operators and operands of the whole pattern match before `pattern`."""
         patterns = pattern.arguments or ()
         if len(patterns) == 1:
-            patterns = tuple_fields(patterns[0], len(operands)) or patterns
+            patterns = tuple_fields(patterns[0], len(operands)) or _fields(patterns[0])
         if len(patterns) != len(operands):
             reason = f"the node has {len(operands)} operands here, the pattern {len(patterns)}"
             yield Mismatch(depth + 1, str(pattern), reason)
@@ -173,6 +172,12 @@ class _Explanation:
             return f'"{term.name}" is an input of the network'
         inside = ", and this is an intermediate result of it" if term.depth else ""
         return f'"{term.name}" is computed by {node.kind}{inside}'
+
+
+def _fields(pattern: Pattern) -> tuple[Pattern, ...]:
+    """Return the fields of a tuple pattern; another pattern is the only argument."""
+    fields = pattern.fields if isinstance(pattern, TuplePattern) else None
+    return (pattern,) if fields is None else fields
 
 
 def _leaf_problem(pattern: Pattern, term: Term, description: str) -> str:

@@ -79,7 +79,12 @@ FOUND: Mapping[str, Case] = {
 MISSED: Mapping[str, tuple[Pattern, tuple[Node, ...], str]] = {
     "a tuple of three": (
         is_op("concatenate")(is_tuple([wildcard()] * 3)), (CONV, joined(X, CONV.output)),
-        "concatenate((*, *, *)) does not match: the node has 2 operands here, the pattern 1",
+        "concatenate((*, *, *)) does not match: the node has 2 operands here, the pattern 3",
+    ),
+    "a tuple of three with an attribute": (
+        is_op("concatenate")(is_tuple([wildcard()] * 3)).has_attr({"axis": 3}),
+        (CONV, joined(X, CONV.output)),
+        "concatenate((*, *, *)) does not match: the node has 2 operands here, the pattern 3",
     ),
     "a tuple in another order": (
         two, (CONV, joined(X, CONV.output)),

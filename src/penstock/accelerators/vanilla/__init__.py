@@ -37,17 +37,8 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class Convolution2D(Generic[Memory]):
-    """The arguments of `vanilla_conv2d`, in order.
-
-    A tensor is an address in a command, and an array of bytes in the functional model.
-
-    x, y: the input and the output, int8, with shapes (in_h, in_w, in_c) and (out_h, out_w, out_c).
-    weights: int8, with shape (out_c, kernel_h, kernel_w, in_c).
-    bias, multiplier: one int32 for each output channel.
-    shift: one int8 for each output channel; the scale is multiplier * 2^(shift - 31).
-    in_h to pad_left: shapes of the tensors; size, stride, dilation and padding of the window.
-    in_zero, out_zero: the zero points of the input and the output.
-    least, most: the bounds, both inclusive, to which the output is clamped."""
+    """The arguments of `vanilla_conv2d`, in order: tensors (addresses in a command, arrays of bytes
+    in the functional model), shapes, window, zero points, and inclusive bounds of the outputs."""
 
     x: Memory
     weights: Memory

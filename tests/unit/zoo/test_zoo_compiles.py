@@ -7,15 +7,31 @@ import pytest
 from offloading import assert_exact, claimed, compiled
 from penstock.zoo.registry import open_zoo
 
-NETWORK = "zoo:squeezenet:resolution=32,classes=10"
-SRAM_BYTES = 16 << 20
+M4, NVDLA = ("cortex-m4", ()), ("host", ("nvdla:config=large",))
+SQUEEZENET = "zoo:squeezenet:resolution=32,classes=10"
+EFFICIENTNET = "zoo:efficientnet_b0:alpha=0.25,resolution=32,classes=10"
+LARGER = ("zoo:densenet121:growth=8,resolution=32,classes=10", "zoo:inception_v3:resolution=75")
+SRAM_BYTES = 32 << 20
 
 
 @pytest.mark.parametrize(
-    ("target", "accelerators"), [("cortex-m4", ()), ("host", ("nvdla:config=large",))]
+    ("network", "target", "accelerators"),
+    [
+        (SQUEEZENET, *M4),
+        (SQUEEZENET, *NVDLA),
+        (EFFICIENTNET, *M4),
+        pytest.param(EFFICIENTNET, *NVDLA, marks=pytest.mark.long),
+        *(
+            pytest.param(network, *where, marks=pytest.mark.long)
+            for network in LARGER
+            for where in (M4, NVDLA)
+        ),
+    ],
 )
-def test_squeezenet_runs_exactly_in_the_machine(target: str, accelerators: tuple[str, ...]) -> None:
+def test_a_network_runs_exactly_in_the_machine(
+    network: str, target: str, accelerators: tuple[str, ...]
+) -> None:
     sram_bytes = None if accelerators else SRAM_BYTES
-    done = compiled(open_zoo(NETWORK), *accelerators, target=target, sram_bytes=sram_bytes)
+    done = compiled(open_zoo(network), *accelerators, target=target, sram_bytes=sram_bytes)
     assert bool(claimed(done.graph)) == bool(accelerators)
     assert_exact(done, "machine")

@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from tools.structure.definitions import Definition, functions_named
 from tools.structure.source import Source
 
-DOMINATION_NAMES = re.compile(r"dominat|pareto|unbeaten|efficient|worth_placing|_noticed", re.I)
-"""Names of functions and classes that decide which candidates are Pareto-optimal."""
+DOMINATION_NAMES = re.compile(
+    r"dominat|pareto|unbeaten|efficient(?!net)|worth_placing|_noticed", re.I
+)
+"""Names of functions and classes that decide which candidates are Pareto-optimal; EfficientNet is a
+network."""
 _PATTERN_METHODS = frozenset({"dominates"})
 """Methods of patterns named after TVM's, where a node dominates a sub-graph."""
 PREFETCH_NAMES = re.compile(r"prefetch|offer|fetched|ahead", re.I)

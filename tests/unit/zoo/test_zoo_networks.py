@@ -35,20 +35,21 @@ MACS = {
     "zoo:lenet5": 416_520,
     "zoo:lenet5:resolution=32": 416_520,
     "zoo:vgg16:resolution=32,classes=10": 332_111_872,
-    # At 224, in giga: 1.633 with pooling (OpenVINO's Open Model Zoo, googlenet-v1: 3.266 GFLOPs);
-    # 4.089 and 2.834 (torchvision).  Convolutions of these networks shrink by 49.
-    "zoo:googlenet:resolution=32": (1_582_671_872 - 1_024_000) // 49 + 1_024_000,
+    # At 224, in giga: 1.498, 4.089 and 2.834 (torchvision, `_ops` of its weights).  Convolutions
+    # shrink by 49.  GoogLeNet: torchvision has 3 x 3 instead of 5 x 5 convolutions.
+    "zoo:googlenet:resolution=32": (1_498_376_192 + 84_295_680 - 1_024_000) // 49 + 1_024_000,
     "zoo:resnet50:resolution=32": (4_089_184_256 - 2_048_000) // 49 + 2_048_000,
     "zoo:densenet121:resolution=32": (2_834_161_664 - 1_024_000) // 49 + 1_024_000,
     # Maps of 31, 15, 7 and 3: 1,660,608 + 5,299,200 + 4,616,192 + 5,400,576 + 4,608,000.
     "zoo:squeezenet:resolution=64": 21_584_576,
 }
 PARAMETERS = {
-    # Convolutions with weights, dense layers, and parameters of the published networks: 6.999
-    # million (OpenVINO's Open Model Zoo, googlenet-v1, which is Caffe's bvlc_googlenet), and the
-    # numbers of torchvision's models.  These have a scale and a shift for each channel (resnet50:
-    # 26,560, efficientnet_b0: 21,008), of which folding leaves one bias.
-    "zoo:googlenet:resolution=32": (57, 1, 6_998_552),
+    # Convolutions with weights, dense layers, and `num_params` of torchvision's models.  These have
+    # a scale and a shift for each channel (googlenet: 7,280, resnet50: 26,560, efficientnet_b0:
+    # 21,008), of which folding leaves one bias.  In GoogLeNet, the 3 x 3 convolutions with which
+    # torchvision replaces those of 5 x 5 have 23,808 weights per tap.  Open Model Zoo
+    # (googlenet-v1, which is Caffe's bvlc_googlenet) states 6.999 million.
+    "zoo:googlenet:resolution=32": (57, 1, 6_624_904 - 7_280 + (25 - 9) * 23_808),
     "zoo:resnet50:resolution=32": (53, 1, 25_557_032 - 26_560),
     "zoo:squeezenet:resolution=64": (26, 0, 1_235_496),
     # Convolutions before a concatenation or a pool have no batch norm, but a bias in int8.
@@ -80,13 +81,11 @@ MEANT = ("Logistic",)
 PUBLISHED_MACS = {
     "zoo:densenet121": 2.834,
     "zoo:efficientnet_b0": 0.386,
-    "zoo:googlenet": 1.582,
     "zoo:inception_v3": 5.713,
     "zoo:resnet50": 4.089,
     "zoo:squeezenet": 0.349,
 }
-"""In giga, at the published resolution.  Source: torchvision, `_ops` of its weights, but for
-GoogLeNet, in which torchvision has 3 x 3 instead of 5 x 5 convolutions."""
+"""In giga, at the published resolution.  Source: torchvision, `_ops` of its weights."""
 DIGESTS = {
     "zoo:lenet5": "c6f6e4dd1e56c826",
     "zoo:resnet8": "e12b8d46b5415c0b",

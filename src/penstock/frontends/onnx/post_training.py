@@ -1,4 +1,4 @@
-"""Post-training quantisation of float models, by onnxruntime (decision 21).
+"""Post-training quantisation of float models, by onnxruntime (decision 22).
 
 The result is a model in QDQ format: int8 activations with one scale and zero point per tensor, int8
 weights with one scale per output channel and zero point 0.

@@ -268,8 +268,8 @@ def schedule_tiler(schedule: Schedule | None, offloaded: Offloaded, where: str) 
     schedule: a tiler, the names of axes as the order of the loops, or a function that receives
         `offloaded` and returns either.
 
-    Raises BackendError, with the location `where`, if this function fails or returns anything
-    else."""
+    Raises BackendError, with the location `where`, if `schedule` is a function that fails, or that
+    returns neither a tiler nor an order of loops."""
     if not is_tiler(schedule) and callable(schedule):
         with backend_code("schedule function", where):
             schedule = schedule(offloaded)

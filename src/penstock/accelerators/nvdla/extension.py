@@ -68,8 +68,8 @@ class Range:
 class Post:
     """Post-processing of a layer's results by the extension's unit POST, before they are written.
 
-    requantise: True if the results are sums.  Post-processing then adds the bias of the channel,
-        scales by the channel's multiplier and shift, and adds `zero`.
+    requantise: True if the results are int32 accumulators.  Post-processing then adds the bias of
+        the channel, scales by the channel's multiplier and shift, and adds `zero`.
     table_address: the address in main memory of the bias, multiplier and shift of each channel.
     zero: the zero point that requantisation adds.
     limits: the range to which the results are then clamped, whether requantised or not.

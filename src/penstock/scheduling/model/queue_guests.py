@@ -30,8 +30,8 @@ from penstock.scheduling.model.part import Part
 class QueueGuest:
     """A tensor of one row that is stored, for some time in each run, in the ring buffer of a queue.
 
-    row: index of the row whose slot holds the tensor, in the queue's window (kept rows and new
-        rows).
+    row: the row of the queue whose slot holds the tensor, as an index into its kept rows followed
+        by its new rows.
     """
 
     value: Value
@@ -66,8 +66,8 @@ def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
 class _Slot:
     """A slot of a queue's ring buffer that is unused for some time in each run.
 
-    row: index of the row that the slot holds at other times, in the queue's window (kept rows and
-        new rows).
+    row: the row of the queue that the slot holds at other times, as an index into its kept rows
+        followed by its new rows.
     guests: names of the tensors that are live only while the slot is unused.
     """
 

@@ -45,7 +45,9 @@ def copyable(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
 
 
 def _reads_rows(parts: Parts, k: int, tensor: str, storage: Storage) -> bool:
-    """Return whether part `k` reads `storage` through `tensor` alone, and by rows."""
+    """Return whether part `k` reads `storage` row by row, and only as `tensor`.
+
+    False if the part reads another alias of the storage, or the whole tensor in one call."""
     part = parts.parts[k]
     read = {v.name: v for v in part.variable_inputs if parts.owners[v.name] == storage.name}
     if set(read) != {tensor} or parts.rows.row_parts[k].whole:

@@ -39,10 +39,11 @@ def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...
     """Return the storages whose rows are placed one by one, for each memory region.
 
     The result consists of pairs (name of the region, series of its storages).  The series of a
-    storage is the names of its buffers, one for each row, in order.  Two kinds of storages are left
-    out: those of which a row overwrites a row of another storage, and those that a kernel with
-    placed costs accesses.  The commands of such a kernel contain the address of each row, so these
-    storages need no table of row offsets.
+    storage is the names of its buffers, one for each row, in order.
+
+    A storage is left out if one of its rows overwrites a row of another storage.  It is also left
+    out if a kernel with placed costs accesses it: the commands of such a kernel contain the address
+    of each row, so no table of row offsets is needed.
     """
     parts, memory = expanded.schedule.parts, expanded.schedule.memory
     storages = parts.rows.storages

@@ -34,7 +34,7 @@ from penstock.pipeline.flash_error import flash_error
 from penstock.pipeline.graphs import read_request
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
-from penstock.program.stored_constants import stored_bytes
+from penstock.program.stored_constants import weight_bytes_by_tensor
 from penstock.reports.engine_times import engine_times
 from penstock.reports.goal import totals
 from penstock.reports.html import framed, render_html
@@ -122,7 +122,7 @@ class Compiled(Brief):
         return model_layers(
             self.layers,
             done.model,
-            stored_bytes(done.program),
+            weight_bytes_by_tensor(done.program),
             live_bytes(done.schedule, arena),
         )
 

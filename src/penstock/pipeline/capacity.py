@@ -11,8 +11,8 @@ from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.flash_capacity import (
     boards_with,
     flash_limit_bytes,
+    part_constant_bytes,
     smaller_kernels,
-    stored_bytes,
     with_last_resort,
 )
 from penstock.pipeline.graphs import read_request, simplify
@@ -55,7 +55,7 @@ def _flash_shortage(least: PlacedPoint, request: Request) -> tuple[str, tuple[st
     """Return a clause that says that the constants exceed the flash, and clauses about changes with
     which they fit; None if they do not exceed it."""
     parts, limit = least.schedule.assigned_parts, flash_limit_bytes(request)
-    size, memory = stored_bytes(parts), request.target.memory_for("constant")
+    size, memory = part_constant_bytes(parts), request.target.memory_for("constant")
     if size <= limit:
         return None
     remedies = ["use a larger --flash"] if size <= memory.size_bytes else []
@@ -75,7 +75,7 @@ def _larger(least: PlacedPoint, request: Request) -> Iterator[str]:
     if _may_be_larger(ram_bytes, request):
         yield f"use at least {_enough(least, request)}"
         return
-    size = stored_bytes(least.schedule.assigned_parts)
+    size = part_constant_bytes(least.schedule.assigned_parts)
     boards = boards_with(ram_bytes, size, request.target)
     if boards and request.sram_bytes is None and request.flash_bytes is None:
         yield f"boards with enough memory: {', '.join(boards)}"

@@ -29,7 +29,7 @@ def with_last_resort(remedies: Sequence[str]) -> tuple[str, ...]:
     return ("no kernels of this core fit into that flash: choose a network with fewer weights",)
 
 
-def stored_bytes(parts: Parts) -> int:
+def part_constant_bytes(parts: Parts) -> int:
     """Return the bytes of constants and of kernel tables, without tables of rows and loop bounds,
     which depend on the schedule."""
     constants = {
@@ -60,7 +60,7 @@ def boards_with(ram_bytes: int, flash_bytes: int, target: Target) -> tuple[str, 
 def smaller_kernels(parts: Parts, request: Request) -> Iterator[tuple[str, int]]:
     """Yield targets with the same core whose kernels need less flash, and about how many bytes
     they save."""
-    own = stored_bytes(parts)
+    own = part_constant_bytes(parts)
     for name in generic_target_names():
         other = load_target(name)
         same_core = other.core is not None and other.core == request.target.core
@@ -70,7 +70,7 @@ def smaller_kernels(parts: Parts, request: Request) -> Iterator[tuple[str, int]]
             or _kernels(other) == _kernels(request.target)
         ):
             continue
-        size = stored_bytes(assign_kernels(parts.graph, replace(request, target=other)))
+        size = part_constant_bytes(assign_kernels(parts.graph, replace(request, target=other)))
         if size < own:
             yield name, own - size
 

@@ -14,7 +14,8 @@ from penstock.pipeline.flash_capacity import (
     smaller_kernels,
     with_last_resort,
 )
-from penstock.reports.report import Report, weight_bytes
+from penstock.program.stored_constants import weight_bytes
+from penstock.reports.report import Report
 
 
 def flash_error(report: Report, done: Compilation) -> CapacityError:

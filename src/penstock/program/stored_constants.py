@@ -1,4 +1,4 @@
-"""stored_constants: the bytes of constants that a program stores in flash, by computed tensor."""
+"""stored_constants: the bytes of constants that a program stores in flash, in all and by tensor."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ from collections.abc import Iterator, Mapping
 
 from penstock.program.program import Address, Call, Copy, Invoke, Kind, Program
 from penstock.program.steps import steps, used_buffers, walk
-from penstock.program.tables import folded_constants
+from penstock.program.tables import folded_constants, table_bytes
 
 
-def stored_bytes(program: Program) -> Mapping[str, int]:
+def weight_bytes(program: Program) -> int:
+    """Return the bytes of constants: tensors of the model, tables of kernels, row tables and tables
+    of loop bounds."""
+    constants = (b for b in program.buffers if b.kind is Kind.CONSTANT)
+    folded = folded_constants(program)
+    tensors = sum(b.size_bytes for b in constants if b.name not in folded)
+    stored = {
+        (step.output.tensor, name, table)  # bands of a tensor share equal tables
+        for step in steps(program)
+        if not step.body
+        for name, table in step.kernel.tables
+    }
+    kernels = sum(table.type.size_bytes for _, _, table in stored)
+    return tensors + kernels + table_bytes(program)
+
+
+def weight_bytes_by_tensor(program: Program) -> Mapping[str, int]:
     """The bytes of constants by the tensor that the first call that uses them computes.
 
     Constants are tensors in the layout of the model, tables of kernels, and command streams.

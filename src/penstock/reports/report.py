@@ -10,8 +10,7 @@ from penstock.brief import Brief
 from penstock.ir.graph import Graph
 from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
-from penstock.program.steps import steps
-from penstock.program.tables import folded_constants, table_bytes
+from penstock.program.stored_constants import weight_bytes
 from penstock.reports.command import CompileCommand
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
 from penstock.reports.costed_steps import costed_steps
@@ -236,22 +235,6 @@ def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
         for costed in found
         if costed[0].in_cascade
     )
-
-
-def weight_bytes(program: Program) -> int:
-    """Return the bytes of constants: tensors of the model, tables of kernels, row tables and tables
-    of loop bounds."""
-    constants = (b for b in program.buffers if b.kind is Kind.CONSTANT)
-    folded = folded_constants(program)
-    tensors = sum(b.size_bytes for b in constants if b.name not in folded)
-    stored = {
-        (step.output.tensor, name, table)  # bands of a tensor share equal tables
-        for step in steps(program)
-        if not step.body
-        for name, table in step.kernel.tables
-    }
-    kernels = sum(table.type.size_bytes for _, _, table in stored)
-    return tensors + kernels + table_bytes(program)
 
 
 def make_report(

@@ -9,7 +9,7 @@ import pytest
 from small_compilation import Example
 
 from penstock import api
-from penstock.program.stored_constants import stored_bytes
+from penstock.program.stored_constants import weight_bytes_by_tensor
 from penstock.program.tables import table_bytes
 from penstock.reports.model_layer import model_layers
 from penstock.reports.row import rows
@@ -61,9 +61,9 @@ def test_stored_bytes_are_those_of_the_flash(
     done = api.compile(model, target, accelerators=accelerators)
     program = done.compilation.program
     assert sum(layer.weight_bytes for layer in done.model_layers) == sum(
-        stored_bytes(program).values()
+        weight_bytes_by_tensor(program).values()
     )
-    assert sum(stored_bytes(program).values()) + table_bytes(program) == (
+    assert sum(weight_bytes_by_tensor(program).values()) + table_bytes(program) == (
         done.report.flash_bytes.weights
     )
 

@@ -61,7 +61,7 @@ class ReportComparison(Brief):
     """Two reports side by side.
 
     facts: what describes the model, the request and the schedule, where it differs: before, after.
-    layers: None unless both reports list layers.
+    layers: the layers that differ; None unless both reports list layers.
     same_outputs: None unless both reports record outputs."""
 
     before: str
@@ -109,7 +109,6 @@ class ReportComparison(Brief):
 
 def compare(before: RecordedReport, after: RecordedReport) -> ReportComparison:
     """Compare two reports."""
-    both_list_layers = bool(before.layers and after.layers)
     recorded = before.outputs is not None and after.outputs is not None
     pairs = ((name, (before.figures[name], after.figures[name])) for name in FIGURES)
     return ReportComparison(
@@ -121,7 +120,7 @@ def compare(before: RecordedReport, after: RecordedReport) -> ReportComparison:
             for key, text in before.facts.items()
             if text != after.facts[key]
         },
-        _layer_changes(before, after) if both_list_layers else None,
+        _layer_changes(before, after),
         before.outputs == after.outputs if recorded else None,
     )
 
@@ -132,12 +131,18 @@ def _comparable(name: str, before: RecordedReport, after: RecordedReport) -> boo
     return name != _FLASH or len({size is None for size in code}) == 1
 
 
-def _layer_changes(before: RecordedReport, after: RecordedReport) -> tuple[LayerChange, ...]:
-    """The layers that differ, in the order of the first report, then those of the second only."""
-    names = dict.fromkeys((*before.layers, *after.layers))
-    pairs = ((before.layers.get(name), after.layers.get(name)) for name in names)
-    found = zip(names, pairs, strict=True)
-    return tuple(LayerChange(name, *pair) for name, pair in found if _differ(*pair))
+def _layer_changes(before: RecordedReport, after: RecordedReport) -> tuple[LayerChange, ...] | None:
+    """The layers that differ, in the order of the first report, then those of the second only; None
+    unless both reports list layers.
+
+    Layers are operators of the model if both reports list these: the steps that compute an operator
+    depend on the schedule."""
+    lists = ((before.model_layers, after.model_layers), (before.steps, after.steps))
+    first, second = next((pair for pair in lists if all(pair)), ({}, {}))
+    if not first:
+        return None
+    pairs = ((name, first.get(name), second.get(name)) for name in dict.fromkeys((*first, *second)))
+    return tuple(LayerChange(*found) for found in pairs if _differ(*found[1:]))
 
 
 def _differ(one: RecordedLayer | None, other: RecordedLayer | None) -> bool:

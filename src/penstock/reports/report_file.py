@@ -19,7 +19,7 @@ _HELP = "name a report.json, a file with the output of --json, or a directory th
 
 @dataclass(frozen=True, slots=True)
 class RecordedLayer:
-    """The figures of a layer, summed over all rows of the report that have its name."""
+    """The figures of a layer or step, summed over all rows of the report that have its name."""
 
     name: str
     kernels: tuple[str, ...]
@@ -35,13 +35,15 @@ class RecordedReport:
 
     figures: counts by path of keys, such as `ram_bytes.total`; None if not measured.
     facts: texts by key that describe request and schedule.
-    layers: by name; empty if the file lists none.
+    steps: by tensor name, summed over those that have the same; empty if the file lists none.
+    model_layers: operators of the model by name; empty in files of older versions.
     outputs: the outputs that `run --json` records, or None."""
 
     path: str
     figures: Mapping[str, int | None]
     facts: Mapping[str, str]
-    layers: Mapping[str, RecordedLayer]
+    steps: Mapping[str, RecordedLayer]
+    model_layers: Mapping[str, RecordedLayer]
     outputs: Json = None
 
 
@@ -116,7 +118,8 @@ def _recorded(name: str, report: Mapping[str, Json]) -> RecordedReport:
             "goal": str(report.get("optimize", "")),
             "cascades": _cascades(name, report.get("cascades")),
         },
-        _layers(name, report.get("layers")),
+        _layers(name, report, "layers"),
+        _layers(name, report, "model_layers"),
         report.get("outputs"),
     )
 
@@ -151,12 +154,13 @@ def _records(name: str, value: Json, key: str) -> Iterator[Mapping[str, Json]]:
         yield record
 
 
-def _layers(name: str, rows: Json) -> dict[str, RecordedLayer]:
+def _layers(name: str, report: Mapping[str, Json], key: str) -> dict[str, RecordedLayer]:
     found: dict[str, RecordedLayer] = {}
-    for row in _records(name, rows, "layers"):
+    for row in _records(name, report.get(key), key):
+        kernels = row.get("kernels", (row.get("kernel", ""),))
         layer = RecordedLayer(
             str(row.get("name", "")),
-            (str(row.get("kernel", "")),),
+            tuple(map(str, kernels)) if isinstance(kernels, Sequence) else (),
             _count(name, row, "calls") or 0,
             _count(name, row, "macs") or 0,
             _count(name, row, "cycles") or 0,

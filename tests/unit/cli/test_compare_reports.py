@@ -104,6 +104,18 @@ def test_layers_and_facts_that_differ(penstock: CommandLine) -> None:
     assert "-45 %" in out
 
 
+def test_layers_of_the_model_are_compared_if_both_reports_list_them(penstock: CommandLine) -> None:
+    one = {"name": "conv", "kernels": ["conv2d_s8"], "calls": 1, "macs": 9, "cycles": 40}
+    columns = {**LAYER, "name": "conv (columns 0 to 3)"}
+    before = _write("a.json", model_layers=[one])
+    after = _write("b.json", layers=[columns], model_layers=[{**one, "cycles": 44}])
+    (layer,) = penstock("compare", before, after, "--json").json["layers"]
+    assert (layer["before"]["cycles"], layer["after"]["cycles"]) == (40, 44)
+    assert layer["after"]["kernels"] == ["conv2d_s8"]
+    names = penstock("compare", _write("old.json"), after, "--json").json["layers"]
+    assert [layer["name"] for layer in names] == ["conv", "pool", "conv (columns 0 to 3)"]
+
+
 def test_directories_that_compile_writes(penstock: CommandLine, model: Path) -> None:
     assert penstock("compile", model, "-o", "fast", "--optimize", "speed").code == 0
     small = penstock("compile", model, "-o", "small", "--optimize", "size", "--json")

@@ -26,6 +26,7 @@ from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY
 from penstock.reports.formats import number
 from penstock.reports.frontier import FrontierPoint, FrontierReport, choice
 from penstock.reports.html import framed, render_frontier
+from penstock.revision import commit
 from penstock.scheduling.model.schedule import Frontier
 from penstock.workers import mapped
 
@@ -104,6 +105,7 @@ def explore_request(
             version("penstock"),
             command_line(request),
             request.target.clock_hz,
+            commit(),
         )
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock import revision
+from penstock import exploration, revision
 from penstock.api import compiled
 from penstock.pipeline import emission
 
@@ -62,10 +62,14 @@ def test_folders_without_a_commit(tmp_path: Path) -> None:
 
 def test_reports_and_generated_files_state_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emission, "identity", lambda: "9.9 (commit 0123456789ab)")
-    monkeypatch.setattr(compiled, "commit", lambda: "0123456789ab")
+    for module in (compiled, exploration):
+        monkeypatch.setattr(module, "commit", lambda: "0123456789ab")
     done = penstock.compile(Path(__file__).parents[1] / "models" / "two_heads.tflite")
     for name in ("two_heads.h", "two_heads.c"):
         assert b"Written by penstock 9.9 (commit 0123456789ab);" in done.bundle()[name]
     assert json.loads(done.bundle()["report.json"])["commit"] == "0123456789ab"
     words = f"by penstock {penstock.__version__} (commit 0123456789ab)"
     assert words.encode() in done.bundle()["report.html"]
+    explored = penstock.explore(Path(__file__).parents[1] / "models" / "two_heads.tflite")
+    assert words.encode() in explored.bundle()["frontier.html"]
+    assert json.loads(explored.bundle()["frontier.json"])["commit"] == "0123456789ab"

@@ -14,6 +14,7 @@ from penstock.brief import Brief
 from penstock.reports.command import CompileCommand
 from penstock.reports.json_value import Json
 from penstock.reports.report import CascadeReport, striped
+from penstock.revision import described
 from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.model.schedule import Schedule
 
@@ -82,8 +83,9 @@ class FrontierReport(Brief):
     `limit_bytes` is the budget or the size of the target's memory. `chosen` is the index of the
     point that the goal `optimize` selects among those that fit, or None if none fits. If the input
     is an array, `streamed` contains the front for a streamed input, which is scheduled separately;
-    otherwise it is None. `version` is that of penstock, and `command` compiles the network with the
-    same options. `clock_hz` is the clock of the target, if known.
+    otherwise it is None. `version` and `commit` are those of penstock; `commit` is empty if it is
+    not known. `command` compiles the network with the same options. `clock_hz` is the clock of the
+    target, if known.
     """
 
     model: str
@@ -99,6 +101,12 @@ class FrontierReport(Brief):
     version: str
     command: CompileCommand
     clock_hz: int | None = None
+    commit: str = ""
+
+    @property
+    def compiler(self) -> str:
+        """The compiler, with its version, and its commit if that is known."""
+        return f"penstock {described(self.version, self.commit)}"
 
     @property
     def fastest_cycles(self) -> int:
@@ -135,6 +143,7 @@ class FrontierReport(Brief):
                 None if streamed is None else [self._point(choice) for choice in streamed]
             ),
             "version": self.version,
+            "commit": self.commit,
             "command": str(self.command),
             "clock_hz": self.clock_hz,
         }

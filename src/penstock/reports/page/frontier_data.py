@@ -28,7 +28,7 @@ def frontier_data(found: FrontierReport) -> PageData:
     goal = GOALS[found.optimize.value]
     return PageData(
         title=printable(found.model),
-        subtitle=f"memory against cycles on {printable(found.target)}, by penstock {found.version}",
+        subtitle=f"memory against cycles on {printable(found.target)}, by {found.compiler}",
         provenance=(f"selected: {goal_words(found)}",),
         warning="",
         command=printable(str(command)),

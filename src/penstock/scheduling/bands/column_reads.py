@@ -25,9 +25,12 @@ class PartColumnReads:
     def add(self, part: Part, wanted: dict[str, Interval]) -> bool:
         """Add to `wanted` the input columns that a part reads to compute its wanted output columns.
 
-        wanted: the columns of each tensor that a band needs, by tensor name.
+        wanted: the columns of each tensor that a band needs, by tensor name.  For example, a 3x3
+            convolution with padding, whose output columns [4, 8) are wanted, adds the columns
+            [3, 9) of its input.
 
-        Returns False if the part cannot run in bands.
+        Returns False if no columns of the part's output are wanted, or if the part cannot compute
+        them by themselves.
         """
         if part.name not in wanted:
             return False

@@ -32,10 +32,13 @@ from penstock.scheduling.model.rows import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownRead:
-    """The rows of a storage that a part of another graph reads.
+    """How a part of another graph reads a storage: a result that `row_parts` can reuse.
 
     inputs: indices of the part's inputs that are in the storage.
-    storage_rows, written_rows: numbers of rows of the storage, and of the one that the part writes.
+    storage_rows: number of rows of the storage that the part reads.
+    written_rows: number of rows of the storage that the part writes.
+    read: the rows that the part reads.  Its tables are valid in any graph that contains the part if
+        `inputs` and the two numbers of rows are the same there.
     """
 
     part: Part
@@ -251,7 +254,12 @@ class _RowAnalysis:
         written: Storage,
         steps: int,
     ) -> tuple[Counts, Counts]:
-        """Return the tables `needed` and `done` of a read."""
+        """Return the tables `needed` and `done` (see `RowRead`) for the rows of one storage.
+
+        inputs: indices of the part's inputs that are in `storage`.
+        written: the storage that the part writes.
+        steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
+        """
         known = self.known.get((part.name, storage.name))
         if (
             known is not None
@@ -344,7 +352,7 @@ def _may_overwrite_rows(
 
 
 def _windows(part: Part, k: int, steps: int) -> list[Region]:
-    """Return the region of input `k` that each call of a part reads.
+    """Return the regions of input `k` that a part reads, one region for each call.
 
     steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
     """

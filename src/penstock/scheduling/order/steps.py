@@ -77,7 +77,11 @@ class OrderProblem:
 
 
 def dependence_graph(problem: OrderProblem) -> rx.PyDiGraph[int, str]:
-    """Return the dependence graph: one node per step, edges from each writer to its readers."""
+    """Return the dependence graph: one node per step, edges from each writer to its readers.
+
+    The node with index i represents step i, and its data is i.  There is one edge for each pair of
+    a writer and a reader; its data is the name of a tensor that the two share.
+    """
     graph: rx.PyDiGraph[int, str] = rx.PyDiGraph(multigraph=False)
     graph.add_nodes_from(list(range(len(problem.steps))))
     writer = {name: i for i, step in enumerate(problem.steps) for name in step.writes}

@@ -83,7 +83,7 @@ class RowCopyEstimates:
                 yield tensor
 
     def best(self, cascade: StripedCascade, tensor: str, source: str) -> RowCopyEstimate | None:
-        """Return the copy of a tensor that saves most time; None if none saves time.
+        """Return the estimate for the copy of a tensor that saves most time; None if none does.
 
         source: name of the memory region of the tensor.
         """
@@ -96,8 +96,10 @@ class RowCopyEstimates:
     def of_tensor(
         self, cascade: StripedCascade, tensor: str, source: str
     ) -> Iterator[RowCopyEstimate]:
-        """Yield the copies of a tensor that save time.
+        """Yield an estimate for each way to copy a tensor that saves time.
 
+        The ways differ in the memory region of the ring, and in double buffering, which is possible
+        only if a single part of the cascade reads the tensor.
         source: name of the memory region of the tensor.
         """
         users = readers(self.parts, cascade.parts, tensor)

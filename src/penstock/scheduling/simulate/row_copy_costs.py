@@ -36,7 +36,11 @@ def with_row_copy_cycles(
 
 @dataclass(frozen=True, slots=True)
 class _CascadeTimes:
-    """The times of the calls and copies of a cascade, in units of 1/`FINE` cycle."""
+    """The times of the calls and copies of a cascade, in units of 1/`FINE` cycle.
+
+    memory: memory assignment of the schedule.
+    plan: the plan of the cascade, with the costs of `CostAccounting.costed`.
+    """
 
     accounting: CostAccounting
     memory: MemoryAssignment

@@ -155,7 +155,7 @@ def run_cascade(
     """Simulate the parts at positions [lower, upper) as one cascade.
 
     stripe: maximum number of rows per call.
-    ceiling: stop when the live bytes reach this number.
+    ceiling: stop when the live bytes reach this number, and return them as the peak.
     calls: output array with an entry for each call: (position of the part, first row, end row,
         position of the part that requested the rows).  If it has length 0, no call is recorded.
 

@@ -56,14 +56,14 @@ class BandReader:
     def with_bands(
         self, plans: Sequence[ReadPlan], memory: MemoryAssignment, at: Token
     ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
-        """Replace each cascade that runs in bands by a single part; return (parts, plans, bands).
+        """Replace each cascade or chain in bands by a single part; return (parts, plans, bands).
 
         plans: the plans of a schedule, in execution order.
         memory: memory assignment of the schedule.
         at: token of the schedule in the text, for error messages.
 
-        Raises ModelError if a cascade cannot run in its bands, or if a schedule with bands contains
-        a part twice.
+        Raises ModelError if a cascade or chain cannot run in its bands, if there are bands but no
+        `source`, or if a schedule with bands contains a part twice.
         """
         bare = tuple(read.assigned.plan for read in plans)
         if not any(read.assigned.in_bands for read in plans):
@@ -77,11 +77,12 @@ class BandReader:
         return with_bands(self.parts, tuple(zip(bare, cascades, strict=True)))
 
     def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[BandedCascade, ...]:
-        """Return the bands of a plan or of each of its chains; none if it runs without bands.
+        """Return the bands of a plan or of each of its chains; empty if the plan has no bands.
 
         memory: memory assignment of the schedule.
 
-        Raises ModelError if the cascade cannot run in such bands.
+        Raises ModelError if the cascade or a chain cannot run in such bands, or if there is no
+        `source` that could create them.
         """
         if not read.assigned.in_bands:
             return ()
@@ -106,7 +107,7 @@ class BandReader:
         return found
 
     def costed(self, schedule: Schedule) -> Schedule:
-        """Return a schedule with the costs of its chains."""
+        """Return a schedule with the costs of its chains; unchanged if there is no `source`."""
         return schedule if self.source is None else self.source.costed(schedule)
 
 

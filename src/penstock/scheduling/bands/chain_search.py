@@ -176,10 +176,10 @@ class ChainSearch:
         assert state is not None
         best, waited = state.peak_bytes, 0
         while waited < PATIENCE:
-            steps = candidates if state.chains else [*candidates, *_runs(candidates)]
+            additions = candidates if state.chains else [*candidates, *_runs(candidates)]
             tried: list[ChainPlan] = []
-            for step in steps:
-                new = self._with_step(lower, upper, state, step, scratch)
+            for added in additions:
+                new = self._with_recomputed(lower, upper, state, added, scratch)
                 tried += [] if new is None else [new]
             yield from tried
             if not tried:
@@ -207,18 +207,18 @@ class ChainSearch:
             state = self.evaluated(lower, upper, stripe, {})
             assert state is not None
             scratch = self._limits.peak_bytes
-            while found := self._with_step(lower, upper, state, chosen, scratch):
+            while found := self._with_recomputed(lower, upper, state, chosen, scratch):
                 yield found
                 scratch = max(shape.call_scratch_bytes for shape in found.chains.values()) - 1
 
-    def _with_step(
-        self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], scratch: int
+    def _with_recomputed(
+        self, lower: int, upper: int, state: ChainPlan, added: tuple[int, ...], scratch: int
     ) -> ChainPlan | None:
-        """Return `state`, changed to also recompute the outputs of the parts at positions `step`.
+        """Return `state`, changed to also recompute the outputs of the parts at positions `added`.
 
         None if this is impossible, or if a call of a chain then needs more than `scratch` bytes.
         """
-        for p in step:
+        for p in added:
             chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)
             if chains is None:
                 return None

@@ -14,8 +14,7 @@ from penstock.scheduling.model.part import Part
 class PartColumnReads:
     """Derives the columns that the parts of one graph read; results are memoised.
 
-    _known: by (name of a part, columns of its output), the columns of each tensor that it reads;
-        None if the part cannot compute these columns by themselves.
+    _known: results of `columns`, by (name of the part, columns of its output).
     """
 
     _known: dict[tuple[str, Interval], ColumnReads | None] = field(
@@ -41,7 +40,9 @@ class PartColumnReads:
     def columns(self, part: Part, interval: Interval) -> ColumnReads | None:
         """Return the columns of each tensor that a part reads to compute some output columns.
 
-        None if the part cannot compute these columns by themselves.
+        interval: the output columns.
+
+        Returns None if the part cannot compute these columns by themselves.
         """
         key = part.name, interval
         if key not in self._known:

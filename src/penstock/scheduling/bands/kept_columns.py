@@ -154,8 +154,8 @@ class Location:
     Both fields are indices of columns in this memory.
 
     position: where this band stores the first column that it holds.
-    source: where the previous band has stored the same column, if this band moves the kept columns
-        from there to `position`; None if this band moves no columns.
+    source: where the previous band has stored this first column, if the present band moves all kept
+        columns, so that the first one comes to `position`; None if it moves no columns.
     """
 
     position: int

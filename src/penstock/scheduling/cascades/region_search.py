@@ -293,8 +293,8 @@ class RegionSearch:
         """Return (time that row copies save in a cascade, bytes of the copies in each region).
 
         For each tensor, the copy that saves most time counts.  The time is an estimate in units of
-        1/`FINE` cycle; 0 if no copy saves time.  The bytes are an array with an entry for each
-        memory region.
+        1/1024 cycle (1/`FINE`); 0 if no copy saves time.  The bytes are an array with an entry for
+        each memory region.
         region: index of the memory region of each storage.
         """
         c, saved, extra = cascade.candidate, 0, np.zeros(len(self._regions), np.int64)

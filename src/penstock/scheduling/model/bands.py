@@ -151,7 +151,7 @@ class Band(Brief):
 
     @property
     def count(self) -> int:
-        """Number of bands."""
+        """Number of bands for which this object stands."""
         return self.sections[0].stripes.stripes[COLUMNS]
 
 

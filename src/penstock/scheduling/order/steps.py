@@ -6,7 +6,7 @@ Liveness, for every order:
     a network input is live from the start to its last reader (to the end with `keep_inputs`);
     a network output is live from its writer to the end;
     any other tensor is live from its writer to its last reader;
-    where a step may write in place and no later step reads its input, the two tensors share
+    if a step may write tensor b over tensor a, and no later step reads a, the two tensors share
     memory while the step runs: together they count as the larger one.
 
 So the bytes that are live while a step runs depend on the *set* of steps before it, not on their

@@ -25,7 +25,7 @@ from penstock.scheduling.simulate.row_tables import Numbers
 class RowCopyEstimate:
     """What a copy of rows saves in a cascade, and the memory that it needs.
 
-    saved: time in units of 1/`FINE` cycle.
+    saved: time in units of 1/1024 cycle (1/`FINE`).
     ring_bytes: maximum, over all calls, of the live bytes of the copy.
     """
 
@@ -41,7 +41,8 @@ class StripedCascade:
     parts: indices of its parts, in execution order.
     lower: position of the first part in the execution order.
     stripe: maximum number of output rows per call.
-    calls: its calls in the format of `execution.expand`.
+    calls[i]: (position of the part, first row, end row, position of the part that requested the
+        rows) of call i.
     """
 
     parts: tuple[int, ...]

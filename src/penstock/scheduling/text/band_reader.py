@@ -112,7 +112,12 @@ class BandReader:
 
 
 def _is_possible(parts: Parts, assigned: AssignedPlan, candidate: Candidate) -> bool:
-    """Return whether a plan meets the conditions of the search for bands and chains."""
+    """Return whether a plan meets the necessary conditions for its bands, or for its chains.
+
+    A chain has at least two parts, no part is in two chains, and all are parts of the cascade.
+    `can_run_in_bands` checks the other conditions.
+    candidate: the plan as a candidate cascade, with the widths of bands.
+    """
     cascade = assigned.plan.parts
     if candidate.band_columns is not None:
         return can_run_in_bands(parts, cascade, candidate)

@@ -81,8 +81,8 @@ class _CascadeTimes:
     def _call_time(self, position: int, first: int, end: int) -> int:
         """Return the time of the call that computes rows [first, end) of the part at `position`.
 
-        The time, in units of 1/1024 cycle, is the sum of the computation (in proportion to the rows), the overhead of a call and the
-        access times.
+        The time, in units of 1/1024 cycle, is the sum of the computation (in proportion to the
+        rows), the overhead of a call and the access times.
         """
         accounting, memories = self.accounting, self.accounting.memories
         k = self.plan.parts[position - self.cascade.lower]

@@ -61,8 +61,9 @@ class ChainShape:
         bands together, divided by the number of columns of its output.
     keeps_halos: whether each band keeps those of its columns that the next band also needs.  If
         not, both bands compute them.
-    moves: for each copy with which a band moves kept columns of a tensor to another place in
-        memory, the position of the part that computes this tensor.
+    moves: one entry for each copy with which a band moves kept columns in memory: the position of
+        the part that computes the tensor.  (3, 3, 5): two copies of columns of the tensor that the
+        part at 3 computes, and one of the tensor of the part at 5.
     moved_bytes: bytes of all these copies during a call, in all bands together.
     """
 

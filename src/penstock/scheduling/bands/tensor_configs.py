@@ -18,7 +18,7 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, Expa
 def tensor_configs(expanded: ExpandedSchedule) -> Iterator[TensorConfig]:
     """Yield the `TensorConfig` of each tensor that a schedule computes, in execution order.
 
-    The last ones are those of the states, which updates overwrite at the end of a run.
+    The last ones belong to the states, which updates overwrite at the end of a run.
     """
     schedule = expanded.schedule
     for cascade in expanded.cascades:

@@ -75,7 +75,7 @@ class FrontierSearch:
         return merge(found, self.schedules_by_rows(), key=lambda schedule: schedule.peak_bytes)
 
     def schedules_by_rows(self) -> Iterator[Schedule]:
-        """Yield the schedules of the proposals without recomputation."""
+        """Yield the schedules of `by_rows`, the proposals without recomputation."""
         builder = self.builder
         if builder.options.partition == CASCADES and builder.accounting.parts.can_prefetch:
             return builder.with_accelerator_prefetches(self.by_rows)

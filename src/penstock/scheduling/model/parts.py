@@ -80,8 +80,8 @@ class Parts(Brief):
         other parts.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
-    similar: parts of another graph, some of which are also parts of this one.  `rows` takes the
-        rows that these parts read from there, to save time.  None: all are determined anew.
+    similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
+        reuses what `similar.rows` states about these common parts.  None: nothing is reused.
     """
 
     graph: Graph

@@ -101,7 +101,8 @@ class PrefetchChoices:
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
         """Return the time that a part saves by reading a constant from the memory region `memory`.
 
-        Without the saving, the part reads it from the region where the constant is stored.
+        This is the time of reading the constant from the region where it is stored, minus the time
+        of reading a copy from `memory`.
         position: position of the part in the execution order.
 
         The result is an array in units of 1/1024 cycle (1/`FINE`): [time saved in the part's first

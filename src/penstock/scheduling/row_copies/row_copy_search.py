@@ -99,8 +99,8 @@ class RowCopySearch:
     ) -> tuple[RowCopy, ...]:
         """Return the copies for a cascade, at most one for each tensor, by descending savings.
 
-        free: bytes of each memory region that are free during the whole cascade.  The rings of all
-            copies together fit into them.
+        free: bytes of each memory region that are free during the whole cascade.  The rings of the
+            copies into a region together need no more than these bytes.
         """
         room = dict(free)
         found: dict[str, RowCopy] = {}

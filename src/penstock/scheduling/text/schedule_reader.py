@@ -35,7 +35,7 @@ _CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment,
 
 
 class ScheduleReader:
-    """Parses the lines, of a frontier in text form, about schedules, plans, costs and settings.
+    """Parses the lines about schedules, plans, costs and settings in the text of a frontier.
 
     Each line begins with a keyword, such as `plan`; parsing stops at the first line without one.
     parts: the parts to which the lines refer by name (result of the stage `assign`).

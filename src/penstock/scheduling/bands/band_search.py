@@ -180,8 +180,9 @@ class BandSearch:
     def _least_begin(self, p: int) -> int:
         """Return the first position at which a cascade in bands with the part at `p` may begin.
 
-        If the part reads an alias (the bytes of another tensor under a different shape), the other
-        tensor must be computed before the cascade begins.
+        If the part reads an alias (the bytes of another tensor under a different shape), the
+        cascade must begin after the part that computes the other tensor.  If that part is at
+        position 3, the result is 4.  If the part at `p` reads no alias, it is 0.
         """
         makers = (
             self._makers.get(self._owners[v.name], -1)
@@ -191,11 +192,15 @@ class BandSearch:
         return max(makers, default=-1) + 1
 
     def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
-        """Add to `wanted` the columns that the part at `p` reads; False if it cannot run in bands.
+        """Add to `wanted` the input columns that the part at `p` reads; return whether it can run.
 
         upper: end of the cascade in the execution order, exclusive.
         wanted: for each analysed band, the columns of each tensor that the band needs, by tensor
             name.
+
+        The result is False if the part cannot compute the wanted columns by themselves.  It is also
+        False if the part is not the last one of the cascade, and its output is read after the
+        cascade or never.
         """
         part = self._parts[p]
         if not self._by_columns[p]:

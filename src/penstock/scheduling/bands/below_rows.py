@@ -86,8 +86,9 @@ class BelowRows:
     def sources(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
     ) -> Sources:
-        """Return the candidate cascades, with and without bands and chains, by execution order.
+        """Return a function for each execution order that yields its candidate cascades.
 
+        The candidates include cascades with and without bands and chains.
         searches: the search for cascades without bands, by execution order (indices of parts).
         limit_bytes: the live bytes at the peak must be below this number.
         """
@@ -102,8 +103,9 @@ class BelowRows:
         """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
         The peak of a proposal is an estimate.  If the schedule of a proposal has a higher peak, or
-        cannot be built, the search for proposals is repeated.  It then uses the peaks of the
-        schedules built so far instead of their estimates.
+        cannot be built, the search for proposals is repeated.  For each cascade with bands or
+        chains that occurs in a schedule built so far, it then uses the peak measured in this
+        schedule instead of the estimate.
         first: the proposals that `proposals` returns before any schedule is built.
         """
         found: dict[Proposal, Schedule | None] = {}
@@ -146,7 +148,8 @@ class BelowRows:
     ) -> Iterator[ValuedCandidate]:
         """Yield source(upper, states), the candidate cascades of an order, with corrected peaks.
 
-        If a schedule with a candidate has been built, the measured peak replaces the estimate.
+        If a schedule that contains a candidate with bands or chains has been built, the peak of the
+        candidate measured in this schedule replaces the estimate.
         """
         for valued in source(upper, states):
             peak = self._measured.get((order, valued.candidate))
@@ -155,8 +158,10 @@ class BelowRows:
     def _candidates(
         self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int
     ) -> CandidateSource:
-        """Return the candidate cascades of an execution order, with and without bands and chains.
+        """Return a function (upper, states) that yields the candidate cascades of an order.
 
+        It yields the cascades, with and without bands and chains, that end at position `upper`
+        (exclusive) of the order.  It does not use `states`.
         order: the execution order, as indices of the parts.
         search: yields the candidate cascades without bands and chains.
         limit_bytes: the live bytes at the peak must be below this number.
@@ -190,7 +195,10 @@ class BelowRows:
         return lambda upper, _: every[upper]
 
     def _row_cycles(self, k: int) -> float:
-        """Return the cycles that part k takes for an output row whatever its number of columns."""
+        """Return the fixed cycles of an output row of part k, whatever its number of columns.
+
+        The result is 0.0 if the part cannot compute some columns only.
+        """
         if k not in self._known_row_cycles:
             part = self.accounting.parts.parts[k]
             by_columns = bool(part.nodes) and computes_columns(part)

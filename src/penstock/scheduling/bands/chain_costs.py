@@ -21,7 +21,8 @@ from penstock.scheduling.simulate.row_tables import Numbers
 def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySystem) -> Schedule:
     """Return a copy of the schedule in which the plans of the bands of its chains have costs.
 
-    model, memories: determine the costs.
+    model: estimates the cycles of calls.
+    memories: determines access times.
     """
     if all(bands.call_rows is None for bands in schedule.bands):
         return schedule

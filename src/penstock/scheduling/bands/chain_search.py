@@ -156,18 +156,16 @@ class ChainSearch:
         return run_cascade(self._tables, lower, upper, 1, UNBOUNDED, self._calls[:0])[0]
 
     def can_recompute(self, p: int, upper: int) -> bool:
-        """Return whether a cascade can recompute the output of the part at position `p`.
-
-        upper: end of the cascade in the execution order, exclusive.
-        """
+        """Return whether a cascade [.., upper) can recompute the output of the part at `p`."""
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
     def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
         """Yield plans whose sets of recomputed tensors grow from the empty set, tensor by tensor.
 
         Each iteration adds every possible tensor in turn, yields the plans that result, and goes on
-        with the one of least memory.  For each limit in `SCRATCH_SHARES`, it also yields this plan
-        with other bands.  The first iteration also adds two or three consecutive tensors at once.
+        with the one of least memory.  For each n in `SCRATCH_SHARES`, it also yields this plan with
+        the fastest bands that need at most 1/n of the limit of the peak as scratch memory.  The
+        first iteration also adds two or three consecutive tensors at once.
         lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
         stripe: maximum number of rows per call.
         scratch: maximum bytes of the chains' scratch buffer while the set grows.
@@ -178,10 +176,10 @@ class ChainSearch:
         assert state is not None
         best, waited = state.peak_bytes, 0
         while waited < PATIENCE:
-            steps = candidates if state.chains else [*candidates, *_runs(candidates)]
+            additions = candidates if state.chains else [*candidates, *_runs(candidates)]
             tried: list[ChainPlan] = []
-            for step in steps:
-                new = self._with_step(lower, upper, state, step, scratch)
+            for added in additions:
+                new = self._with_recomputed(lower, upper, state, added, scratch)
                 tried += [] if new is None else [new]
             yield from tried
             if not tried:
@@ -195,10 +193,11 @@ class ChainSearch:
                     yield other
 
     def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
-        """Yield plans for every set of tensors of [lower, upper) that can be recomputed.
+        """Yield plans for every set of tensors that the cascade [lower, upper) can recompute.
 
-        Of one set, each plan has the fastest bands with less scratch memory than the plan before.
-        Yields nothing if the execution order has more than `MOST_TENSORS` recomputable tensors.
+        The first plan for a set has the fastest bands; each further one has the fastest bands that
+        need less scratch memory than the plan before.  Yields nothing if more than `MOST_TENSORS`
+        tensors of the execution order can be recomputed.
         """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
             return
@@ -208,18 +207,18 @@ class ChainSearch:
             state = self.evaluated(lower, upper, stripe, {})
             assert state is not None
             scratch = self._limits.peak_bytes
-            while found := self._with_step(lower, upper, state, chosen, scratch):
+            while found := self._with_recomputed(lower, upper, state, chosen, scratch):
                 yield found
                 scratch = max(shape.call_scratch_bytes for shape in found.chains.values()) - 1
 
-    def _with_step(
-        self, lower: int, upper: int, state: ChainPlan, step: tuple[int, ...], scratch: int
+    def _with_recomputed(
+        self, lower: int, upper: int, state: ChainPlan, added: tuple[int, ...], scratch: int
     ) -> ChainPlan | None:
-        """Return `state`, changed to also recompute the outputs of the parts at positions `step`.
+        """Return `state`, changed to also recompute the outputs of the parts at positions `added`.
 
         None if this is impossible, or if a call of a chain then needs more than `scratch` bytes.
         """
-        for p in step:
+        for p in added:
             chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)
             if chains is None:
                 return None
@@ -265,7 +264,7 @@ class ChainSearch:
         return self._fastest[key]
 
     def _cycles(self, last: int, stripe: int, chain: ChainShape) -> float:
-        """Return the estimated cycles of a chain whose calls compute `stripe` rows each."""
+        """Return the estimated cycles of all calls of a chain, which compute `stripe` rows each."""
         key = last, chain.members, stripe, chain.width, chain.keeps_halos
         if key not in self._known_cycles:
             self._known_cycles[key] = self._found_cycles(last, stripe, chain)
@@ -282,8 +281,8 @@ class ChainSearch:
     def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
         """Return the additional cycles of a chain that are due to the division of rows into bands.
 
-        A row costs the cycles `BandSource.row_cycles` once if undivided, n times in n bands.
-        share: for each part, the elements computed in all calls, divided by those of its output.
+        A row of a part takes `BandSource.row_cycles` once for each band in which it is computed.
+        share[k]: elements that part k of (*members, last) computes, divided by those of its output.
         """
         every = [*chain.members, last]
         rows = self._tables.rows[self._tables.written[every]]
@@ -302,11 +301,11 @@ class ChainSearch:
         return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
-        """Return a plan with the same chains, in the fastest bands that fit into `scratch` bytes.
+        """Return the plan `state` with other bands: the fastest ones that fit into `scratch` bytes.
 
         scratch: maximum scratch memory of a call of a chain.
 
-        Returns None if a chain has no bands that fit, or if the chains recompute too much.
+        Returns None if a chain has no bands that fit, or if `evaluated` returns None.
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():
@@ -319,7 +318,8 @@ class ChainSearch:
     def evaluated(
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
-        """Return the plan with some chains (by last part); None if these recompute too much."""
+        """Return the plan with the given chains (keys: positions of last parts), or None if they
+        recompute more multiply-accumulates than `BandLimits.extra_macs`."""
         shapes = (
             (last, chain.members, chain.width, chain.keeps_halos)
             for last, chain in sorted(chains.items())

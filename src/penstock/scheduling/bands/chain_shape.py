@@ -54,14 +54,16 @@ class ChainShape:
         a call use this memory one after the other.
     lower, upper: arrays that state how much each part computes in a call, in all bands together.
         In the call for rows [first, end) of the chain's output, part k of (*members, last part)
-        computes upper[k, end] - lower[k, first], as a fraction of all elements of its output.
+        computes upper[k, end] - lower[k, first], as a fraction of all elements of its output.  The
+        fraction is 1 for a call that computes all elements once.
     bands: number of bands.
     columns: for each of (*members, last part), the number of columns that the part computes in all
         bands together, divided by the number of columns of its output.
     keeps_halos: whether each band keeps those of its columns that the next band also needs.  If
         not, both bands compute them.
-    moves: for each copy with which a band moves kept columns of a tensor to another place in
-        memory, the position of the part that computes this tensor.
+    moves: one entry for each copy with which a band moves kept columns in memory: the position of
+        the part that computes the tensor.  (3, 3, 5): two copies of columns of the tensor that the
+        part at 3 computes, and one of the tensor of the part at 5.
     moved_bytes: bytes of all these copies during a call, in all bands together.
     """
 
@@ -118,7 +120,9 @@ class ChainShapes:
     def readers(self, p: int) -> tuple[int, ...]:
         """Return the positions of the parts that read the output of the part at p.
 
-        Empty if this output cannot be recomputed.
+        The result is empty if chains cannot recompute the output.  They can if it need not survive
+        the run, if it has at least two rows, if no part reads it through an alias, and if the part
+        at p and all readers can be in a chain (`_joins`).
         """
         if p not in self._readers:
             self._readers[p] = self._found_readers(p)
@@ -135,7 +139,7 @@ class ChainShapes:
         return found if possible and all(map(self._joins, (p, *found))) else ()
 
     def _joins(self, p: int) -> bool:
-        """Return whether the part at p can be in a chain."""
+        """Return whether the part at p can be in a chain: it can compute any rows and columns."""
         part = self.parts[p]
         return bool(part.nodes) and not self.tables.whole[p] and computes_columns(part)
 

@@ -41,8 +41,9 @@ def chain_tables(
         The output of a part that is not the last one of its chain is read only in the chain.
     scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles, of the part at p
         or of the chain that ends there.
-    advance[s]: sort key of the reads of storage s, in descending order.  It is the advance of the
-        storage (`row_tables.advances`), with a negative sign if `t` has `nearest_first`.
+    advance[s]: the advance of storage s: a number that is high if few of its rows already require
+        many rows of the network's inputs (`row_tables.advances`).  Its sign is inverted if `t` has
+        `nearest_first`.  The reads of each chain are sorted by this number, in descending order.
     """
     count = t.written.shape[0]
     last, row_bytes = t.last.copy(), t.row_bytes.copy()
@@ -95,9 +96,10 @@ def chain_tables(
 
 @compiled
 def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
-    """Return an empty list of reads.
+    """Return arrays that contain no read yet, and have space for the reads of all parts and chains.
 
-    Its arrays `needed` and `done` begin with those of `t` and have space for the reads of chains.
+    `needed` and `done` already contain the entries of `t.needed` and `t.done`, which parts outside
+    chains continue to use.  The entries of the reads of chains will follow them.
     """
     old, most = t.needed.shape[0], t.storage.shape[0]
     entries = old
@@ -112,7 +114,7 @@ def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
 
 @compiled
 def _enter_part(t: RowTables, p: int, found: _Reads) -> None:
-    """Enter the reads of a part that is in no chain."""
+    """Append to `found` the reads of the part at position `p`, which is in no chain."""
     for old in range(t.reads[p], t.reads[p + 1]):
         e = found.used[0]
         found.storage[e], found.reader[e] = t.storage[old], p
@@ -122,9 +124,11 @@ def _enter_part(t: RowTables, p: int, found: _Reads) -> None:
 
 @compiled
 def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read: Numbers) -> None:
-    """Enter the reads of a chain, whose last part is at position `last`.
+    """Append to `found` the reads of the chain whose last part is at position `last`.
 
-    last_read: `RowTables.last`, which this function updates.
+    end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
+    last_read[s]: last position that reads storage s (`RowTables.last`).  This function updates the
+        entries of the storages that the chain reads.
     """
     first = last
     for p in range(last):
@@ -193,9 +197,10 @@ def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
 
 @compiled
 def _users(t: RowTables, storage: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the fields `users` and `read` of `RowTables`.
+    """Return the arrays (users, read) of `RowTables`, which list the reads of each storage.
 
-    storage[e]: the storage of each read.
+    The reads of storage s are read[u] for u in [users[s], users[s + 1]).
+    storage[e]: index of the storage of read e.
     """
     users = np.zeros(t.users.shape[0], np.int64)
     for e in range(storage.shape[0]):

@@ -14,8 +14,7 @@ from penstock.scheduling.model.part import Part
 class PartColumnReads:
     """Derives the columns that the parts of one graph read; results are memoised.
 
-    _known: by (name of a part, columns of its output), the columns of each tensor that it reads;
-        None if the part cannot compute these columns by themselves.
+    _known: results of `columns`, by (name of the part, columns of its output).
     """
 
     _known: dict[tuple[str, Interval], ColumnReads | None] = field(
@@ -25,9 +24,12 @@ class PartColumnReads:
     def add(self, part: Part, wanted: dict[str, Interval]) -> bool:
         """Add to `wanted` the input columns that a part reads to compute its wanted output columns.
 
-        wanted: the columns of each tensor that a band needs, by tensor name.
+        wanted: the columns of each tensor that a band needs, by tensor name.  For example, a 3x3
+            convolution with padding, whose output columns [4, 8) are wanted, adds the columns
+            [3, 9) of its input.
 
-        Returns False if the part cannot run in bands.
+        Returns False if no columns of the part's output are wanted, or if the part cannot compute
+        them by themselves.
         """
         if part.name not in wanted:
             return False
@@ -38,7 +40,9 @@ class PartColumnReads:
     def columns(self, part: Part, interval: Interval) -> ColumnReads | None:
         """Return the columns of each tensor that a part reads to compute some output columns.
 
-        None if the part cannot compute these columns by themselves.
+        interval: the output columns.
+
+        Returns None if the part cannot compute these columns by themselves.
         """
         key = part.name, interval
         if key not in self._known:

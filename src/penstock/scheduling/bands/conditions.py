@@ -33,7 +33,7 @@ def computes_columns(part: Part) -> bool:
 def can_run_in_bands(parts: Parts, cascade: Sequence[int], candidate: Candidate) -> bool:
     """Return whether a cascade meets the necessary conditions for running in bands of columns.
 
-    cascade: indices of its parts, in execution order.
+    cascade: indices of the cascade's parts, in execution order.
     candidate: the same cascade, with the width of the bands and the height of the stripes.
 
     The conditions are not sufficient: an operator may be unable to compute the columns of some
@@ -52,7 +52,7 @@ def _is_read_later_only(parts: Parts, cascade: Sequence[int], p: int) -> bool:
     """Return whether only later parts of the same cascade use a part's output.
 
     The result is False if the output has no reader, or is an output of the network.
-    cascade: indices of its parts, in execution order.
+    cascade: indices of the cascade's parts, in execution order.
     p: position in `cascade` of the part that computes the output.
     """
     name = parts.parts[cascade[p]].name

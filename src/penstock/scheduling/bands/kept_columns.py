@@ -53,7 +53,11 @@ Spans = Mapping[str, Span]
 def kept_spans(
     tensors: Sequence[str], columns: int, width: int, numbers: Sequence[int], needs: ColumnNeeds
 ) -> tuple[Spans, ...] | None:
-    """Return the columns of each tensor that bands hold and compute: a map for each band.
+    """Return the columns of each tensor that bands hold and compute.
+
+    The result has one map for each entry of `numbers`: from the name of a tensor to its `Span` in
+    that band.  A map contains the tensors that the band computes or reads, or of which it keeps
+    columns for a later band.
 
     tensors: the tensors that a band computes, in execution order; the last one is divided into
         bands.
@@ -62,9 +66,6 @@ def kept_spans(
     numbers: indices of the bands to analyse, in ascending order.  If bands are left out between
         two of them, the result may lack columns that are kept over several bands.
     needs: states which columns are read to compute columns of a tensor.
-
-    The map of a band contains the tensors that the band computes or reads, or of which it keeps
-    columns for a later band.
 
     Returns None if a tensor cannot be computed in such bands, or if the bands of a tensor would not
     be adjacent because no band needs the columns between them.
@@ -134,7 +135,10 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Extend the columns of a band by those that it must keep for the next band."""
+    """Extend `spans`, the columns of a band, by those that it must keep for the next band.
+
+    after: the columns of the next band.
+    """
     for name, next_span in after.items():
         if not next_span.kept:
             continue
@@ -150,19 +154,21 @@ class Location:
     Both fields are indices of columns in this memory.
 
     position: where this band stores the first column that it holds.
-    source: where the previous band has stored the same column, if this band moves the kept columns
-        from there to `position`; None if this band moves no columns.
+    source: where the previous band has stored this first column, if the present band moves all kept
+        columns, so that the first one comes to `position`; None if it moves no columns.
     """
 
     position: int
     source: int | None = None
 
     def moves(self, span: Span) -> tuple[Interval, ...]:
-        """Return the columns of the tensor that each move copies, in the order of the moves.
+        """Return, for each move in order, the interval of columns of the tensor that it copies.
 
         span: the columns that the band holds.
 
-        A move copies at most `source` columns, so that its source and destination do not overlap.
+        If the band moves columns, `position` is 0.  A move copies at most `source` columns, so that
+        its source and destination do not overlap.  For source = 2 and the kept columns [4, 9), the
+        result is ((4, 6), (6, 8), (8, 9)).
         """
         if self.source is None:
             return ()
@@ -173,9 +179,10 @@ class Location:
 def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
     """Return where consecutive bands store the columns of one tensor, one location per span.
 
-    spans: the columns in each band that holds any.
+    spans: the columns of the tensor in each band that holds any of its columns.
 
-    A band that computes columns first moves the kept columns to the beginning of the memory.
+    Before a band computes columns, it moves the kept columns to the beginning of the memory, unless
+    they are already there.  A band that computes no columns leaves all columns where they are.
     """
     found = [Location(_first_position(spans))]
     for before, span in pairwise(spans):

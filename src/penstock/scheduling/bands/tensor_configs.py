@@ -18,7 +18,7 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, Expa
 def tensor_configs(expanded: ExpandedSchedule) -> Iterator[TensorConfig]:
     """Yield the `TensorConfig` of each tensor that a schedule computes, in execution order.
 
-    The last ones are those of the states, which updates overwrite at the end of a run.
+    The last ones belong to the states, which updates overwrite at the end of a run.
     """
     schedule = expanded.schedule
     for cascade in expanded.cascades:
@@ -71,11 +71,12 @@ def _configs_in_bands(
 def band_stripes(
     bands: Bands, band: Band, cascade: ExpandedCascade, memory: MemoryAssignment
 ) -> Mapping[str, Stripes]:
-    """Return the stripes in which the bands compute each tensor of the network.
+    """Return the stripes in which one or more bands compute each tensor.
 
-    Keys: names of the tensors in the graph of a band.  Values: the stripes in the network's tensor.
+    Keys: names of the tensors in the graph of a band.  Values: the stripes of the network's tensor
+    that contains these columns.
     bands: all bands of the cascade or chain.
-    band: an entry of `bands.bands`, which stands for one or more bands.
+    band: an entry of `bands.bands`, which stands for the bands whose stripes are returned.
     cascade: the cascade of the network that contains the part that stands for all bands.
     memory: the memory assignment of the network.
     """

@@ -46,6 +46,7 @@ class BandSource(Protocol):
     ) -> tuple[BandedCascade, ...] | None:
         """Return the bands in which a cascade or its chains run.
 
+        The result has a single entry if the whole cascade runs in bands, else one for each chain.
         cascade: indices of the parts of the cascade, in execution order.
         candidate: the same cascade, with the width of its bands or of the bands of its chains.
 

@@ -125,8 +125,11 @@ class RegionSearch:
         self._prefetches = PrefetchChoices(parts, order, memories, enabled=options.copies)
 
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
-        """Return the proposal that runs the given cascades, with the fastest kernels for each.
+        """Return the proposal that runs the given cascades, each with its fastest kernels.
 
+        The kernels of a cascade are selected by the size of its scratch memory and, if it has a
+        single part, by a prefetch (`KernelChoices.valued`).  Of all choices, the one with the least
+        estimated time is used.
         cascades: they cover the execution order.  Their memory regions and stripe heights are kept.
         inputs_bytes: live bytes before the first cascade.
 
@@ -289,7 +292,9 @@ class RegionSearch:
     def _row_copies(self, cascade: _UnassignedCascade, region: Numbers) -> tuple[int, Numbers]:
         """Return (time that row copies save in a cascade, bytes of the copies in each region).
 
-        The time is an estimate in units of 1/`FINE` cycle; 0 if no copy saves time.
+        For each tensor, the copy that saves most time counts.  The time is an estimate in units of
+        1/1024 cycle (1/`FINE`); 0 if no copy saves time.  The bytes are an array with an entry for
+        each memory region.
         region: index of the memory region of each storage.
         """
         c, saved, extra = cascade.candidate, 0, np.zeros(len(self._regions), np.int64)

@@ -50,10 +50,10 @@ class ScheduleBuilder:
         """Yield the proposal's schedule, then variants with double buffering by the copy engine.
 
         In a variant, the copy engine also copies constants for a cascade while the previous cascade
-        runs, if the target memory has room for them.  There is one variant for each share of the
-        memory that may be occupied (`FILLS`).  There are none without a copy engine, or if an
-        option disables them.  Each schedule may be followed by a faster one that also copies rows
-        of tensors to faster memory.
+        runs, if the memory region to which they are copied has room for them.  There is one variant
+        for each entry of `FILLS`, the share of a region that live bytes may occupy.  There are none
+        without a copy engine, or if an option disables them.  Each schedule may be followed by a
+        faster one that also copies rows of tensors to faster memory.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
@@ -93,10 +93,11 @@ class ScheduleBuilder:
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield the Pareto-optimal schedules of all proposals, in ascending order of memory.
 
-        The objectives are peak memory and cycles.  Each schedule competes as it was found and with
-        prefetches by accelerators.  The prefetches are selected once for each of these limits of
-        live bytes: the schedule's own peak, the peak of the next schedule, the mean of these two,
-        and infinity.
+        The objectives are peak memory and cycles.  For each schedule of the proposals, these
+        variants are compared with those of all others: the schedule as it was found, and copies
+        with prefetches by accelerators.  There is one such copy for each of four limits of its live
+        bytes: the schedule's own peak, the peak of the next schedule, the mean of these two, and
+        infinity.
         """
         known: set[tuple[Plan, ...]] = set()
         relevant = [*thinned(proposals, lambda p: p.time, noticeably_faster)]

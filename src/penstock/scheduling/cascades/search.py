@@ -75,7 +75,7 @@ class FrontierSearch:
         return merge(found, self.schedules_by_rows(), key=lambda schedule: schedule.peak_bytes)
 
     def schedules_by_rows(self) -> Iterator[Schedule]:
-        """Yield the schedules of the proposals without recomputation."""
+        """Yield the schedules of `by_rows`, the proposals without recomputation."""
         builder = self.builder
         if builder.options.partition == CASCADES and builder.accounting.parts.can_prefetch:
             return builder.with_accelerator_prefetches(self.by_rows)
@@ -225,9 +225,10 @@ def _copying(
     memories: MemorySystem,
     options: Options,
 ) -> Iterator[Proposal]:
-    """Yield the Pareto-optimal proposals if estimated times include what copies of rows save.
+    """Yield the proposals that are Pareto-optimal if row copies are taken into account.
 
-    Yields nothing if no cascade could read any tensor from copies of its rows.
+    Here, unlike in the search without row copies, the estimated time of a cascade is reduced by the
+    time that row copies save in it.  Yields nothing if no part can read any tensor from a row copy.
     """
     estimates = row_copy_estimates(parts, memories, options)
     if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):

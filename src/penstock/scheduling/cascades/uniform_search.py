@@ -94,8 +94,10 @@ class UniformSearch:
 
     @property
     def tables_by_order(self) -> tuple[tuple[bool, RowTables], ...]:
-        """Pairs (value of `Plan.nearest_first`, tables for this value): False and, if its tables
-        differ, True."""
+        """Pairs (value of `Plan.nearest_first`, tables for this value).
+
+        The first pair is for False.  A second one, for True, follows only if its tables differ.
+        """
         differs = bool(read_order_differs(*self._tables).any())
         return tuple(zip((False, True)[: 1 + differs], self._tables, strict=False))
 
@@ -114,7 +116,8 @@ class UniformSearch:
         return self._found[upper]
 
     def _enumerated(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Yield the candidate cascades that end at position `upper` (exclusive) of the order."""
+        """Simulate the cascades that end at position `upper` (exclusive) of the order; yield the
+        candidates: those that no other cascade of the same parts dominates (`_relevant`)."""
         memory = self._memory
         alone = Candidate(upper - 1, upper, WHOLE, False, memory)
         peak, cycles = run_whole(self._tables[0], upper - 1)

@@ -204,7 +204,7 @@ class Split:
 
     banks: number of banks of each bank group.
     cost: value for `banks` of the cost function that was given to `best_split`.
-    optimal: whether all splits were tried.
+    optimal: whether all divisions were tried, so that none is cheaper.
     """
 
     banks: tuple[int, ...]

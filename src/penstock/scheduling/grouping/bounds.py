@@ -28,7 +28,8 @@ def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[i
 
     A search looks for the cheapest grouping of all nodes.  If it does not finish, or if there are
     too many nodes for it, the execution order is bisected.  Each half is bounded in the same way,
-    and the two bounds are added.
+    and the two bounds are added.  The network inputs are added, too: each one with readers is read
+    from external memory at least once.
 
     order: execution order of all nodes.
     max_work: budget of the search over all nodes; the search over a half has half of the budget.

@@ -163,7 +163,7 @@ class _TraceBack:
 
     Rule 1: run a ready node that is the last reader of a live tensor.
     Rule 2, if no node satisfies rule 1: take the tensor that has been live longest, and run a
-        ready node that reads it, or a ready node on which a reader of it depends.
+        ready node that reads this tensor, or a ready node on which a reader of the tensor depends.
 
     Zheng et al. do not define how ties are broken; here, the first node in the problem's order is
     selected.

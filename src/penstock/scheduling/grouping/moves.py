@@ -2,7 +2,7 @@
 
     regroup   divide a region into new groups; a region consists of two groups that share a tensor
               and of the groups on paths between them
-    move      move a node to a group with which it shares a tensor
+    move      move a node to the group of one of its producers or readers
 
 Small regions are regrouped by exact search.  If a region is too large or the search does not
 finish, it is divided into intervals of each of several orders, and the cheapest division is kept.
@@ -149,7 +149,7 @@ class Moves:
         return best
 
     def _move(self) -> bool:
-        """Move each node to a group with which it shares a tensor, if that reduces the cost.
+        """Move each node to the group of one of its producers or readers, if that reduces the cost.
 
         Returns whether any node was moved.
         """

@@ -47,10 +47,11 @@ class Traffic:
     additive: True, because the cost is a sum over tensors.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     _unsure: node masks rejected without proof.
-    _apart: by (writer, reader), whether provably no group contains both nodes.
+    _apart: results of `apart`, by (writer, reader).
     _ranks: for each known order of all nodes, the position of each node.
     _graph: the problem as arrays (compressed adjacency lists).
-    _weights, _own_bytes: for each node, the bytes of its weights, and of its inputs and output.
+    _weights: bytes of the weights of each node.
+    _own_bytes: bytes of the inputs and the output of each node together.
     _mask_bytes: number of bytes that hold a node mask.
     """
 

@@ -57,6 +57,8 @@ class TensorSection:
         """Return the stripes of the network's tensor that all bands compute, band by band.
 
         rows: the stripes of rows in which each band computes its tensor, the same in all bands.
+            For 4 such stripes and 3 bands, the result consists of 12 stripes: the 4 stripes of the
+            first band come first.
         """
         bands = self.stripes
 
@@ -149,7 +151,7 @@ class Band(Brief):
 
     @property
     def count(self) -> int:
-        """Number of bands."""
+        """Number of bands for which this object stands."""
         return self.sections[0].stripes.stripes[COLUMNS]
 
 

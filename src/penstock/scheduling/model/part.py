@@ -108,14 +108,15 @@ class Part(Brief):
         return tuple({v.name: v for v in read if v.type.rank}.values())
 
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
-        """Return the (accesses, bytes) of a constant in the cost of each call but the first.
+        """Return how often each call but the first reads a constant, and how many bytes.
 
-        In general, each call reads the whole constant: (1, 4096) for a constant of 4096 bytes.
+        The result is (accesses, bytes), as counted in the cost of such a call.  In general, each
+        call reads the whole constant: (1, 4096) for a constant of 4096 bytes.
 
         In an accumulating kernel (`Kernel.accumulates`), each call reads only the weights for its
-        own rows.  The cost of the first call includes the bytes of all calls, so the cost of a
-        later call includes no bytes.  It includes one access for each input that is this constant
-        and is needed for the last output row.  The result is usually (1, 0).
+        own rows.  The first call counts the bytes of all calls, so each later call counts 0 bytes
+        and, usually, one access: (1, 0).  The number of accesses is that of the part's inputs that
+        are this constant and that the last output row needs.
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes

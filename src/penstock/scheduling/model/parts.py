@@ -74,12 +74,14 @@ class Parts(Brief):
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
-    least_row_bytes: for an alternative that saves memory at the cost of cycles, the least live
-        bytes of its cascades row by row; the search leaves out what it estimates other schedules to
-        dominate.  None for other parts.
+    least_row_bytes: for an alternative that saves memory at the cost of cycles, the least peak of
+        the live bytes that cascades row by row can reach.  With this number, the search leaves out
+        the alternative if other schedules need no more memory and hardly more cycles.  None for
+        other parts.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
-    similar: parts of another graph, some of which are also parts of this one; only saves time.
+    similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
+        reuses what `similar.rows` states about these common parts.  None: nothing is reused.
     """
 
     graph: Graph
@@ -150,7 +152,7 @@ class Parts(Brief):
 
     @property
     def _known_reads(self) -> KnownReads:
-        """The reads of `similar`, if neither graph has queues."""
+        """The rows that the parts of `similar` read; empty if either graph has queues."""
         other = self.similar
         if other is None or self.queues or other.queues:
             return NOTHING_KNOWN

@@ -95,5 +95,5 @@ class Plan(Brief):
 
     @property
     def cost(self) -> Cost:
-        """Total cost of the cascade."""
+        """Total cost of the cascade: of its parts, and of its prefetches."""
         return reduce(Cost.__add__, self.costs, self.copying + self.waiting)

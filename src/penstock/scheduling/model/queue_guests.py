@@ -81,7 +81,10 @@ class _Slot:
         return self.queue.window.type.size_bytes // self.queue.rows
 
     def admits(self, part: Part) -> bool:
-        """Return whether the output of a part may be stored in the slot."""
+        """Return whether the output of a part may be stored in the slot.
+
+        It may if it is live only while the slot is unused, and if it is not larger than the slot.
+        """
         value = part.output
         return value.name in self.guests and value.type.size_bytes <= self.row_bytes
 
@@ -152,8 +155,9 @@ def _readers(parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
 def _may_be_guest(graph: Graph, parts: Sequence[Part], part: Part) -> bool:
     """Return whether the output of `part` can be stored in a slot of a ring buffer.
 
-    It must be a single row and no output of the network, and all kernels that access it must be
-    able to access ring buffers.
+    The output must be a single row.  It must not be an output of the network, nor have an alias,
+    nor be copied into a queue.  The part must not be a streamed input.  All kernels that write or
+    read the output must be able to access ring buffers.
     """
     value = part.output
     windows = (node for node in graph.nodes if value in node.inputs)

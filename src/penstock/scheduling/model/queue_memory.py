@@ -77,6 +77,8 @@ def queue_memories(
 
     A queue keeps the last rows of a sequence from one run to the next.
     owners: name of the storage of each value, by value name.
+    guests: the tensors that are stored in unused slots of each queue's ring, by the name of the
+        queue's kept rows.
     """
     names = graph.names()
     return tuple(

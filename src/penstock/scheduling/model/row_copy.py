@@ -101,10 +101,11 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 def _until_copied(read: RowRead, rows: int) -> RowRead:
     """Return a read that keeps each row of a copied tensor live until the row has been copied.
 
-    The copy of a row is certainly complete when the part that reads the copy has computed an output
-    row that requires it.  Before, the copy may be in progress.  The returned read requests no rows.
+    A part that reads a double-buffered copy has this read in addition to that of the copy.  The
+    copy of a row is certainly complete when the part has computed an output row that requires it;
+    before, the copy may be in progress.  The returned read requests no rows.
 
-    read: how the part that reads the copy would read the tensor itself.
+    read: how the part would read the tensor itself.
     rows: number of rows of the copied tensor.
     """
     done = read.needed.copy()

@@ -32,10 +32,13 @@ from penstock.scheduling.model.rows import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownRead:
-    """The rows of a storage that a part of another graph reads.
+    """How a part of another graph reads a storage: a result that `row_parts` can reuse.
 
     inputs: indices of the part's inputs that are in the storage.
-    storage_rows, written_rows: numbers of rows of the storage, and of the one that the part writes.
+    storage_rows: number of rows of the storage that the part reads.
+    written_rows: number of rows of the storage that the part writes.
+    read: the rows that the part reads.  Its tables are valid in any graph that contains the part if
+        `inputs` and the two numbers of rows are the same there.
     """
 
     part: Part
@@ -223,23 +226,23 @@ class _RowAnalysis:
     def row_part(self, part: Part) -> RowPart:
         """Return which input rows one part reads to compute its output rows."""
         written = self.number[self.owner[part.output.name]]
-        steps = row_count(part.output.type.shape) if works_by_rows(part) else 1
+        calls = row_count(part.output.type.shape) if works_by_rows(part) else 1
         read = dict.fromkeys(self.owner[v.name] for v in part.variable_inputs)
         reads = tuple(
-            self._read(part, self.storages[self.number[name]], self.storages[written], steps)
+            self._read(part, self.storages[self.number[name]], self.storages[written], calls)
             for name in read
         )
         scratch = part.least_scratch_bytes
-        return RowPart(written, reads, steps == 1, part.kernel.recurrent, scratch)
+        return RowPart(written, reads, calls == 1, part.kernel.recurrent, scratch)
 
-    def _read(self, part: Part, storage: Storage, written: Storage, steps: int) -> RowRead:
+    def _read(self, part: Part, storage: Storage, written: Storage, calls: int) -> RowRead:
         inputs = _inputs_in(part, self.owner, storage)
-        needed, done = self._tables(part, inputs, storage, written, steps)
+        needed, done = self._tables(part, inputs, storage, written, calls)
         return RowRead(
             self.number[storage.name],
             needed,
             done,
-            _may_overwrite_rows(part, inputs, storage, written, steps)
+            _may_overwrite_rows(part, inputs, storage, written, calls)
             and self._may_share_slots(storage, written),
         )
 
@@ -249,9 +252,14 @@ class _RowAnalysis:
         inputs: tuple[int, ...],
         storage: Storage,
         written: Storage,
-        steps: int,
+        calls: int,
     ) -> tuple[Counts, Counts]:
-        """Return the tables `needed` and `done` of a read."""
+        """Return the tables `needed` and `done` (see `RowRead`) for the rows of one storage.
+
+        inputs: indices of the part's inputs that are in `storage`.
+        written: the storage that the part writes.
+        calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
+        """
         known = self.known.get((part.name, storage.name))
         if (
             known is not None
@@ -260,7 +268,7 @@ class _RowAnalysis:
             == (inputs, storage.rows, written.rows)
         ):
             return known.read.needed, known.read.done
-        taken = [self._row_intervals(part, k, storage, steps) for k in inputs]
+        taken = [self._row_intervals(part, k, storage, calls) for k in inputs]
         firsts, ends = (np.array(column, np.int32) for column in zip(*taken, strict=True))
         done = np.minimum.accumulate(firsts.min(axis=0)[::-1])[::-1]
         needed = np.maximum.accumulate(ends.max(axis=0))
@@ -283,12 +291,12 @@ class _RowAnalysis:
         return not written.contiguous or (storage.contiguous and self.readers[storage.name] == 1)
 
     def _row_intervals(
-        self, part: Part, k: int, storage: Storage, steps: int
+        self, part: Part, k: int, storage: Storage, calls: int
     ) -> tuple[list[int], list[int]]:
         """Return the intervals [first, end) of rows of `storage` that the calls of a part read.
 
         k: index of the input through which the rows are read.
-        steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
+        calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
         The result is (list of all first rows, list of all end rows), with one entry per call.  A
         call that reads nothing has first = the number of rows and end = 0.
@@ -303,7 +311,7 @@ class _RowAnalysis:
         shape = value.type.shape
         by_rows = queue is not None or rows_coincide(value, storage)
         pairs: list[tuple[int, int]] = []
-        for window in _windows(part, k, steps):
+        for window in _windows(part, k, calls):
             if window.empty:
                 first, end = rows, 0
             elif by_rows:
@@ -324,7 +332,7 @@ def _inputs_in(part: Part, owners: Mapping[str, str], storage: Storage) -> tuple
 
 
 def _may_overwrite_rows(
-    part: Part, inputs: tuple[int, ...], storage: Storage, written: Storage, steps: int
+    part: Part, inputs: tuple[int, ...], storage: Storage, written: Storage, calls: int
 ) -> bool:
     """Return whether each output row r of a part may overwrite row r of the input `storage`.
 
@@ -333,29 +341,29 @@ def _may_overwrite_rows(
     `storage`; this is not required if a single call computes all rows.
     inputs: indices of the part's inputs that are stored in `storage`.
     written: the storage of the output.
-    steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
+    calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
     """
     allowed = part.in_place()
     return (
         all(k in allowed for k in inputs)
         and (storage.rows, storage.row_bytes) == (written.rows, written.row_bytes)
-        and (steps == 1 or all(rows_coincide(part.inputs[k], storage) for k in inputs))
+        and (calls == 1 or all(rows_coincide(part.inputs[k], storage) for k in inputs))
     )
 
 
-def _windows(part: Part, k: int, steps: int) -> list[Region]:
-    """Return the region of input `k` that each call of a part reads.
+def _windows(part: Part, k: int, calls: int) -> list[Region]:
+    """Return the regions of input `k` that a part reads, one region for each call.
 
-    steps: number of calls, equal to the number of output rows; 1 if one call computes all rows.
+    calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
     """
     shape = part.output.type.shape
     whole = Region.whole(shape)
     node = part.nodes[-1]
     op, site = node.op, node.site
-    if steps == 1:
+    if calls == 1:
         return [op.needs(site, whole)[k]]
     axis = row_axis(len(shape))
-    return [op.needs(site, whole.replace(axis, (r, r + 1)))[k] for r in range(steps)]
+    return [op.needs(site, whole.replace(axis, (r, r + 1)))[k] for r in range(calls)]
 
 
 def row_interval(region: Region, shape: tuple[int, ...]) -> tuple[int, int]:

@@ -35,44 +35,46 @@ def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[Strip
     (3, 0, 0) (2, 5, 3) (3, 1, 1)
     """
     axis = row_axis(len(shape))
-    return tuple(_along_rows(shape, axis, run) for run in _runs(rows, shape[axis]))
+    return tuple(
+        _along_rows(shape, axis, intervals) for intervals in _by_configuration(rows, shape[axis])
+    )
 
 
-def _runs(rows: Iterable[Interval], extent: int) -> Iterator[list[Interval]]:
+def _by_configuration(rows: Iterable[Interval], extent: int) -> Iterator[list[Interval]]:
     """Divide intervals of rows into lists of consecutive ones, each for one stripe configuration.
 
     rows: the rows of each stripe, in order.
     extent: number of rows of the tensor.
     """
-    run: list[Interval] = []
+    intervals: list[Interval] = []
     for lower, upper in rows:
-        if run and not _continues(run, (lower, upper), extent):
-            yield run
-            run = []
-        run.append((lower, upper))
-    if run:
-        yield run
+        if intervals and not _continues(intervals, (lower, upper), extent):
+            yield intervals
+            intervals = []
+        intervals.append((lower, upper))
+    if intervals:
+        yield intervals
 
 
-def _continues(run: list[Interval], following: Interval, extent: int) -> bool:
-    """Return whether one stripe configuration can describe `run` and, after it, `following`.
+def _continues(intervals: list[Interval], following: Interval, extent: int) -> bool:
+    """Return whether one stripe configuration can describe `intervals`, then `following`.
 
-    run: intervals of rows that one configuration describes.
+    intervals: intervals of rows that one configuration can describe.
     extent: number of rows of the tensor.
     """
-    (first, end), (lower, upper) = run[0], following
-    distance = run[1][0] - first if len(run) > 1 else lower - first
-    return 0 < distance == lower - run[-1][0] and upper == min(lower + end - first, extent)
+    (first, end), (lower, upper) = intervals[0], following
+    distance = intervals[1][0] - first if len(intervals) > 1 else lower - first
+    return 0 < distance == lower - intervals[-1][0] and upper == min(lower + end - first, extent)
 
 
-def _along_rows(shape: tuple[int, ...], axis: int, run: list[Interval]) -> StripeConfig:
+def _along_rows(shape: tuple[int, ...], axis: int, intervals: list[Interval]) -> StripeConfig:
     """Return stripes at equal distances as one configuration.
 
     axis: the axis of the rows.
-    run: the rows of each stripe.
+    intervals: the rows of each stripe.
     """
-    first, end = run[0]
-    distance = run[1][0] - first if len(run) > 1 else end - first
+    first, end = intervals[0]
+    distance = intervals[1][0] - first if len(intervals) > 1 else end - first
 
     def with_rows(others: tuple[int, ...], number: int) -> tuple[int, ...]:
         return (*others[:axis], number, *others[axis + 1 :])
@@ -82,8 +84,8 @@ def _along_rows(shape: tuple[int, ...], axis: int, run: list[Interval]) -> Strip
         with_rows(shape, end - first),
         shape,
         with_rows(shape, distance),
-        with_rows(none, int(len(run) > 1)),
-        with_rows((1,) * len(shape), len(run)),
+        with_rows(none, int(len(intervals) > 1)),
+        with_rows((1,) * len(shape), len(intervals)),
         with_rows(none, first),
     )
 

@@ -44,8 +44,8 @@ class Schedule(Brief):
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
     updating: cost of each of `Parts.updates`, which run after all plans.
     bands: one entry for each cascade, or chain of a cascade, that runs in bands of columns.  In
-        `parts`, a single part replaces its parts.  For a cascade, this part is the only one of its
-        plan; for a chain, one of several.
+        `parts`, a single part replaces all parts of such a cascade or chain.  For a cascade, the
+        single part is the only one of its plan; for a chain, it is one of several.
     assigned: the original parts, before cascades and chains were replaced by single parts; None if
         `bands` is empty.
     """

@@ -248,9 +248,9 @@ def _positive(counts: Counter[int]) -> Counter[int]:
 def _pattern(affine: Affine) -> Affine:
     """Return an affine map with 1 in place of every non-zero coefficient.
 
-    `StripeConfig.propagate` applies the result to fields that input axes take from output axes
-    without scaling, such as the number of stripes.  The constants (last column of the matrix)
-    become 0; `Affine.offset` is unchanged.
+    The constants (last column of the matrix) become 0, so the row (2, 0, 5) becomes (1, 0, 0).
+    `Affine.offset` is unchanged.  `StripeConfig.propagate` uses the result to pass a field, such as
+    the number of stripes, unscaled from an output axis to each input axis that depends on it.
     """
     rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
     return Affine(rows, affine.offset)

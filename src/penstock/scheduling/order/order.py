@@ -85,12 +85,12 @@ def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Or
     orders = {heuristic: heuristic_order(table, heuristic) for heuristic in Heuristic}
     file_peak, _ = table.peak(0, table.start_bytes, orders[Heuristic.FILE])
     ranks = [{step: rank for rank, step in enumerate(order)} for order in orders.values()]
-    parts = [_PieceOrder.of(table, piece, ranks) for piece in pieces(table, options.tricks.split)]
+    found = [_PieceOrder.of(table, piece, ranks) for piece in pieces(table, options.tricks.split)]
     must = max((row.must_bytes for row in table.rows), default=0)
     run = _Run(table, options, bound=max(must, table.start_bytes))
-    for part in sorted(parts, key=lambda part: -part.peak):
-        run.improve(part)
-    order = tuple(step for part in parts for step in part.order_within(run.reached))
+    for one in sorted(found, key=lambda one: -one.peak):
+        run.improve(one)
+    order = tuple(step for one in found for step in one.order_within(run.reached))
     peak, _ = table.peak(0, table.start_bytes, order)
     return Order(order, peak, run.bound, file_peak, run.states)
 
@@ -187,42 +187,46 @@ class _Run:
     reached: int = 0
     states: int = 0
 
-    def improve(self, part: _PieceOrder) -> None:
-        """Search for a better order of the piece `part` if that may lower the overall peak.
+    def improve(self, piece_order: _PieceOrder) -> None:
+        """Search for a better order of a piece if that may lower the overall peak.
 
         A piece is a set of steps that are consecutive in every execution order.  It is skipped
         unless the peak of its best known order exceeds both `bound`, a lower bound of the overall
         peak, and `reached`, the largest peak of the pieces processed so far.
+        piece_order: the piece and its best known order; updated.
         """
-        if part.peak > max(self.bound, self.reached):
-            search = StepSearch(self.table, part.piece, self.options.tricks)
+        if piece_order.peak > max(self.bound, self.reached):
+            search = StepSearch(self.table, piece_order.piece, self.options.tricks)
             left = self.options.max_states - self.states
-            finding = search.best_first(self.bound, part.peak, left)
+            finding = search.best_first(self.bound, piece_order.peak, left)
             self.states += finding.states
             if finding.order is not None:
-                self._take(part, finding.order)
-            self.bound = max(self.bound, min(finding.bound_bytes, part.peak))
+                self._take(piece_order, finding.order)
+            self.bound = max(self.bound, min(finding.bound_bytes, piece_order.peak))
             if not finding.finished:
-                self._beam(part, search)
-        self.reached = max(self.reached, part.peak)
+                self._beam(piece_order, search)
+        self.reached = max(self.reached, piece_order.peak)
 
-    def _beam(self, part: _PieceOrder, search: StepSearch) -> None:
-        """Lower the peak of the piece `part` by a series of beam searches.
+    def _beam(self, piece_order: _PieceOrder, search: StepSearch) -> None:
+        """Lower the peak of a piece by a series of beam searches.
 
         A piece is a set of steps that are consecutive in every execution order.  Each beam search
-        looks for an order of them whose peak is at most a limit.  The limit is halfway between the
-        lowest peak found so far and the highest limit at which a search has failed (at first, the
-        proven lower bound).
+        looks for an order of these steps whose peak is at most a limit.  The limit is halfway
+        between the lowest peak found so far and a peak assumed to be unreachable.  The latter is at
+        first one byte below the proven lower bound, then the limit of the last search that failed.
+        piece_order: the piece and its best known order; updated.
         """
         failed = self.bound - 1
-        while self.options.beam_width and part.peak - failed > 1:
-            limit = (failed + part.peak) // 2
+        while self.options.beam_width and piece_order.peak - failed > 1:
+            limit = (failed + piece_order.peak) // 2
             order = search.beam(limit, self.options.beam_width)
             if order is None:
                 failed = limit
             else:
-                self._take(part, order)
+                self._take(piece_order, order)
 
-    def _take(self, part: _PieceOrder, order: tuple[int, ...]) -> None:
-        part.order = order
-        part.peak, _ = self.table.peak(part.piece.done, part.piece.live_bytes, order)
+    def _take(self, piece_order: _PieceOrder, order: tuple[int, ...]) -> None:
+        piece_order.order = order
+        piece_order.peak, _ = self.table.peak(
+            piece_order.piece.done, piece_order.piece.live_bytes, order
+        )

@@ -6,7 +6,7 @@ Liveness, for every order:
     a network input is live from the start to its last reader (to the end with `keep_inputs`);
     a network output is live from its writer to the end;
     any other tensor is live from its writer to its last reader;
-    where a step may write in place and no later step reads its input, the two tensors share
+    if a step may write tensor b over tensor a, and no later step reads a, the two tensors share
     memory while the step runs: together they count as the larger one.
 
 So the bytes that are live while a step runs depend on the *set* of steps before it, not on their
@@ -77,7 +77,11 @@ class OrderProblem:
 
 
 def dependence_graph(problem: OrderProblem) -> rx.PyDiGraph[int, str]:
-    """Return the dependence graph: one node per step, edges from each writer to its readers."""
+    """Return the dependence graph: one node per step, edges from each writer to its readers.
+
+    The node with index i represents step i, and its data is i.  There is one edge for each pair of
+    a writer and a reader; its data is the name of a tensor that the two share.
+    """
     graph: rx.PyDiGraph[int, str] = rx.PyDiGraph(multigraph=False)
     graph.add_nodes_from(list(range(len(problem.steps))))
     writer = {name: i for i, step in enumerate(problem.steps) for name in step.writes}

@@ -22,10 +22,11 @@ class ValuedPrefetches:
     Both are independent of the memory assignment of the tensors.
 
     extra[m]: bytes of the copies in region m of `MemorySystem.tensors`.
-    constants: time that each part of the cascade needs for reading constants, in units of 1/`FINE`
-        cycle.  An array of shape (2, parts): row 0 for the first call of the part, row 1 for each
-        later call.
-    stall: time for which the processor waits for the copies, in units of 1/`FINE` cycle.
+    constants: time that each part of the cascade needs for reading constants.  An array of shape
+        (2, parts): row 0 for the first call of the part, row 1 for each later call.
+    stall: time for which the processor waits for the copies.
+
+    Times are in units of 1/1024 cycle (1/`FINE`).
     """
 
     prefetches: tuple[Prefetch, ...]
@@ -64,7 +65,8 @@ class PrefetchChoices:
         A prefetch copies a constant to a memory region.  The first set is empty.  For each region,
         one more set contains all prefetches that save more time than the copy takes; it is omitted
         if empty.
-        calls: the calls of the cascade, in the format of `execution.expand`.
+        calls[i]: (position of the part, first row, end row, position of the part that requested the
+            rows) of call i of the cascade.
         """
         yield ()
         if not self._enabled:
@@ -99,7 +101,8 @@ class PrefetchChoices:
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
         """Return the time that a part saves by reading a constant from the memory region `memory`.
 
-        Without the saving, the part reads it from the region where the constant is stored.
+        This is the time of reading the constant from the region where it is stored, minus the time
+        of reading a copy from `memory`.
         position: position of the part in the execution order.
 
         The result is an array in units of 1/1024 cycle (1/`FINE`): [time saved in the part's first

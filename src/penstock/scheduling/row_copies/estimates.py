@@ -25,7 +25,7 @@ from penstock.scheduling.simulate.row_tables import Numbers
 class RowCopyEstimate:
     """What a copy of rows saves in a cascade, and the memory that it needs.
 
-    saved: time in units of 1/`FINE` cycle.
+    saved: time in units of 1/1024 cycle (1/`FINE`).
     ring_bytes: maximum, over all calls, of the live bytes of the copy.
     """
 
@@ -41,7 +41,8 @@ class StripedCascade:
     parts: indices of its parts, in execution order.
     lower: position of the first part in the execution order.
     stripe: maximum number of output rows per call.
-    calls: its calls in the format of `execution.expand`.
+    calls[i]: (position of the part, first row, end row, position of the part that requested the
+        rows) of call i.
     """
 
     parts: tuple[int, ...]
@@ -83,7 +84,7 @@ class RowCopyEstimates:
                 yield tensor
 
     def best(self, cascade: StripedCascade, tensor: str, source: str) -> RowCopyEstimate | None:
-        """Return the copy of a tensor that saves most time; None if none saves time.
+        """Return the estimate for the copy of a tensor that saves most time; None if none does.
 
         source: name of the memory region of the tensor.
         """
@@ -96,8 +97,10 @@ class RowCopyEstimates:
     def of_tensor(
         self, cascade: StripedCascade, tensor: str, source: str
     ) -> Iterator[RowCopyEstimate]:
-        """Yield the copies of a tensor that save time.
+        """Yield an estimate for each way to copy a tensor that saves time.
 
+        The ways differ in the memory region of the ring, and in double buffering, which is possible
+        only if a single part of the cascade reads the tensor.
         source: name of the memory region of the tensor.
         """
         users = readers(self.parts, cascade.parts, tensor)

@@ -77,7 +77,10 @@ class RowCopySearch:
     def _built(
         self, schedule: Schedule, selected: Sequence[tuple[RowCopy, ...]]
     ) -> ExpandedSchedule:
-        """Return the schedule with the given copies for each cascade, with its costs."""
+        """Return the schedule with the given row copies, costed and expanded into calls.
+
+        selected[c]: the row copies of the cascade with index c.
+        """
         assert schedule.copier is not None
         plans = [
             replace(plan.bare, row_copies=copies)
@@ -94,9 +97,10 @@ class RowCopySearch:
     def _selected(
         self, schedule: Schedule, cascade: ExpandedCascade, free: Mapping[str, int]
     ) -> tuple[RowCopy, ...]:
-        """Return the copies for a cascade, by descending savings.
+        """Return the copies for a cascade, at most one for each tensor, by descending savings.
 
-        free: bytes of each memory region that are free during the whole cascade.
+        free: bytes of each memory region that are free during the whole cascade.  The rings of the
+            copies into a region together need no more than these bytes.
         """
         room = dict(free)
         found: dict[str, RowCopy] = {}

@@ -72,9 +72,11 @@ def without_row_copies(plan: Plan) -> Plan:
 
 
 def _copy_node(reader: Part, copy: RowCopy, names: set[str]) -> Node:
-    """Return the node of a copy, and add its name to `names`.
+    """Return a new node that performs a row copy, and add its name to `names`.
 
-    The name is "tensor/region", with a number appended if that is one of `names`.
+    The name is "tensor/region", after the copied tensor and the region of the ring.  A number is
+    appended if that is one of `names`.
+    reader: a part that reads the tensor; provides the tensor's type.
     """
     tensor = next(value for value in reader.variable_inputs if value.name == copy.tensor)
     name = free_name(f"{copy.tensor}/{copy.target}", names)

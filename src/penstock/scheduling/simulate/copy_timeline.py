@@ -42,9 +42,12 @@ def copy_times(
 ) -> Mapping[int, int]:
     """Return the time (setup and stalls) that each row copy adds to a cascade, by its position.
 
-    calls: the calls of the cascade, in the format of `execution.expand`.
+    calls[i]: (position of the part, first row, end row, position of the part that requested the
+        rows) of call i of the cascade.
     copies: the row copies, by position of the part.  Copies with the same reader start in the order
         in which they are listed.
+    call_time: function (position, first, end) that returns the time of the call for output rows
+        [first, end) of the part at this position.
     setup_time: time for which the processor is busy with starting a copy of a row.
     busy_time: time for which the engine is busy with other copies when the cascade begins.
 

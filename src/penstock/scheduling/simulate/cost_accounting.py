@@ -99,6 +99,9 @@ class CostAccounting:
     model: estimates the cycles of calls.
     memories: determines access times and copy times.
     _traffic: traffic of a call, by (name of the part, region of the output).
+    _costs: cost of all calls of a part.
+    _stalls: stall cycles of the first call of a cascade.
+    _plans: plans with costs, by (plan without costs, memory assignment).
     """
 
     parts: Parts
@@ -132,7 +135,11 @@ class CostAccounting:
         return self._plans[key]
 
     def _part_costs(self, schedule: Schedule, cascade: ExpandedCascade) -> Iterator[Cost]:
-        """Yield the cost of each part of a cascade."""
+        """Yield the cost of each part of a cascade, in the order of `Plan.parts`.
+
+        For a row copy, this is only the bytes copied.  For a part that stands for bands of columns,
+        it is the cost of all bands.
+        """
         copied = {copy.constant: copy.target for copy in cascade.plan.copies}
         memory, owners = schedule.memory, self.parts.owners
         for k, stripes in zip(cascade.plan.parts, cascade.stripes, strict=True):
@@ -156,7 +163,11 @@ class CostAccounting:
             yield self._costs[key]
 
     def _copied_bytes(self, part: Part, stripes: Stripes, memory: MemoryAssignment) -> Cost:
-        """Return the bytes that a row copy reads and writes, as a cost of zero cycles."""
+        """Return the bytes that a row copy reads and writes, as a cost of zero cycles.
+
+        part: the part that performs the copy.
+        stripes: the rows copied in each of its calls.
+        """
         (source,), target = self.operand_regions(part, memory, {})
         elements = sum(region.elements for config in stripes for region in config.regions())
         size = elements * part.output.type.dtype.size_bytes

@@ -61,13 +61,13 @@ class ExpandedCascade:
         """
         return tuple(map(self._part_stripes, range(len(self.plan.parts))))
 
-    def _part_stripes(self, place: int) -> Stripes:
-        """Return the stripes of a part, given by its index `place` in `Plan.parts`."""
-        k = self.plan.parts[place]
+    def _part_stripes(self, index: int) -> Stripes:
+        """Return the stripes of a part, given by its `index` in `Plan.parts`."""
+        k = self.plan.parts[index]
         shape = self.parts.parts[k].output.type.shape
         if self.parts.rows.row_parts[k].whole:
             return (whole_tensor(shape),)
-        mine = self.calls[self.calls[:, 0] == self.lower + place]
+        mine = self.calls[self.calls[:, 0] == self.lower + index]
         return row_stripes(shape, mine[:, 1:3].tolist())
 
 

@@ -36,7 +36,11 @@ def with_row_copy_cycles(
 
 @dataclass(frozen=True, slots=True)
 class _CascadeTimes:
-    """The times of the calls and copies of a cascade, in units of 1/`FINE` cycle."""
+    """The times of the calls and copies of a cascade, in units of 1/1024 cycle (1/`FINE`).
+
+    memory: memory assignment of the schedule.
+    plan: the plan of the cascade, with the costs of `CostAccounting.costed`.
+    """
 
     accounting: CostAccounting
     memory: MemoryAssignment
@@ -77,8 +81,8 @@ class _CascadeTimes:
     def _call_time(self, position: int, first: int, end: int) -> int:
         """Return the time of the call that computes rows [first, end) of the part at `position`.
 
-        It is the sum of the computation (in proportion to the rows), the overhead of a call and the
-        access times.
+        The time, in units of 1/1024 cycle, is the sum of the computation (in proportion to the
+        rows), the overhead of a call and the access times.
         """
         accounting, memories = self.accounting, self.accounting.memories
         k = self.plan.parts[position - self.cascade.lower]

@@ -155,7 +155,7 @@ def run_cascade(
     """Simulate the parts at positions [lower, upper) as one cascade.
 
     stripe: maximum number of rows per call.
-    ceiling: stop when the live bytes reach this number.
+    ceiling: stop when the live bytes reach this number, and return them as the peak.
     calls: output array with an entry for each call: (position of the part, first row, end row,
         position of the part that requested the rows).  If it has length 0, no call is recorded.
 
@@ -351,7 +351,7 @@ def run_with_traffic(
     calls[i, :3]: (position of the part, first row, end row) of call i.
     region[s]: index of the memory region of storage s.
     extra[m], capacities[m]: bytes live during the whole cascade, and bytes available, in region m.
-    constants[0], constants[1]: times to add to the first and to each later call, by part.
+    constants[:, p - lower]: times to add to the first, and to each later call of the part at p.
     access_times[m]: (time per access, time per byte) in region m.
 
     Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:

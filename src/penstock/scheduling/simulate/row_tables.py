@@ -157,7 +157,10 @@ def row_tables(
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
-    """Return whether a part reads no row in the first half of some input of several rows."""
+    """Return whether a part reads no row in the first half of some input of several rows.
+
+    Example: a part that reads only rows 6 to 9 of an input of 10 rows.
+    """
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 
 

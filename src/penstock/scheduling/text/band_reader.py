@@ -56,14 +56,14 @@ class BandReader:
     def with_bands(
         self, plans: Sequence[ReadPlan], memory: MemoryAssignment, at: Token
     ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
-        """Replace each cascade that runs in bands by a single part; return (parts, plans, bands).
+        """Replace each cascade or chain in bands by a single part; return (parts, plans, bands).
 
         plans: the plans of a schedule, in execution order.
         memory: memory assignment of the schedule.
         at: token of the schedule in the text, for error messages.
 
-        Raises ModelError if a cascade cannot run in its bands, or if a schedule with bands contains
-        a part twice.
+        Raises ModelError if a cascade or chain cannot run in its bands, if there are bands but no
+        `source`, or if a schedule with bands contains a part twice.
         """
         bare = tuple(read.assigned.plan for read in plans)
         if not any(read.assigned.in_bands for read in plans):
@@ -77,11 +77,12 @@ class BandReader:
         return with_bands(self.parts, tuple(zip(bare, cascades, strict=True)))
 
     def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[BandedCascade, ...]:
-        """Return the bands of a plan or of each of its chains; none if it runs without bands.
+        """Return the bands of a plan or of each of its chains; empty if the plan has no bands.
 
         memory: memory assignment of the schedule.
 
-        Raises ModelError if the cascade cannot run in such bands.
+        Raises ModelError if the cascade or a chain cannot run in such bands, or if there is no
+        `source` that could create them.
         """
         if not read.assigned.in_bands:
             return ()
@@ -106,12 +107,17 @@ class BandReader:
         return found
 
     def costed(self, schedule: Schedule) -> Schedule:
-        """Return a schedule with the costs of its chains."""
+        """Return a schedule with the costs of its chains; unchanged if there is no `source`."""
         return schedule if self.source is None else self.source.costed(schedule)
 
 
 def _is_possible(parts: Parts, assigned: AssignedPlan, candidate: Candidate) -> bool:
-    """Return whether a plan meets the conditions of the search for bands and chains."""
+    """Return whether a plan meets the necessary conditions for its bands, or for its chains.
+
+    A chain has at least two parts, no part is in two chains, and all are parts of the cascade.
+    `can_run_in_bands` checks the other conditions.
+    candidate: the plan as a candidate cascade, with the widths of bands.
+    """
     cascade = assigned.plan.parts
     if candidate.band_columns is not None:
         return can_run_in_bands(parts, cascade, candidate)

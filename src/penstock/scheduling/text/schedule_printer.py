@@ -112,7 +112,10 @@ class _Printer:
 
 
 def _figures(schedule: Schedule) -> Iterator[str]:
-    """Yield peak and cycles of a schedule, and the optimality gaps that are not 0."""
+    """Yield peak and cycles of a schedule as text, then the optimality gaps that are not 0.
+
+    Example: "2104 bytes 1296261 cycles", "order_gap 0.02".
+    """
     yield f"{schedule.peak_bytes} bytes {schedule.cost.cycles} cycles"
     if schedule.gaps.order:
         yield f"order_gap {schedule.gaps.order!r}"

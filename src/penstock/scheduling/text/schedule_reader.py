@@ -35,7 +35,7 @@ _CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment,
 
 
 class ScheduleReader:
-    """Parses the lines, of a frontier in text form, about schedules, plans, costs and settings.
+    """Parses the lines about schedules, plans, costs and settings in the text of a frontier.
 
     Each line begins with a keyword, such as `plan`; parsing stops at the first line without one.
     parts: the parts to which the lines refer by name (result of the stage `assign`).
@@ -103,7 +103,10 @@ class ScheduleReader:
         return name
 
     def _record(self, kind: type[_T]) -> _T:
-        """Parse an attribute value, which must be of class `kind`; raise ModelError otherwise."""
+        """Parse a value such as "Cost(cycles=7)", and return it as an object of class `kind`.
+
+        Raises ModelError if the value is of another class.
+        """
         at = self._scanner.peek()
         found = self._attributes.attribute()
         if not isinstance(found, kind):
@@ -252,7 +255,7 @@ class ScheduleReader:
         return cache(plan)
 
     def _row_copy(self) -> tuple[RowCopy, Token]:
-        """Parse a copy of rows; return it with the token of its tensor."""
+        """Parse a row copy, such as "x to dtcm early"; return it with the token of its tensor."""
         scanner = self._scanner
         at = scanner.peek()
         tensor = self.labels.name()
@@ -261,7 +264,10 @@ class ScheduleReader:
         return RowCopy(tensor, target, scanner.accept_word("early")), at
 
     def _read_stripes(self) -> None:
-        """Parse the stripes of a tensor."""
+        """Parse a line such as "stripes p0 conv1 rolling = (StripeConfig(..),)", without "stripes".
+
+        Nothing is returned: `self._stripes` compares the stripes with those of the plan later.
+        """
         scanner = self._scanner
         plan, at = scanner.name(), scanner.peek()
         tensor = self._parts.parts[self._part()].name
@@ -270,11 +276,16 @@ class ScheduleReader:
         self._stripes.add(plan, ReadStripes(tensor, mode, self._record(tuple), at))
 
     def _copy(self) -> Prefetch:
-        """Parse a prefetch by the copy engine."""
+        """Parse a prefetch by the copy engine, such as "w from flash to dtcm 64 bytes early"."""
         return self._transfer(self.labels.name())
 
     def _accelerator_prefetch(self) -> Prefetch:
-        """Parse a prefetch by the accelerator of a part."""
+        """Parse a prefetch such as `conv2 "weights" from flash to sram 64 bytes`.
+
+        The accelerator of the part conv2 copies the first 64 bytes of its constant table "weights".
+
+        Raises ModelError if no kernel of the part reads such a copy.
+        """
         scanner = self._scanner
         at = scanner.peek()
         k = self._part()

@@ -52,9 +52,11 @@ class StripeReader:
     def check(self, schedule: Schedule, plans: Sequence[str]) -> None:
         """Compare the stripes of the plans of a schedule with those that the text states.
 
+        Plans for which the text states no stripes, or that have been compared before, are skipped.
         plans: the names of the schedule's plans in the text, in execution order.
 
-        Raises ModelError if the stripes of a tensor differ.
+        Raises ModelError if the stripes or the buffer mode of a tensor differ, or if a plan does
+        not compute the tensor.
         """
         if self._stated.keys().isdisjoint(plans):
             return

@@ -123,6 +123,7 @@ def cost_of(
 ) -> float:
     """Return the cycles of a call that computes `rows` output rows, according to `cost`.
 
+    cost: takes `rows` and `memories`; returns the cycles as a number or as a Breakdown.
     memories: names of the accelerator's memories that hold each input and, last, the output, for
         example ("sram", "", "sram").  "" stands for a constant, or for a memory outside the
         accelerator.  An empty tuple stands for "" everywhere.

@@ -223,8 +223,9 @@ def offloading_kernel(
     """Return the kernel `name` for a composite, with the commands that `compute` returns.
 
     cycles: returns the cycles of a call, given its number of output rows, and the names of the
-        accelerator's memories that hold its inputs and, last, its output.  "" stands for the
-        default memory; () stands for the default memory for all tensors.
+        accelerator's memories that hold each input and, last, the output, for example
+        ("sram", "", "sram").  "" stands for a constant, or for a memory outside the accelerator.
+        An empty tuple stands for "" everywhere.
     traffic: the bytes that a call for output rows [first, end) moves, by kind of data; None if not
         stated.
     tables: arrays computed at compile time, by name.

@@ -67,7 +67,9 @@ def one_signal(layer: Offloaded) -> bool | str:
 
 
 def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloaded], Any]) -> Graph:
-    """Return the graph with the attributes `derive(layer)` added to each layer of the engine."""
+    """Return the graph with attributes added to each composite that the accelerator runs.
+
+    derive: returns the attributes to add to a composite, as a mapping from names to values."""
 
     def annotated(node: uma.Node) -> uma.Node:
         if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:

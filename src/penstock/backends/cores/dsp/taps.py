@@ -34,7 +34,12 @@ def fours(channels: int) -> Int64s:
 
 
 def packed_weights(weights: Int64s) -> Table:
-    """Return weights of shape (channels, taps) in the order (group of 4 channels, tap, channel)."""
+    """Return the weights in the order (group of four channels, tap, channel in the group).
+
+    weights: of shape (channels, taps); the number of channels must be a multiple of four.
+
+    For example, with two taps and weights w[channel, tap], the result begins with w[0, 0], w[1, 0],
+    w[2, 0], w[3, 0], w[0, 1]."""
     quads = weights.reshape(-1, QUAD, weights.shape[1])
     return Table.of(quads.swapaxes(1, 2).astype(np.int8).ravel())
 

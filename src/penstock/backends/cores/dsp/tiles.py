@@ -1,7 +1,7 @@
 """Packing of weights and scales (requantisation constants) in groups of four output channels, for
 `runtime/tile.h`.
 
-The scales of a channel are its bias and the constants with which its sums are requantised.
+The scales of a channel are its bias and the constants with which its accumulators are requantised.
 """
 
 from __future__ import annotations

@@ -58,6 +58,10 @@ def mismatch(pattern: Pattern, node: Node, producers: Mapping[str, Node]) -> Mis
 
 @dataclass(frozen=True, slots=True)
 class _Explanation:
+    """Explains why a pattern does not match, by matching its sub-patterns one by one.
+
+    search: the search that found no match."""
+
     search: Search
 
     def of(self, pattern: Pattern, term: Term, depth: int) -> Mismatch | None:

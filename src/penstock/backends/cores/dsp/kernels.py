@@ -250,7 +250,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
 
     It reads its inputs in place, four channels at a time.  Returns None if the number of input
     channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, if the
-    requantisation is not proved bit-exact, or if two weights do not fit into 16 bits (`_packed`)."""
+    requantisation is not proved bit-exact, or two weights do not fit into 16 bits (`_packed`)."""
     x, outputs = site.inputs[0], site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
@@ -357,9 +357,8 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
-    Returns None if the number of inputs is not a multiple of four, if the kernel's
-    requantisation is not proved bit-exact, or if two weights do not fit into 16 bits
-    (`tiles.packed_weights`)."""
+    Returns None if the number of inputs is not a multiple of four, if the requantisation is not
+    proved bit-exact, or if two weights do not fit into 16 bits (`tiles.packed_weights`)."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     if depth % tiles.QUAD:

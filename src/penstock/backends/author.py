@@ -203,7 +203,7 @@ def _bad_cost(what: str, where: str) -> BackendError:
 def _call(
     function: Callable[..., Any], arguments: tuple[object, ...], where: str, help: str
 ) -> object:
-    """Return the result of a backend's function.
+    """Return `function(*arguments)`, the result of a function that a backend supplies.
 
     Raises BackendError if the function raises an exception other than PenstockError.  The error has
     the location `where` and the advice `help`.

@@ -215,7 +215,7 @@ class Typed(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllPaths(Pattern):
-    """Matches a sub-graph that begins with `parent` and ends with `child` (`Pattern.dominates`)."""
+    """Matches `parent`, then nodes that each match `path`, then `child` (`Pattern.dominates`)."""
 
     child: Pattern
     parent: Pattern

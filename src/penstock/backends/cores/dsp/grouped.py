@@ -159,7 +159,9 @@ def _products(groups: ChannelGroups, taps: int) -> int:
     """Return the number of multiplications per output pixel.
 
     The number includes multiplications by the zero weights of merged groups, and multiplications
-    for channels that are repeated to fill groups of four."""
+    for channels that are repeated to fill groups of four.
+
+    taps: number of taps of a window."""
     outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
     return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 

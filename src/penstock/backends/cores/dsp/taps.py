@@ -52,9 +52,13 @@ def packed_scales(layer: CertifiedLayer) -> Table:
         t = (sum << fraction_bits) + offset; if negative, t = t - correction
         output = (base + (t * factor >> 32)) >> shift
 
-    The words of a group are, in this order: the base that the four channels share, four offsets
-    (with the bias), four corrections, four factors.  The offsets are those of channels 0, 2, 1 and
-    3, in this order; so are the corrections and the factors."""
+    The words of a group are, in this order:
+
+        base           of all four channels
+        offsets        of channels 0, 2, 1 and 3 (with the bias)
+        corrections    of channels 0, 2, 1 and 3
+        factors        of channels 0, 2, 1 and 3
+    """
     form = layer.form
     columns = np.stack([layer.offset, form.correction, form.factor])
     quads = columns.reshape(3, -1, QUAD)[:, :, _EVEN_THEN_ODD].swapaxes(0, 1)

@@ -69,7 +69,9 @@ class Operand:
     def row(self, row: Expr, offset_bytes: Expr = 0) -> Address:
         """Return the address of row number `row`, plus `offset_bytes`.
 
-        Rows may be stored contiguously, in a ring buffer or individually."""
+        Rows may be stored contiguously, in a ring buffer or individually.  For example, let rows
+        have 8 bytes.  If they are contiguous, row(2, 3) is 19 bytes after the start of the tensor;
+        in a ring buffer of two rows, it is 3 bytes after the start."""
         rows = self.view.rows
         if rows.table is not None:
             place: Expr = TableEntry(rows.table, row)

@@ -184,7 +184,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     if layer is None:
         return None
     pair = cycles.depthwise(x.shape[3], count, signed=layer.corrects)
-    found = _pixels_found(op, site) * count * cycles.FOUND_TAP
+    found = _address_computations(op, site) * count * cycles.FOUND_TAP
     rows = row_count(site.output.shape) * cycles.TAPS_ROW
     return Kernel(
         "depthwise_conv2d_s8_thumb",
@@ -205,7 +205,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     )
 
 
-def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
+def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of pixels for which the depthwise kernel computes the addresses of taps.
 
     The kernel computes the addresses for the first of an even number of neighbouring output pixels

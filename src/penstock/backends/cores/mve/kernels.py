@@ -140,7 +140,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     lower, upper = _inner_range(op.columns, x.shape[2])
     lower, upper = (lower, upper) if op.columns.dilation == 1 else (0, 0)
     in_place = min(upper, _in_place_columns(op, x.shape, steps))
-    gather = 0 if in_place > lower else _gather(op, site, strips, steps)
+    gather = 0 if in_place > lower else _gather_instructions(op, site, strips, steps)
     pair = instructions.convolution_pair(outputs, steps, signed=layer.form.corrects)
     images, height, width, _ = site.output.shape
     pairs = images * height * (-(-width // 2) if strips else width / 2)
@@ -173,7 +173,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     )
 
 
-def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps: int) -> int:
+def _gather_instructions(
+    op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps: int
+) -> int:
     """Return the number of instructions that copy the inputs of all windows to scratch.
 
     The kernel copies each window separately, or one strip for all windows of an output row.  A
@@ -230,7 +232,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
     The kernel computes sixteen channels of a pixel, or eight channels of two pixels, at a time."""
     x = site.inputs[0]
-    channels, together = x.shape[3], _together(op, site)
+    channels, together = x.shape[3], _pixels_together(op, site)
     if not together:
         return None
     found = _layer(op, site, _blocks(channels)[:, LANES].ravel())
@@ -265,7 +267,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     )
 
 
-def _together(op: DepthwiseConv2D, site: Site) -> int:
+def _pixels_together(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of pixels that the depthwise kernel computes together.
 
     It is 2 for eight channels, 1 for sixteen or more, and 0 for layers that are not supported."""

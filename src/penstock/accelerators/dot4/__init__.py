@@ -348,13 +348,13 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
     return (total.astype(np.uint32) + products.astype(np.uint32)).view(np.int32)
 
 
-def words(runs: Array) -> Array:
+def words(values: Array) -> Array:
     """Return an int8 array as uint32 words, each of four elements along the last axis.
 
     The last axis is padded with zeros to a multiple of four: shape (2, 6) becomes (2, 2)."""
-    size = runs.shape[-1]
-    filled = np.zeros((*runs.shape[:-1], size + -size % LANES), np.int8)
-    filled[..., :size] = runs
+    size = values.shape[-1]
+    filled = np.zeros((*values.shape[:-1], size + -size % LANES), np.int8)
+    filled[..., :size] = values
     return filled.view(np.uint32)
 
 

@@ -168,10 +168,11 @@ def argument_counts(name: str) -> frozenset[int] | None:
 
 @cache
 def _input_counts() -> Mapping[Kind, frozenset[int]]:
-    """Return the numbers of operands that a pattern may give for each operator.
+    """Return, for each operator, the set of numbers of operands that a pattern may give.
 
     They are the numbers of inputs that the sample nodes in the operator's source file have.  For an
-    operator with a bias, a pattern may have one operand less, because it may omit the bias."""
+    operator with a bias, a pattern may have one operand less, because it may omit the bias.  For
+    example, the set for Conv2D is {2, 3}."""
     found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
         for sample in file.samples:

@@ -88,8 +88,10 @@ class ConfigGenerator:
 
 
 class BufferScopeAnnotator:
-    """A graph pass that sets each layer's attribute `scopes`, the indices of its feature memories
-    (input, output); or, if a tensor does not fit its memory, `misfit`, a message."""
+    """A graph pass that assigns feature memories to the input and the output of each layer.
+
+    It sets the layer's attribute `scopes` to the indices (of the input's memory, of the output's
+    memory).  If a tensor does not fit its memory, it sets `misfit`, a message, instead."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}

@@ -267,7 +267,7 @@ def _transposed(p: Params, site: Site) -> Counts:
 
 
 def _each_element(p: Params, site: Site) -> Counts:
-    """Return the counts of a kernel whose innermost loop iterates over all elements of a row."""
+    """Return the count "output" of a kernel whose innermost loop is over all elements of a row."""
     return {"output": site.output.elements}
 
 

@@ -54,7 +54,11 @@ def conv1d_relu_pattern() -> uma.Pattern:
 
 
 def one_signal(layer: Offloaded) -> bool | str:
-    """Layers must convolve one signal along one axis in one group, with parameters in range."""
+    """Layers must convolve one signal along one axis in one group, with parameters in range.
+
+    A parameter is in range if it fits its bit field in the configuration words (`engine.Words`).
+
+    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     n, p = engine.fields(layer), layer.parameters
     across = p["pad_top"] + p["pad_left"] - n["padding"]
     if across or layer.output.elements != n["out_length"] * n["out_c"]:

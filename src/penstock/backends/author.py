@@ -123,6 +123,7 @@ def cost_of(
 ) -> float:
     """Return the cycles of a call that computes `rows` output rows, according to `cost`.
 
+    cost: takes `rows` and `memories`; returns the cycles as a number or as a Breakdown.
     memories: names of the accelerator's memories that hold each input and, last, the output, for
         example ("sram", "", "sram").  "" stands for a constant, or for a memory outside the
         accelerator.  An empty tuple stands for "" everywhere.
@@ -202,7 +203,7 @@ def _bad_cost(what: str, where: str) -> BackendError:
 def _call(
     function: Callable[..., Any], arguments: tuple[object, ...], where: str, help: str
 ) -> object:
-    """Return the result of a backend's function.
+    """Return `function(*arguments)`, the result of a function that a backend supplies.
 
     Raises BackendError if the function raises an exception other than PenstockError.  The error has
     the location `where` and the advice `help`.

@@ -281,7 +281,7 @@ class _BoundImplementation:
         """Return the constant arrays that the compiler computes for the kernel, by name.
 
         Raises BackendError if the backend's `tables` function fails, or if its result is not a
-        mapping from names to integer arrays."""
+        mapping from names to arrays whose element types are a `DType`."""
         value = self.described.tables
         with backend_code("tables function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value

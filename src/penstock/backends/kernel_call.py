@@ -69,7 +69,9 @@ class Operand:
     def row(self, row: Expr, offset_bytes: Expr = 0) -> Address:
         """Return the address of row number `row`, plus `offset_bytes`.
 
-        Rows may be stored contiguously, in a ring buffer or individually."""
+        Rows may be stored contiguously, in a ring buffer or individually.  For example, let rows
+        have 8 bytes.  If they are contiguous, row(2, 3) is 19 bytes after the start of the tensor;
+        in a ring buffer of two rows, it is 3 bytes after the start."""
         rows = self.view.rows
         if rows.table is not None:
             place: Expr = TableEntry(rows.table, row)
@@ -223,8 +225,9 @@ def offloading_kernel(
     """Return the kernel `name` for a composite, with the commands that `compute` returns.
 
     cycles: returns the cycles of a call, given its number of output rows, and the names of the
-        accelerator's memories that hold its inputs and, last, its output.  "" stands for the
-        default memory; () stands for the default memory for all tensors.
+        accelerator's memories that hold each input and, last, the output, for example
+        ("sram", "", "sram").  "" stands for a constant, or for a memory outside the accelerator.
+        An empty tuple stands for "" everywhere.
     traffic: the bytes that a call for output rows [first, end) moves, by kind of data; None if not
         stated.
     tables: arrays computed at compile time, by name.

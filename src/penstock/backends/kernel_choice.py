@@ -14,7 +14,10 @@ from penstock.ir.graph import Node
 
 
 def strategies_for(composite: Composite, accelerator: Accelerator) -> tuple[Strategy, ...]:
-    """Return the strategies that are registered for a composite's pattern or main operator."""
+    """Return the strategies that apply to a composite, in the order of `accelerator.strategies`.
+
+    A strategy applies if its `op` is the name of the composite's pattern, or a name of the
+    composite's main operator."""
     main = main_node(composite)
     return tuple(
         strategy

@@ -1,7 +1,7 @@
 """The program of a network before stripes: one call for each node, on whole tensors.
 
-Every tensor has a buffer of its own; the addresses are provisional.  The passes of the first
-program phase receive this program and return another one.  From each call of the returned program,
+Every tensor has a buffer of its own; the addresses are provisional.  The passes of PROGRAM_PHASE_0
+receive this program and return another one.  From each call of the returned program,
 the kernel is copied to the composite that the call computes.
 """
 

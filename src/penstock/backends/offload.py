@@ -1,4 +1,5 @@
-"""Offloading: assigns nodes to accelerators and runs their passes before stripes."""
+"""Offloading: assigns nodes to accelerators, and runs the accelerators' graph passes and their
+program passes of PROGRAM_PHASE_0."""
 
 from __future__ import annotations
 

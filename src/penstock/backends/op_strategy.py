@@ -63,9 +63,13 @@ StrategyFunction = Callable[
 class DescribedImplementation:
     """An implementation of an operator on an accelerator, as a backend describes it.
 
-    compute: returns the commands of a call.
-    cost: returns the cycles of a call; None for the roofline model.
-    traffic: returns the bytes that a call moves, by kind of data; None if not stated.
+    All functions except `compute` receive the composite, as an Offloaded, as first argument.
+
+    compute: returns the commands of a call, given a KernelCall.
+    cost: returns the cycles of a call, given its number of output rows; None for the roofline
+        model.
+    traffic: returns the bytes that a call for output rows [first, end) moves, by kind of data,
+        given first and end; None if not stated.
     condition: True if the implementation can run the composite, else False or the reason.
     tables: arrays computed at compile time, by name, or a function that returns them.
     by_rows: True if a call may compute any interval of rows, False if only the whole output.
@@ -140,14 +144,17 @@ class OpStrategy:
     ) -> None:
         """Add an implementation of the operator.
 
-        `compute`: returns the commands of a call.
+        `compute`: a function of a KernelCall that returns the commands of the call.
         `schedule`: how a call is divided into tiles: a tiler, the names of axes as the order of the
             loops (outermost first), or a function of Offloaded that returns either.  `compute`
             obtains it from `call.tiler(default)`.  A tiler that is registered for the operator
             takes precedence.
-        `cost`: returns the cycles of a call, or a Breakdown of them by resource for the command
+        `cost`: a function of Offloaded and the number of output rows of a call.  It returns the
+            cycles of the call, or a Breakdown of them by resource for the command
             `penstock profile`.  By default, the roofline model applies.
-        `traffic`: returns the bytes that a call moves, by kind of data, for `penstock profile`.
+        `traffic`: a function of Offloaded and two integers, first and end.  It returns the bytes
+            that a call for output rows [first, end) moves, by kind of data (names that the backend
+            chooses, such as "weights"), for `penstock profile`.
         `condition`: True if the implementation can run the composite that was passed to the
             strategy function; otherwise False or the reason as a string.
         `tables`: arrays computed at compile time, or a function of Offloaded that returns them.

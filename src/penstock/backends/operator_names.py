@@ -56,8 +56,8 @@ class Sense:
     def fits(self, node: Node, kind: Kind) -> bool:
         """Return whether this sense of a name denotes the operator `kind` of a node.
 
-        It does if the sense is for this operator, and if `node` satisfies the restrictions of the
-        sense.
+        The result is True if `kind` is the operator of this sense, and if `node` satisfies the
+        restrictions of the sense.
 
         kind: the operator of `node`, or an operator fused into it, such as a bias addition."""
         return (
@@ -82,8 +82,8 @@ class Meaning:
     def fits(self, node: Node, kind: Kind) -> bool:
         """Return whether a name with this meaning denotes the operator `kind` of a node.
 
-        It does if `kind` is one of the operators that the name denotes, and if `node` satisfies the
-        restrictions for this operator.
+        The result is True if `kind` is one of the operators that the name denotes, and if `node`
+        satisfies the restrictions for this operator.
 
         kind: the operator of `node`, or an operator fused into it, such as a bias addition."""
         return any(sense.fits(node, kind) for sense in self.senses)
@@ -168,10 +168,11 @@ def argument_counts(name: str) -> frozenset[int] | None:
 
 @cache
 def _input_counts() -> Mapping[Kind, frozenset[int]]:
-    """Return the numbers of operands that a pattern may give for each operator.
+    """Return, for each operator, the set of numbers of operands that a pattern may give.
 
     They are the numbers of inputs that the sample nodes in the operator's source file have.  For an
-    operator with a bias, a pattern may have one operand less, because it may omit the bias."""
+    operator with a bias, a pattern may have one operand less, because it may omit the bias.  For
+    example, the set for Conv2D is {2, 3}."""
     found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
         for sample in file.samples:

@@ -189,7 +189,9 @@ class _Search:
 
         A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
         used outside it, or if a rule does not hold.  In the last two cases, `refused` records the
-        reason for each node of the match, unless the node has one of the same or a higher rank."""
+        reason for each node of the match, unless the node has one of the same or a higher rank.
+
+        rules: the accelerator's constraints, which apply in addition to the pattern's predicate."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue

@@ -35,9 +35,10 @@ def with_settings(graph: Graph, accelerator: Accelerator) -> Graph:
 
 
 def is_partitioned(graph: Graph, accelerator: Accelerator) -> bool:
-    """Return whether a graph is partitioned for an accelerator.
+    """Return whether a graph is partitioned for an accelerator, that is, has composites of it.
 
-    Raises BackendError if it was partitioned with other attribute values."""
+    Raises BackendError if the graph was partitioned with other values of the accelerator's
+    attributes."""
     composites = [
         (node, node.op)
         for node in graph.nodes

@@ -215,7 +215,7 @@ class Typed(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllPaths(Pattern):
-    """Matches `child`, its dominator `parent`, and the nodes between, which must match `path`."""
+    """Matches `parent`, then nodes that each match `path`, then `child` (`Pattern.dominates`)."""
 
     child: Pattern
     parent: Pattern

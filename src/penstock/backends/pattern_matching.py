@@ -231,10 +231,11 @@ class Search:
     def _path_matches(self, pattern: AllPaths, term: Term, bindings: _Bindings) -> Iterator[_Match]:
         """Yield the matches of `pattern` whose result is `term`.
 
-        Each consists of the nodes of `pattern.child`, those of its dominator `pattern.parent`, and
-        all nodes between the two.
+        Each match consists of the nodes that `pattern.child` matches, the nodes that its dominator
+        `pattern.parent` matches further upstream, and all nodes between the two.
 
-        bindings: as for `match`."""
+        bindings: for each repeated pattern that has matched before, the pair of this pattern and
+            the term that it must match again."""
         for child in self.match(pattern.child, term, bindings):
             begin = self.read_by(child.claimed)
             for value in self.reachable(begin, pattern.path, child.bindings):
@@ -252,10 +253,11 @@ class Search:
     def _path_node_match(self, value: Value, path: Pattern, bindings: _Bindings) -> frozenset[str]:
         """Return the names of the nodes of the first match of `path` whose result is `value`.
 
-        If `path` is a wildcard, this is the node that computes `value`.  The result is empty if
-        there is no match.
+        If `path` is a wildcard, the result has one name, of the node that computes `value`.  The
+        result is empty if there is no match, or if no node computes `value`.
 
-        bindings: as for `match`."""
+        bindings: for each repeated pattern that has matched before, the pair of this pattern and
+            the term that it must match again."""
         if value.name not in self.producers:
             return frozenset()
         if isinstance(path, Wildcard):
@@ -270,7 +272,8 @@ class Search:
         Upstream is towards the network's inputs.  All nodes on the way must match `path`.  The
         order is breadth-first: values with fewer matches of `path` on the way come first.
 
-        bindings: as for `match`."""
+        bindings: for each repeated pattern that has matched before, the pair of this pattern and
+            the term that it must match again."""
         waiting, seen = deque(begin), {value.name for value in begin}
         while waiting:
             value = waiting.popleft()
@@ -283,10 +286,16 @@ class Search:
     def _between(
         self, begin: Sequence[Value], parent: Value, path: Pattern, bindings: _Bindings
     ) -> frozenset[str] | None:
-        """Return the names of the nodes on all paths from `parent` to the values of `begin`.
+        """Return the names of the nodes on all paths downstream from `parent` to values of `begin`.
+
+        The result contains the nodes that compute the values of `begin`, but not the node that
+        computes `parent`.  It is empty if all of these values are `parent` itself.
 
         Returns None if a path to one of these values bypasses `parent`, or contains a node that
-        does not match `path`."""
+        does not match `path`.
+
+        bindings: for each repeated pattern that has matched before, the pair of this pattern and
+            the term that it must match again."""
         waiting, found = [value for value in begin if value.name != parent.name], set[str]()
         while waiting:
             value = waiting.pop()

@@ -58,6 +58,10 @@ def mismatch(pattern: Pattern, node: Node, producers: Mapping[str, Node]) -> Mis
 
 @dataclass(frozen=True, slots=True)
 class _Explanation:
+    """Explains why a pattern does not match, by matching its sub-patterns one by one.
+
+    search: the search that found no match."""
+
     search: Search
 
     def of(self, pattern: Pattern, term: Term, depth: int) -> Mismatch | None:
@@ -125,10 +129,10 @@ class _Explanation:
     def _argument_mismatches(
         self, pattern: Operator, operands: tuple[Term, ...], depth: int
     ) -> Iterator[Mismatch]:
-        """Yield why the arguments of `pattern` do not match `operands`; nothing if they match.
+        """Yield one Mismatch if the arguments of `pattern` do not match `operands`, else nothing.
 
-        If the numbers of arguments and operands differ, the explanation states the numbers.
-        Otherwise, it is the explanation for the first argument that does not match its operand.
+        If the numbers of arguments and operands differ, the Mismatch states both numbers.
+        Otherwise, it explains the first argument that does not match its operand.
 
         depth: how many operators and operands of the whole pattern match before `pattern`."""
         patterns = pattern.arguments or ()
@@ -175,7 +179,10 @@ class _Explanation:
 
 
 def _fields(pattern: Pattern) -> tuple[Pattern, ...]:
-    """Return the fields of a tuple pattern; another pattern is the only argument."""
+    """Return the argument patterns for which `pattern`, the only argument of an operator, stands.
+
+    A tuple pattern stands for its fields.  Any other pattern, including a tuple pattern without a
+    list of fields, stands for itself: the result is (pattern,)."""
     fields = pattern.fields if isinstance(pattern, TuplePattern) else None
     return (pattern,) if fields is None else fields
 

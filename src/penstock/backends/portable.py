@@ -50,10 +50,12 @@ class Processor:
         )
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the constant cost of a call: the cycles that do not depend on its number of rows.
+        """Return an upper bound on the constant cost of a call, in cycles.
 
-        Kernels that compute pixels in pairs may take longer for an odd number of rows.  The result
-        always includes this difference.
+        The constant cost consists of the cycles that are not proportional to the number of rows.
+        Kernels that compute pixels in pairs may take `Kernel.odd_cycles` longer for an odd number
+        of rows.  The result includes these cycles, although calls for an even number of rows do not
+        take them.
 
         part: the called node, and its kernels.
         memory: unused."""
@@ -136,7 +138,8 @@ def single_node_part(node: Node, processor: Engine) -> Part:
 def portable_part(node: Node, processor: Engine) -> Part:
     """Return a node as a part with its portable kernel.
 
-    That is faster than `single_node_part`, and suffices for row dependences.
+    This function is faster than `single_node_part`, which selects the kernels of the core family.
+    The portable kernel suffices to determine which input rows each output row depends on.
 
     processor: the engine that runs the node.
     """

@@ -24,7 +24,7 @@ class Permission:
     phase: PassPhase
 
     def violation(self, before: Program, after: Program) -> str:
-        """Return the first change that is not permitted; "" if there is none."""
+        """Return a description of the first change that is not permitted; "" if there is none."""
         return next(self._violations(before, after), "")
 
     def _violations(self, before: Program, after: Program) -> Iterator[str]:

@@ -38,7 +38,7 @@ _LAYERS, _STRIPES, _PLACED, _EMITTED = (
 
 
 def before_stripes(graph: Graph, accelerators: Sequence[Accelerator]) -> Graph:
-    """Return the graph after the passes of the first phase.
+    """Return the graph after the accelerators' passes of PROGRAM_PHASE_0.
 
     The passes may replace the kernels of composites.  If a composite has several kernels, the
     passes run once for each of them."""
@@ -85,10 +85,10 @@ def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
 
 
 def after_stripes(schedule: Schedule, accelerators: Sequence[Accelerator]) -> Schedule:
-    """Run the passes of the second phase on a schedule without addresses.
+    """Run the accelerators' passes of PROGRAM_PHASE_1 on a schedule without addresses.
 
-    The passes receive the schedule as a program with provisional addresses.  The result is the
-    schedule with the kernels of the programs that they return."""
+    The passes receive a program with provisional addresses, made from the schedule, and return a
+    program.  The result is the schedule with the kernels of the returned program."""
     for accelerator in accelerators:
         if accelerator.passes(_STRIPES):
             expanded = ExpandedSchedule(schedule)
@@ -124,7 +124,10 @@ def _with_new_kernel(steps: Sequence[Part], found: dict[str, Kernel], part: Part
 
 
 def _provisional_addresses(expanded: ExpandedSchedule) -> Addresses:
-    """Return addresses at which no two blocks overlap; rows of one tensor stay together."""
+    """Return an address for each block, without regard to the sizes of the memories.
+
+    In each memory, the blocks follow one another, so no two overlap.  Blocks that must have a fixed
+    distance from each other, such as the rows of one tensor, have this distance."""
     offsets: dict[str, int] = {}
     heights: list[tuple[str, int]] = []
     for memory, problem in placement_problems(expanded):
@@ -141,9 +144,10 @@ def _provisional_addresses(expanded: ExpandedSchedule) -> Addresses:
 
 
 def after_placement(program: Program, accelerators: Sequence[Accelerator]) -> Program:
-    """Return the program after the passes of the last two phases, with encoded streams.
+    """Return the program after the passes of PROGRAM_PHASE_2 and 3, with encoded streams.
 
-    The passes of the third phase see the commands, those of the fourth phase the streams."""
+    The passes of PROGRAM_PHASE_2 receive the program before its commands are encoded as streams,
+    and the passes of PROGRAM_PHASE_3 receive the program with the streams."""
     for accelerator in accelerators:
         check = change_check(accelerator.name, _PLACED)
         program = after_passes(program, accelerator, _PLACED, check)

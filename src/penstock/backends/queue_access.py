@@ -37,7 +37,8 @@ def with_queue_access(
 @dataclass(frozen=True, slots=True)
 class _Access:
     """Inserts copies for one queue, which keeps the last rows of a sequence in a ring buffer.
-    The kept rows and the new rows of a run are the queue's window; a slice of it is a section.
+    The kept rows and the new rows of a run together are the queue's window; a slice of the window
+    is a section.
 
     graph, queue: the graph so far, and the queue.
     part: returns the part of a node, with its kernels.

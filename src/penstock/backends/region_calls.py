@@ -115,7 +115,10 @@ def _uses(program: Program) -> dict[str, tuple[int, int]]:
 
 
 def _region(command: Command, engine: str) -> Attribute | None:
-    """Return the region of a call that may be merged with others; None for other commands."""
+    """Return the region number of a call that may be merged with others; None for other commands.
+
+    Such a call runs on the accelerator `engine` and computes its whole output.  It accesses whole
+    tensors, not bands of columns and not the ring of a queue, and it prefetches no constants."""
     if not isinstance(command, Call) or command.engine != engine or not command.body:
         return None
     shape = command.output.type.shape

@@ -3,14 +3,15 @@
 The accelerator's driver receives a stream of commands and the base addresses of the buffers that
 the commands use, and executes the commands in order.
 
-Control flow does not depend on data, so the compiler can unroll it.  For each interval of rows
-that a call computes, and each band of columns, the compiler encodes the commands of the call's
-unrolled body as one stream.
-A single command then replaces the body: submit(stream, size in bytes, base addresses...).
-The generated C passes the base addresses as an array.
+Control flow does not depend on data, so the compiler can unroll it.  Calls that differ only in the
+rows that they compute, and in offsets of tensors that depend on loop variables, form a step
+(`program/steps.py`).  For each combination of rows and offsets that occurs in a step, the compiler
+encodes the unrolled commands of the call as one stream.  For example, two calls that compute rows
+[0, 2) and [2, 4) in each of two bands of columns have four streams.
 
-A step represents all calls that differ only in the rows that they compute and in offsets of tensors
-that depend on loop variables (`program/steps.py`).
+A single command replaces the body of each call: submit(stream, size in bytes, base addresses...).
+The rows and offsets of the call select the stream.  The generated C passes the base addresses as
+an array.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""dot4: an extension of the processor by an instruction that adds four int8 products to a sum.
+"""dot4: a processor instruction that adds four int8 products to an int32 accumulator.
 
     DOT4(sum, a, b) = sum + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]   modulo 2^32
 
-`a` and `b` are words of four int8 elements.  The driver functions are C kernels (`dot4.c`) that
-compute rows of convolutions and fully connected layers with the instruction.  `dot4.h` defines the
-instruction as a macro: a compiler intrinsic or portable C.  The kernels multiply elements without
-subtracting zero points; the initial sums compensate for this.
+`sum` is the accumulator; `a` and `b` are words of four int8 elements.  The driver functions are C
+kernels (`dot4.c`) that compute rows of convolutions and fully connected layers with the
+instruction.  `dot4.h` defines the instruction as a macro: a compiler intrinsic or portable C.  The
+kernels multiply elements without subtracting zero points; the initial values of the accumulators
+compensate for this.
 
 Source: the instruction exists in RISC-V's P extension (smaqa) and in CV32E40P (cv.sdotsp.b).
 """
@@ -52,9 +53,9 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class BeginSums(Generic[Number, Memory]):
-    """The arguments of `dot4_begin_sums`, which sets all sums to their initial values.
+    """The arguments of `dot4_begin_sums`, which sets all accumulators to their initial values.
 
-    sums: the sums, one int32 for each output column and, innermost, each output channel.
+    sums: the int32 accumulators, of shape (columns, out_c).
     start: the initial values, one int32 for each output channel.
     columns: the number of output columns.
     out_c: the number of output channels."""
@@ -67,13 +68,13 @@ class BeginSums(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class AddRow(Generic[Number, Memory]):
-    """The arguments of `dot4_add_row`, which adds the products of one window row to sums.
+    """The arguments of `dot4_add_row`, which adds the products of one window row to accumulators.
 
-    sums: one int32 for each computed output column and, innermost, each output channel.
+    sums: the int32 accumulators, of shape (end - first, out_c).
     x: the input row that the window row covers, int8.
     weights: the weights of the window row for output channel 0, int8.
     step: the distance in bytes between the weights of consecutive output channels.
-    at: the index of the input row; outside [0, `in_h`), the row is padding, and `x` is not read.
+    at: the index of the input row; a row outside [0, `in_h`) is padding, and `x` is not read.
     first, end: the computed output columns are [first, end).
     in_h, in_w, in_c: the rows, columns and channels of the input.
     out_c: the number of output channels.
@@ -101,15 +102,15 @@ class AddRow(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class FinishSums(Generic[Number, Memory]):
-    """The arguments of `dot4_finish_sums`, which requantises sums and writes them as int8.
+    """The arguments of `dot4_finish_sums`, which requantises accumulators to int8 outputs.
 
-    sums: one int32 for each output column and, innermost, each output channel.
+    sums: the int32 accumulators, of shape (columns, out_c).
     multiplier: one int32 for each output channel.
     shift: one int8 for each output channel; the scale is multiplier * 2^(shift - 31).
-    y: the result, int8, in the order of the sums.
+    y: the int8 outputs, of shape (columns, out_c).
     columns, out_c: the numbers of output columns and output channels.
     out_zero: the zero point of the result.
-    least, most: the bounds to which the result is clamped."""
+    least, most: the inclusive bounds to which the outputs are clamped."""
 
     sums: Memory
     multiplier: Memory
@@ -176,7 +177,7 @@ def conv2d_strategy(
     """Return the strategy of convolutions, which has a single kernel.
 
     The kernel computes row by row and, within a row, `columns_at_once` columns at a time.  The
-    working memory holds the sums of these columns."""
+    working memory holds the int32 accumulators of these columns."""
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d,
@@ -210,8 +211,8 @@ def dense_strategy(
 def columns_at_once(out_type: TensorType, target: AcceleratorTarget) -> int:
     """Return the number of output columns that a convolution computes at a time.
 
-    It is the largest number whose sums fit into `sum_bytes` bytes, an attribute of the
-    accelerator, but at least 1."""
+    It is the largest number whose accumulators fit into `sum_bytes` bytes, an attribute of the
+    accelerator, but at least 1.  For example, 256 bytes hold 4 columns of 16 int32 channels."""
     held = int(target.attrs["sum_bytes"]) // (SUM_BYTES * out_type.shape[3])
     return max(1, min(held, out_type.shape[2]))
 
@@ -233,8 +234,8 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant arrays of a layer, each with one value per output channel.
 
     multiplier, shift: the parameters of the requantisation.
-    start: the initial sum, which is bias - zero point of the input * sum of the channel's
-        weights."""
+    start: the initial value of the accumulators: bias - zero point of the input * sum of the
+        channel's weights."""
     weights = offloaded.constant(1).astype(np.int64)
     total = weights.reshape(weights.shape[0], -1).sum(axis=1)
     start = offloaded.constant(2) - offloaded.parameters["in_zero"] * total
@@ -245,7 +246,7 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
     """Return the commands of a convolution.
 
     For each output row, and for each block of `columns_at_once` columns of this row, they
-    initialise the sums, add the products of each window row, and requantise the sums.
+    initialise the accumulators, add the products of each window row to them, and requantise them.
 
     If a window row is outside the image, the commands pass the address of the nearest row of the
     image, which `dot4_add_row` does not read."""
@@ -306,15 +307,15 @@ def dense(call: KernelCall) -> Sequence[Command]:
 
 
 def begin(call: KernelCall, columns: Expr) -> Command:
-    """Return the command that initialises the sums of `columns` columns in working memory."""
+    """Return the command that initialises the accumulators of `columns` columns, in scratch."""
     record = BeginSums(call.scratch, call.table("start"), columns, call.parameters["out_c"])
     return call.invoke_record(BEGIN, record)
 
 
 def finish(call: KernelCall, y: Address, columns: Expr) -> Command:
-    """Return the command that requantises sums and writes the results to address `y`.
+    """Return the command that requantises accumulators and writes the outputs to address `y`.
 
-    columns: the number of columns whose sums are in working memory."""
+    columns: the number of output columns whose accumulators are in working memory."""
     p = call.parameters
     record = FinishSums(
         call.scratch,
@@ -335,7 +336,7 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
 
     It is total + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3], modulo 2^32.
 
-    total: int32 sums.
+    total: int32 accumulators.
     a, b: uint32 words, each of four int8 elements, the first one in the lowest byte.
 
     >>> word = np.array([[1, -2, 3, -128]], np.int8).view(np.uint32)[:, 0]
@@ -347,23 +348,23 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
     return (total.astype(np.uint32) + products.astype(np.uint32)).view(np.int32)
 
 
-def words(runs: Array) -> Array:
-    """Return the int8 elements `runs` as uint32 words, each of four elements along the last axis.
+def words(values: Array) -> Array:
+    """Return an int8 array as uint32 words, each of four elements along the last axis.
 
-    The last axis is first padded with zeros to a multiple of four elements."""
-    size = runs.shape[-1]
-    filled = np.zeros((*runs.shape[:-1], size + -size % LANES), np.int8)
-    filled[..., :size] = runs
+    The last axis is padded with zeros to a multiple of four: shape (2, 6) becomes (2, 2)."""
+    size = values.shape[-1]
+    filled = np.zeros((*values.shape[:-1], size + -size % LANES), np.int8)
+    filled[..., :size] = values
     return filled.view(np.uint32)
 
 
 def begin_sums(core: object, op: BeginSums[int, Array]) -> None:
-    """Functional model of `dot4_begin_sums`: set all sums to their initial values."""
+    """Functional model of `dot4_begin_sums`: set all accumulators to their initial values."""
     elements(op.sums, np.int32, op.columns, op.out_c)[:] = elements(op.start, np.int32, op.out_c)
 
 
 def add_row(core: object, op: AddRow[int, Array]) -> None:
-    """Functional model of `dot4_add_row`: add the products of one window row to the sums."""
+    """Functional model of `dot4_add_row`: add the products of one window row to accumulators."""
     image = elements(op.x, np.int8, op.in_w, op.in_c)
     taps = np.arange(op.kernel_w * op.in_c) + np.arange(op.out_c)[:, None] * op.step
     kernel = op.weights.view(np.int8)[taps].reshape(op.out_c, op.kernel_w, op.in_c)
@@ -377,7 +378,7 @@ def add_row(core: object, op: AddRow[int, Array]) -> None:
 
 
 def finish_sums(core: object, op: FinishSums[int, Array]) -> None:
-    """Functional model of `dot4_finish_sums`: requantise the sums, and write them as int8."""
+    """Functional model of `dot4_finish_sums`: requantise accumulators to int8 outputs."""
     multiplier = elements(op.multiplier, np.int32, op.out_c)
     shift = elements(op.shift, np.int8, op.out_c)
     found = elements(op.sums, np.int32, op.columns, op.out_c)

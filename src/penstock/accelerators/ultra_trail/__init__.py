@@ -54,7 +54,11 @@ def conv1d_relu_pattern() -> uma.Pattern:
 
 
 def one_signal(layer: Offloaded) -> bool | str:
-    """Layers must convolve one signal along one axis in one group, with parameters in range."""
+    """Layers must convolve one signal along one axis in one group, with parameters in range.
+
+    A parameter is in range if it fits its bit field in the configuration words (`engine.Words`).
+
+    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
     n, p = engine.fields(layer), layer.parameters
     across = p["pad_top"] + p["pad_left"] - n["padding"]
     if across or layer.output.elements != n["out_length"] * n["out_c"]:
@@ -67,7 +71,9 @@ def one_signal(layer: Offloaded) -> bool | str:
 
 
 def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloaded], Any]) -> Graph:
-    """Return the graph with the attributes `derive(layer)` added to each layer of the engine."""
+    """Return the graph with attributes added to each composite that the accelerator runs.
+
+    derive: returns the attributes to add to a composite, as a mapping from names to values."""
 
     def annotated(node: uma.Node) -> uma.Node:
         if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:
@@ -86,8 +92,10 @@ class ConfigGenerator:
 
 
 class BufferScopeAnnotator:
-    """A graph pass that sets each layer's attribute `scopes`, the indices of its feature memories
-    (input, output); or, if a tensor does not fit its memory, `misfit`, a message."""
+    """A graph pass that assigns feature memories to the input and the output of each layer.
+
+    It sets the layer's attribute `scopes` to the indices (of the input's memory, of the output's
+    memory).  If a tensor does not fit its memory, it sets `misfit`, a message, instead."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}

@@ -50,9 +50,9 @@ def decode(words: Array) -> Words:
 class UltraTrail:
     """The state of the simulated engine.
 
-    fmem: the three feature memories; the first index selects one.
-    wmem: the weight memory.
-    channels: the bias (row 0), multiplier (row 1) and shift (row 2) of each output channel."""
+    fmem: the bytes of the three feature memories, of shape (memory, byte).
+    wmem: the bytes of the weight memory.
+    channels: int32, of shape (3, output channel): the biases, the multipliers and the shifts."""
 
     def __init__(self) -> None:
         self.fmem, self.wmem = np.zeros((3, 4096), np.uint8), np.zeros(32768, np.uint8)
@@ -65,7 +65,8 @@ def load_weights(
     """Functional model of `ultra_trail_load_weights`: load the constants of a layer.
 
     words: the layer's configuration words.
-    bias, multiplier, shift: one value for each output channel."""
+    weights: the int8 weights, of shape (output channels, taps, input channels), as bytes.
+    bias, multiplier, shift: one value for each output channel, as bytes."""
     n = decode(words)
     count = n.out_c * n.taps * n.in_c
     engine.wmem[:count] = weights[:count]

@@ -14,7 +14,9 @@ from penstock.uma import AcceleratorTarget
 
 @dataclass(frozen=True, slots=True)
 class Convolution1D:
-    """A convolution from one feature memory to another, by their indices."""
+    """A convolution that reads one feature memory and writes another.
+
+    source, goal: the indices of the feature memories that hold the input and the output."""
 
     source: int
     goal: int

@@ -37,8 +37,17 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class Convolution2D(Generic[Memory]):
-    """The arguments of `vanilla_conv2d`, in order: tensors (addresses in a command, arrays of bytes
-    in the functional model), shapes, window, zero points, and inclusive bounds of the outputs."""
+    """The arguments of `vanilla_conv2d`, in order.
+
+    Tensors are addresses in a command, and arrays of bytes in the functional model.
+
+    x, weights: the int8 input (in_h, in_w, in_c) and weights (out_c, kernel_h, kernel_w, in_c).
+    bias, multiplier: one int32 for each output channel.
+    shift: one int8 for each output channel; the scale is multiplier * 2^(shift - 31).
+    y: the int8 output (out_h, out_w, out_c).
+    stride_h to pad_left: the window's strides, dilations, and padding above and to the left.
+    in_zero, out_zero: the zero points of input and output.
+    least, most: the inclusive bounds to which the output is clamped."""
 
     x: Memory
     weights: Memory

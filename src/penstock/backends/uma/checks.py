@@ -45,6 +45,8 @@ def check_target_name(name: object, class_name: str) -> None:
 def check_engine_name(name: str, chip: Target, where: str) -> None:
     """Raise BackendError if an engine of the chip has the accelerator's name.
 
+    The engines are the processors, the copy engine and "caller", which stands for the application.
+
     name: the name of the accelerator.
     where: the location that the error reports."""
     taken = {engine.name for engine in chip.engines} | {"caller"}

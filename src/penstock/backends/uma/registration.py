@@ -268,7 +268,7 @@ class Registration(ABC):
         )
 
     def _register_region(self, function: RegionFunction) -> None:
-        """Register how the commands of a compiler region's calls become those of one call.
+        """Register a function that merges the calls of a compiler region into one call.
 
         function: its argument is a sequence with the commands of each call, in order; it returns
             the commands of the region.  Without this registration, the commands of a region are

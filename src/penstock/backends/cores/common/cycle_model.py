@@ -52,7 +52,7 @@ class CycleModel:
 
     @property
     def figures(self) -> Mapping[str, Figures]:
-        """The fitted cycles per run of a section, by kernel name and then by section name."""
+        """The fitted cycles of one execution of a section, by kernel name, then by section name."""
         return _figures(self.package)
 
     def priced(self, op: Op, site: Site, kernel: Kernel) -> Kernel:

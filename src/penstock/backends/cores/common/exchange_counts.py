@@ -34,9 +34,13 @@ def _steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
     """Return (steps, swaps) for an image of `rows` x `columns` pixels.
 
-    steps: how often the kernel computes where the permutation moves a pixel: the index that
-        follows another one on its cycle.
+    steps: how often the kernel computes an index of a pixel from the index that precedes it on the
+        same cycle of the permutation.
     swaps: how often the kernel swaps two pixels.
+
+    With a single row, no pixel moves.  The kernel then computes two indices for each pixel: one to
+    find that the cycle consists of this pixel only, and one in the loop that moves the pixels of a
+    cycle.
 
     >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
     ((10, 0), (9, 1))
@@ -48,8 +52,8 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
     """Return how often each section of the kernel `exchange_axes` runs, by the section's name.
 
-    "step" computes the index of a pixel, and "swap" swaps two pixels.  A swap consists of swaps of
-    eight bytes ("eight"), followed by swaps of the remaining single bytes ("byte").
+    "step" computes the next index on a cycle of pixels, and "swap" swaps two pixels.  A swap
+    consists of swaps of eight bytes ("eight"), followed by swaps of single bytes ("byte").
 
     p: parameters of the kernel, by name."""
     steps, swaps = steps_and_swaps(p["rows"], p["columns"])

@@ -151,10 +151,10 @@ def variable_weights(op: LayerOp, site: Site) -> Int64s:
 
 @lru_cache(maxsize=64)
 def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
-    """Return which output channels are constant, and an output value of each channel.
+    """Return (is constant, output value), two arrays with one element for each output channel.
 
-    A constant channel has the same output for every input.  For any other channel, the value is
-    a placeholder: the output for the smallest accumulator that can occur."""
+    A constant channel has the same output for every input.  For any other channel, the output value
+    is a placeholder: the output for the smallest accumulator that can occur."""
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     return ends[:, 0] == ends[:, 1], ends[:, 0]

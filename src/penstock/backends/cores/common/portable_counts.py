@@ -12,7 +12,7 @@ A kernel is a loop nest.  Its cycles are a linear function of these counts:
     get N         a read of an input element of N bytes, such as "get 4"
     put N         a write of an output element of N bytes
 
-`cycle_model.py` multiplies the counts by the cycles per run of each section.
+`cycle_model.py` multiplies each count by the cycles that one execution of the section takes.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def _transposed(p: Params, site: Site) -> Counts:
 
 
 def _each_element(p: Params, site: Site) -> Counts:
-    """Return the counts of a kernel whose innermost loop iterates over all elements of a row."""
+    """Return the count "output" of a kernel whose innermost loop is over all elements of a row."""
     return {"output": site.output.elements}
 
 
@@ -299,9 +299,9 @@ def _truncated(p: Params, site: Site) -> Counts:
 def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
-    "loop" counts the vectors along the summed axis, and their first additions, which add to 0 and
-    are faster in software floating point; "step" counts all other additions.  "bit" counts the bits
-    of the quotients (number of a vector) / `inner`, as software division iterates over bits."""
+    "loop" counts the vectors along the summed axis, each with its first addition, which adds to 0
+    and is faster in software floating point; "step" counts the other additions.  "bit" counts the
+    bits of the quotients (index of a vector) / `inner`, over which software division iterates."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}

@@ -169,9 +169,9 @@ def _windows(p: Params) -> tuple[int, int, int]:
 def _direct(p: Params, site: Site) -> Counts:
     """Return how often each section of `conv2d_direct_s8_dsp` runs.
 
-    The kernel computes two pixels at a time.  In an innermost loop, it processes a run of taps that
-    are contiguous in both windows.  If both windows are inside the input, a run is a row of the
-    window; otherwise, it is a single tap."""
+    The kernel computes two output pixels at a time, each from a window of the input.  In an
+    innermost loop, it processes a run: taps that are contiguous in each of the two windows.  If
+    both windows are inside the input, a run is a row of the window; otherwise, it is one tap."""
     images, height, width, _ = site.output.shape
     fours = p["in_c"] // QUAD
     lower, upper = p["inner_lower"], p["inner_upper"]

@@ -79,9 +79,8 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the inputs;
     left, right, offset and shift are constants.
 
-    Returns None if no such constants yield the operator's outputs for all inputs.  Also returns
-    None if no four consecutive elements can be computed together: the rows are too short, or each
-    pixel has its own broadcast element and too few channels."""
+    Returns None if no such constants yield the operator's outputs for all inputs, or if the output
+    cannot be divided into runs of at least four elements (`_run_params`)."""
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
@@ -91,9 +90,8 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 def _product(op: Mul, site: Site) -> Kernel | None:
     """Return a kernel that multiplies two tensors and requantises the products, with broadcasting.
 
-    Returns None if the requantisation is not proved bit-exact.  Also returns None if no four
-    consecutive elements can be computed together: the rows are too short, or each pixel has its own
-    broadcast element and too few channels."""
+    Returns None if the requantisation is not proved bit-exact, or if the output cannot be divided
+    into runs of at least four elements (`_run_params`)."""
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None

@@ -77,14 +77,17 @@ class ChannelGroups:
         return np.concatenate([first * self.outputs + fours for first in self.starts])
 
     def spread(self, weights: Int64s) -> Int64s:
-        """Return the weights of an output channel for all inputs of its merged group.
+        """Return the weights of each output channel for all input channels of its merged group.
 
-        An output channel depends on the `depth` inputs of its own channel group only.  The kernel
-        multiplies all `merged * depth` inputs of the merged group, so the result has the weight 0
-        for the other inputs.
+        An output channel depends only on the `depth` input channels of its own group.  The kernel
+        multiplies all `merged * depth` input channels of the merged group, so the result has the
+        weight 0 for the others.  For example, if `depth` is 1, `merged` is 4 and there is one tap,
+        the weight 7 of a channel in the second group becomes 0, 7, 0, 0.
 
-        weights: of shape (output channels, taps * depth), in the channel order of `order`.  The
-            result has shape (output channels, taps, merged * depth)."""
+        weights: of shape (output channels, taps * depth); row k has the weights of channel
+            `order[k]`.
+
+        The result has shape (output channels, taps, merged * depth), with the same row order."""
         order = self.order
         each = len(order) // len(self.starts)
         member = order // self.outputs - np.repeat(self.starts, each)
@@ -101,8 +104,8 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     pixels of four output channels at a time.
 
     Returns None if there are too few groups to merge, if the window has more than `MOST_TAPS` taps,
-    if the kernel's requantisation is not proved bit-exact, or if a packed pair of weights exceeds
-    16 bits (`tiles.packed_weights`)."""
+    if the kernel's requantisation is not proved bit-exact, or if two weights do not fit into 16
+    bits as w0 + 256 * w1 (`tiles.packed_weights`)."""
     taps = op.rows.size * op.columns.size
     possible = list(_merged(ChannelGroups.of(op, site)))
     if not possible or taps > MOST_TAPS:
@@ -156,7 +159,9 @@ def _products(groups: ChannelGroups, taps: int) -> int:
     """Return the number of multiplications per output pixel.
 
     The number includes multiplications by the zero weights of merged groups, and multiplications
-    for channels that are repeated to fill groups of four."""
+    for channels that are repeated to fill groups of four.
+
+    taps: number of taps of a window."""
     outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
     return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 

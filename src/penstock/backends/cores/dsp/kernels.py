@@ -141,7 +141,7 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
     channels: indices of the output channels to compute.  The kernel copies the others from a table,
         so they must be constant for every input.
 
-    Returns None if a packed pair of weights exceeds 16 bits (`tiles.packed_weights`)."""
+    Returns None if two weights do not fit into 16 bits (`tiles.packed_weights`)."""
     x, outputs = site.inputs[0], len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:
@@ -249,8 +249,8 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
     """Return a kernel that computes two pixels of four output channels at a time.
 
     It reads its inputs in place, four channels at a time.  Returns None if the number of input
-    channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, if its
-    requantisation is not proved bit-exact, or if a packed pair of weights exceeds 16 bits."""
+    channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, if the
+    requantisation is not proved bit-exact, or two weights do not fit into 16 bits (`_packed`)."""
     x, outputs = site.inputs[0], site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
@@ -292,8 +292,8 @@ def _packed(
     channels: indices of the output channels.
     most_outside: the largest accepted number of channels that need a form of their own.
 
-    Returns None if more than `most_outside` channels need a form of their own, or if a packed pair
-    of weights exceeds 16 bits."""
+    Returns None if more than `most_outside` channels need a form of their own, or if two weights do
+    not fit into 16 bits as w0 + 256 * w1 (`tiles.packed_weights`)."""
     layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
     if layer is None:
         return None
@@ -357,8 +357,8 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
-    Returns None if the number of inputs is not a multiple of four, if the kernel's
-    requantisation is not proved bit-exact, or if a packed pair of weights exceeds 16 bits."""
+    Returns None if the number of inputs is not a multiple of four, if the requantisation is not
+    proved bit-exact, or if two weights do not fit into 16 bits (`tiles.packed_weights`)."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     if depth % tiles.QUAD:

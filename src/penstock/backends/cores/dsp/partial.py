@@ -1,4 +1,4 @@
-"""DSP kernel of the operator `PartialProduct`, which adds a matrix product to int32 sums."""
+"""DSP kernel of `PartialProduct`, an operator that adds a matrix product to int32 accumulators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.ops.partial_product import PartialProduct
 
 
 def partial_kernel(op: PartialProduct, site: Site) -> Kernel | None:
-    """Return the kernel, which computes four output channels at a time.
+    """Return the DSP kernel of `op`, which computes four output channels at a time.
 
     Returns None if the number of input channels is not a multiple of four."""
     weights = site.constant(2)

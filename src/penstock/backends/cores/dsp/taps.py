@@ -34,7 +34,12 @@ def fours(channels: int) -> Int64s:
 
 
 def packed_weights(weights: Int64s) -> Table:
-    """Return weights of shape (channels, taps) in the order (group of 4 channels, tap, channel)."""
+    """Return the weights in the order (group of four channels, tap, channel in the group).
+
+    weights: of shape (channels, taps); the number of channels must be a multiple of four.
+
+    For example, with two taps and weights w[channel, tap], the result begins with w[0, 0], w[1, 0],
+    w[2, 0], w[3, 0], w[0, 1]."""
     quads = weights.reshape(-1, QUAD, weights.shape[1])
     return Table.of(quads.swapaxes(1, 2).astype(np.int8).ravel())
 
@@ -47,9 +52,13 @@ def packed_scales(layer: CertifiedLayer) -> Table:
         t = (sum << fraction_bits) + offset; if negative, t = t - correction
         output = (base + (t * factor >> 32)) >> shift
 
-    The words of a group are, in this order: the base that the four channels share, four offsets
-    (with the bias), four corrections, four factors.  The offsets are those of channels 0, 2, 1 and
-    3, in this order; so are the corrections and the factors."""
+    The words of a group are, in this order:
+
+        base           of all four channels
+        offsets        of channels 0, 2, 1 and 3 (with the bias)
+        corrections    of channels 0, 2, 1 and 3
+        factors        of channels 0, 2, 1 and 3
+    """
     form = layer.form
     columns = np.stack([layer.offset, form.correction, form.factor])
     quads = columns.reshape(3, -1, QUAD)[:, :, _EVEN_THEN_ODD].swapaxes(0, 1)

@@ -1,7 +1,7 @@
 """Packing of weights and scales (requantisation constants) in groups of four output channels, for
 `runtime/tile.h`.
 
-The scales of a channel are its bias and the constants with which its sums are requantised.
+The scales of a channel are its bias and the constants with which its accumulators are requantised.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def packed_scales(layer: CertifiedLayer) -> Table:
     weights are w0 + 256 * w1, so one accumulator yields sum0 + (sum1 << 8), and another one sum0.
     The kernel initialises the first one with the offset of channel 1, and in the end subtracts
     sum0, which yields t of channel 1.  Only then does it read the offset of channel 0, to compute
-    t = (sum0 << 8) + offset.  Channels 3 and 2 are computed in the same way."""
+    t = (sum0 << 8) + offset.  For channels 3 and 2, the kernel proceeds as for 1 and 0."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

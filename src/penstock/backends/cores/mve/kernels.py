@@ -62,9 +62,9 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
 def mve_kernel(op: Op, site: Site) -> Kernel | None:
     """Return the MVE kernel for an operator, or else its DSP kernel; None if there is neither.
 
-    As an exception, the result for the operator PartialProduct is the portable kernel: compilers
-    vectorise its inner loop, which then takes 0.2 cycles per product on a Cortex-M55, against 1.7
-    for the DSP kernel."""
+    None stands for the portable kernel.  The result for the operator PartialProduct is None,
+    although it has a DSP kernel: compilers vectorise the inner loop of the portable kernel, which
+    then takes 0.2 cycles per product on a Cortex-M55, against 1.7 for the DSP kernel."""
     if isinstance(op, PartialProduct):
         return None
     return _with_vectors(op, site) or dsp_kernel(op, site)
@@ -140,7 +140,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     lower, upper = _inner_range(op.columns, x.shape[2])
     lower, upper = (lower, upper) if op.columns.dilation == 1 else (0, 0)
     in_place = min(upper, _in_place_columns(op, x.shape, steps))
-    gather = 0 if in_place > lower else _gather(op, site, strips, steps)
+    gather = 0 if in_place > lower else _gather_instructions(op, site, strips, steps)
     pair = instructions.convolution_pair(outputs, steps, signed=layer.form.corrects)
     images, height, width, _ = site.output.shape
     pairs = images * height * (-(-width // 2) if strips else width / 2)
@@ -173,7 +173,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     )
 
 
-def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps: int) -> int:
+def _gather_instructions(
+    op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps: int
+) -> int:
     """Return the number of instructions that copy the inputs of all windows to scratch.
 
     The kernel copies each window separately, or one strip for all windows of an output row.  A
@@ -230,7 +232,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
     The kernel computes sixteen channels of a pixel, or eight channels of two pixels, at a time."""
     x = site.inputs[0]
-    channels, together = x.shape[3], _together(op, site)
+    channels, together = x.shape[3], _pixels_together(op, site)
     if not together:
         return None
     found = _layer(op, site, _blocks(channels)[:, LANES].ravel())
@@ -265,7 +267,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     )
 
 
-def _together(op: DepthwiseConv2D, site: Site) -> int:
+def _pixels_together(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of pixels that the depthwise kernel computes together.
 
     It is 2 for eight channels, 1 for sixteen or more, and 0 for layers that are not supported."""
@@ -294,7 +296,8 @@ def _blocks(channels: int) -> Int64s:
 def _pairs_fit(weights: Int64s) -> bool:
     """Return whether w0 * x0 + w1 * x1 fits 16 bits for all weight pairs and int8 inputs x0, x1.
 
-    `weights`: of shape (channels, 9).  Weights 0 to 7 of a channel form four pairs (w0, w1)."""
+    `weights`: of shape (channels, 9).  Weights 0 to 7 of a channel form four pairs (w0, w1).  The
+    product of weight 8 always fits."""
     pairs = weights[:, : NINE - 1].reshape(-1, 2)
     lower, upper = reachable(pairs, np.zeros(len(pairs), np.int64), -128, 128)
     return bool(lower.min() >= -(2**15) and upper.max() <= 2**15)

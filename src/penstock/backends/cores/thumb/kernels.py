@@ -93,8 +93,8 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of two output channels at a time.
 
     Each output channel must read all input channels.  Returns None if the kernel's
-    requantisation is not proved bit-exact, or if the sum of the products of two taps may exceed 16
-    bits."""
+    requantisation is not proved bit-exact, if a channel's weights are too large (`_layer`), or if
+    the sum of the products of two taps may exceed 16 bits."""
     x = site.inputs[0]
     layer = _layer(op, site)
     if layer is None:
@@ -175,7 +175,8 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the depthwise kernel, which computes two pixels of a channel at a time.
 
     Returns None for channel multipliers other than 1, for more than `MOST_TAPS` taps, and if the
-    kernel's requantisation is not proved bit-exact."""
+    kernel's requantisation is not proved bit-exact or a channel's weights are too large (`_layer`).
+    """
     x = site.inputs[0]
     count = op.rows.size * op.columns.size
     if op.multiplier != 1 or count > MOST_TAPS:
@@ -184,7 +185,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     if layer is None:
         return None
     pair = cycles.depthwise(x.shape[3], count, signed=layer.corrects)
-    found = _pixels_found(op, site) * count * cycles.FOUND_TAP
+    found = _address_computations(op, site) * count * cycles.FOUND_TAP
     rows = row_count(site.output.shape) * cycles.TAPS_ROW
     return Kernel(
         "depthwise_conv2d_s8_thumb",
@@ -205,7 +206,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     )
 
 
-def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
+def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of pixels for which the depthwise kernel computes the addresses of taps.
 
     The kernel computes the addresses for the first of an even number of neighbouring output pixels
@@ -221,7 +222,8 @@ def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
-    Returns None if the kernel's requantisation is not proved bit-exact."""
+    Returns None if the kernel's requantisation is not proved bit-exact, or if a channel's weights
+    are too large (`_layer`)."""
     x, w, _ = site.inputs
     layer = _layer(op, site)
     if layer is None:

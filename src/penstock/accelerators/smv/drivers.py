@@ -52,7 +52,7 @@ class DriverModel:
     name: name of the C function without the prefix smv_.
     model: functional model; receives the state of the engine and the record of arguments.
     cycles: returns the cycles of a call, given the timing of the engine and the record of
-        arguments; None if calls take none."""
+        arguments; None if calls take no cycles."""
 
     name: str
     model: Callable[[SmvEngine, Any], None]
@@ -89,7 +89,7 @@ def drivers(
 
     engine: name of the accelerator.
     sizes: bytes of the scratchpads of inputs, weights and outputs.
-    timing: what the cycles of the functions depend on."""
+    timing: properties of the engine that determine the cycles of the functions."""
     device = partial(SmvEngine, sizes)
     return {
         record: Driver(

@@ -20,7 +20,7 @@ Memory = TypeVar("Memory")
 
 
 class ScratchpadNumber(IntEnum):
-    """A scratchpad, by its number in the driver interface."""
+    """One of the three scratchpads; each value is its number in the driver interface."""
 
     INPUT = 0
     WEIGHTS = 1
@@ -28,7 +28,8 @@ class ScratchpadNumber(IntEnum):
 
 
 class PoolFunction(IntEnum):
-    """The function that a pool computes over a window, by its number in the driver interface."""
+    """The function that a pool computes over a window: its maximum or its mean.  Each value is the
+    number of the function in the driver interface."""
 
     MAX = 0
     AVERAGE = 1
@@ -89,7 +90,7 @@ class ConvolveTile(Generic[Number]):
     x, w, y: offsets of the tiles of inputs, weights and outputs.
     in_h, in_w: rows and columns of the input tile, without padding.
     pad_top, pad_left: rows and columns of padding before the input tile.
-    depth: number of input channels that are summed.
+    depth: number of input channels over which products are added up.
     kernel_h, kernel_w: rows and columns of the window.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
         in the scratchpad of weights.
@@ -166,7 +167,7 @@ class ConnectTile(Generic[Number]):
 
     x, w, y: offsets of the tiles of inputs, weights and outputs.
     rows: number of rows of inputs and of outputs.
-    depth: number of inputs per row that are summed.
+    depth: number of inputs of each row that are multiplied and added up.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the outputs, in the
         scratchpad of weights.
     y_first: index, within each row of the output tile, of the first output that is computed.

@@ -208,15 +208,15 @@ def strategy_of(op: str) -> Any:
             cost=cycles,
             traffic=traffic,
             tables=scales,
-            by_rows=op not in WHOLE and not is_sequenced(target, op),
-            by_columns=not is_sequenced(target, op),
+            by_rows=op not in WHOLE and not may_be_sequenced(target, op),
+            by_columns=not may_be_sequenced(target, op),
         )
         return found
 
     return strategy
 
 
-def is_sequenced(target: AcceleratorTarget, op: str) -> bool:
+def may_be_sequenced(target: AcceleratorTarget, op: str) -> bool:
     """Whether the tiling of an operator may be a tile sequence.  If so, every call must compute the
     whole output, because a tile sequence is not divided into rows or columns.
 

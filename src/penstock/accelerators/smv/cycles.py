@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from penstock.accelerators.smv.operations import (
     AddTiles,
-    ConnectTile,
     ConvolveTile,
     DepthwiseTile,
+    FullyConnectedTile,
     LoadTile,
     LookUpTile,
     NormaliseTile,
@@ -117,7 +117,7 @@ def depthwise_cycles(timing: EngineTiming, op: DepthwiseTile[int]) -> float:
     return _sum_cycles(timing, op.out_h * op.out_w, op.kernel_h * op.kernel_w, 1, op.channels)
 
 
-def connection_cycles(timing: EngineTiming, op: ConnectTile[int]) -> float:
+def fully_connected_cycles(timing: EngineTiming, op: FullyConnectedTile[int]) -> float:
     """Return the cycles to compute a tile of a fully connected layer (see `_sum_cycles`)."""
     return _sum_cycles(timing, op.rows, 1, op.depth, op.outputs)
 

@@ -14,10 +14,10 @@ from penstock.accelerators.smv import models
 from penstock.accelerators.smv.cycles import (
     DEFAULT_TIMING,
     EngineTiming,
-    connection_cycles,
     convolution_cycles,
     depthwise_cycles,
     elementwise_cycles,
+    fully_connected_cycles,
     load_cycles,
     pool_cycles,
     store_cycles,
@@ -25,9 +25,9 @@ from penstock.accelerators.smv.cycles import (
 from penstock.accelerators.smv.engine import SmvEngine
 from penstock.accelerators.smv.operations import (
     AddTiles,
-    ConnectTile,
     ConvolveTile,
     DepthwiseTile,
+    FullyConnectedTile,
     LoadTile,
     LookUpTile,
     MultiplyTiles,
@@ -69,7 +69,9 @@ MODELS: Mapping[type, DriverModel] = {
     StoreTile: DriverModel("store", models.store, store_cycles),
     ConvolveTile: DriverModel("conv2d", models.conv2d, convolution_cycles),
     DepthwiseTile: DriverModel("depthwise_conv2d", models.depthwise_conv2d, depthwise_cycles),
-    ConnectTile: DriverModel("fully_connected", models.fully_connected, connection_cycles),
+    FullyConnectedTile: DriverModel(
+        "fully_connected", models.fully_connected, fully_connected_cycles
+    ),
     PoolTile: DriverModel("pool", models.pool, pool_cycles),
     AddTiles: DriverModel("add", models.add, elementwise_cycles),
     MultiplyTiles: DriverModel("mul", models.mul, elementwise_cycles),

@@ -13,9 +13,9 @@ from penstock.accelerators.smv.copies import (
     store,
 )
 from penstock.accelerators.smv.operations import (
-    ConnectTile,
     ConvolveTile,
     DepthwiseTile,
+    FullyConnectedTile,
     PoolFunction,
     PoolTile,
 )
@@ -114,7 +114,7 @@ def fully_connected(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     outputs, _ = tiles.box(w.operand)
     bias, multiplier, shift = scale_offsets(scale, outputs)
     accumulate, finish = tiles.accumulation(depth, p["in_c"])
-    compute = ConnectTile(
+    compute = FullyConnectedTile(
         x=x.at(rows[0], depth[0]),
         rows=length(rows),
         depth=length(depth),

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from penstock.accelerators.smv.engine import SmvEngine
 from penstock.accelerators.smv.operations import (
     AddTiles,
-    ConnectTile,
     ConvolveTile,
     DepthwiseTile,
+    FullyConnectedTile,
     LoadTile,
     LookUpTile,
     MultiplyTiles,
@@ -131,7 +131,7 @@ def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:
     )
 
 
-def fully_connected(engine: SmvEngine, op: ConnectTile[int]) -> None:
+def fully_connected(engine: SmvEngine, op: FullyConnectedTile[int]) -> None:
     """Functional model of `smv_fully_connected`: multiply a tile of inputs, a matrix (rows,
     inputs), by a tile of weights, and write the accumulators or the requantised elements to the
     output tile (`_finish_sums`)."""
@@ -155,9 +155,9 @@ def pool(engine: SmvEngine, op: PoolTile[int]) -> None:
         rows = _window_elements(i, window.stride_h, op.pad_top, op.kernel_h, op.in_h)
         for j in range(op.out_w):
             columns = _window_elements(j, window.stride_w, op.pad_left, op.kernel_w, op.in_w)
-            under = image[rows, columns].astype(np.int64).reshape(-1, op.channels)
+            elements = image[rows, columns].astype(np.int64).reshape(-1, op.channels)
             is_max = op.function is PoolFunction.MAX
-            value = under.max(0, initial=-128) if is_max else _mean(under)
+            value = elements.max(0, initial=-128) if is_max else _mean(elements)
             found[i, j] = np.clip(value, limits.least, limits.most)
 
 
@@ -287,12 +287,12 @@ def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) 
     return slice(max(lower, 0), max(0, min(lower + size, extent)))
 
 
-def _mean(under: Sums) -> Sums:
+def _mean(elements: Sums) -> Sums:
     """Return the mean of each channel, of shape (channels,), rounded to the nearest integer with
     ties away from zero.
 
-    under: the elements that a window covers, of shape (elements, channels)."""
-    count, total = len(under), under.sum(0)
+    elements: the elements that a window covers, of shape (elements, channels)."""
+    count, total = len(elements), elements.sum(0)
     half = count // 2
     return np.where(total > 0, (total + half) // count, -((half - total) // count))
 
@@ -308,7 +308,7 @@ def _centred_inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
 
 
 def _finish_sums(
-    engine: SmvEngine, products: Sums, op: ConvolveTile[int] | ConnectTile[int]
+    engine: SmvEngine, products: Sums, op: ConvolveTile[int] | FullyConnectedTile[int]
 ) -> None:
     """Add the sums of products that `op` has computed to the accumulators of an output tile, and
     write the result to the output scratchpad.

@@ -160,7 +160,7 @@ class DepthwiseTile(Generic[Number]):
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectTile(Generic[Number]):
+class FullyConnectedTile(Generic[Number]):
     """The arguments of `smv_fully_connected`, which computes a tile of a fully connected layer.
 
     Offsets are in bytes from the start of a scratchpad.

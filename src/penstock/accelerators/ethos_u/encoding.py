@@ -116,7 +116,8 @@ def encoded(
 def _biases(
     bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]
 ) -> tuple[bytes, ...]:
-    """Return, for each output channel, 10 bytes that encode its bias, multiplier and shift."""
+    """Return, for each output channel, the 10 bytes in which the NPU reads its bias, multiplier and
+    shift."""
     encode = vela().npu_encode_bias
     return tuple(
         bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
@@ -125,8 +126,9 @@ def _biases(
 
 
 def _weights(order: WeightOrder, weights: Array) -> bytes:
-    """Return the compressed weights of a segment, given as an int16 array of shape (output
-    channels, rows, columns, input channels)."""
+    """Return the compressed weights of a segment.
+
+    weights: int16 array of shape (output channels, rows, columns, input channels)."""
     api = vela()
     return bytes(
         api.npu_encode_weights(

@@ -65,9 +65,9 @@ def _sum_differences(op: Operation) -> bool | str:
 
 
 def terms_are_shifted_equally(op: Operation) -> bool:
-    """Return whether Vela shifts both terms of a sum left by 15 bits, instead of shifting only the
-    term with the larger scale, by 19 bits. This is the case if both terms have the same scale and
-    the low 12 bits of the output's multiplier are zero."""
+    """Return whether the stream that Vela generates for a sum shifts both terms left by 15 bits.
+    Otherwise, it shifts only the term with the larger scale, by 19 bits. Both are shifted if they
+    have the same scale and the low 12 bits of the output's multiplier are zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 

@@ -155,12 +155,14 @@ class Operation:
 
     @property
     def weighted(self) -> bool:
-        """Whether the operation has weights."""
+        """Whether the operation has weights: it is a convolution or a depthwise convolution.
+        Reductions (means and sums over axes) are computed as such, with weights of 1."""
         return self.kind in (ComputeKind.CONVOLUTION, ComputeKind.DEPTHWISE)
 
     @property
     def constants_in_sram(self) -> bool:
-        """Whether constants are stored in SRAM, the memory that holds tensors."""
+        """Whether constants are stored in the memory that holds tensors, as in memory mode
+        sram_only."""
         return self.configuration.constants is self.configuration.features
 
     @property
@@ -375,13 +377,13 @@ class Operation:
 
 @lru_cache
 def _slices(channels: int, step: int) -> tuple[int, ...]:
-    """Return the sizes of the slices into which `channels` channels are divided: `step` each, and
-    the remainder in the last one."""
+    """Return the numbers of channels of the segments into which `channels` output channels are
+    divided: `step` each, and the rest in the last one. For 40 channels and step 16: (16, 16, 8)."""
     return tuple(min(step, channels - k) for k in range(0, channels, step))
 
 
 def row_bytes(width: int, channels: int, packed: bool) -> int:
-    """Return the bytes of a row of int8 elements. If `packed`, channels are rounded up to whole
-    blocks of 16, as in layout NHCWB16."""
+    """Return the size in bytes of a row of `width` columns of int8 elements. If `packed`, channels
+    are rounded up to a multiple of 16, as in layout NHCWB16."""
     depth = -(-channels // BLOCK_CHANNELS) * BLOCK_CHANNELS if packed else channels
     return width * depth

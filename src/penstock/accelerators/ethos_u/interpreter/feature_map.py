@@ -82,7 +82,7 @@ class FeatureMap:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
+        """Type of the elements, such as little-endian int16."""
         return np.dtype(f"<{'i' if self.signed else 'u'}{self.element_bytes}")
 
     @property
@@ -112,8 +112,8 @@ class FeatureMap:
         return int(found.min()), int(found.max()) + self.element_bytes
 
     def ranges(self, box: ElementBox | None = None) -> Ranges:
-        """Return the ranges of byte addresses that the elements of a box occupy. Without `box`, all
-        elements are included."""
+        """Return the set of byte addresses that the elements of a box occupy (`ranges.py`). Without
+        `box`, all elements are included."""
         box = box or self.whole
         lower, upper = box.channels
         step = BLOCK_CHANNELS if self.nhcwb16 else max(upper, 1)

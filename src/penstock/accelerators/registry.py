@@ -127,8 +127,7 @@ def _open(text: str, chip: Target) -> Accelerator:
 
 
 def _backend_named(name: str, where: str) -> UMABackend:
-    """Return the backend, i.e. the object that describes the accelerator, of the accelerator
-    `name`.
+    """Return the backend of the accelerator `name`: the object that describes the accelerator.
 
     where: the location that an error message states, such as "--accelerator NAME".
 

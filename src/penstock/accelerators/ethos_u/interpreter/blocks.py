@@ -97,7 +97,7 @@ def _slice_channels(operation: BlockOperation) -> int:
 
 
 def _reach(
-    output: tuple[int, int], stride: int, reach: int, before: int, most: int
+    output: tuple[int, int], stride: int, reach: int, before: int, extent: int
 ) -> tuple[int, int]:
     """Return the half-open interval of input rows that the windows of some output rows cover,
     without padding. The same function is used for columns.
@@ -106,7 +106,7 @@ def _reach(
     stride: input rows between the windows of consecutive output rows.
     reach: rows that a window spans.
     before: rows of padding before the input.
-    most: number of input rows (after upscaling, if the input is upscaled)."""
+    extent: number of input rows (after upscaling, if the input is upscaled)."""
     lower, upper = output
     first, last = lower * stride - before, (upper - 1) * stride + reach - before
-    return min(max(first, 0), most), max(0, min(last, most))
+    return min(max(first, 0), extent), max(0, min(last, extent))

@@ -97,7 +97,7 @@ class FeatureMap:
         included."""
         box = box or self.whole
         rows, columns, channels = (np.arange(*side, dtype=np.int64) for side in box.sides)
-        return self._pixels(rows, columns)[..., None] + self._within(channels)
+        return self._pixels(rows, columns)[..., None] + self._channel_offsets(channels)
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -108,7 +108,7 @@ class FeatureMap:
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)
         channels = _corners(depth, BLOCK_CHANNELS, (depth - 1) // BLOCK_CHANNELS * BLOCK_CHANNELS)
-        found = self._pixels(rows, columns)[..., None] + self._within(channels)
+        found = self._pixels(rows, columns)[..., None] + self._channel_offsets(channels)
         return int(found.min()), int(found.max()) + self.element_bytes
 
     def ranges(self, box: ElementBox | None = None) -> Ranges:
@@ -121,9 +121,9 @@ class FeatureMap:
         ends = np.append(starts[1:], upper)
         rows, columns = (np.arange(*side, dtype=np.int64) for side in box.sides[:2])
         pixels = self._pixels(rows, columns)[..., None]
-        return runs(pixels + self._within(starts), (ends - starts) * self.element_bytes)
+        return runs(pixels + self._channel_offsets(starts), (ends - starts) * self.element_bytes)
 
-    def _within(self, channels: Any) -> Any:
+    def _channel_offsets(self, channels: Any) -> Any:
         """Return, for each channel index in the array `channels`, the distance in bytes from
         channel 0 of a pixel to this channel."""
         if not self.nhcwb16:

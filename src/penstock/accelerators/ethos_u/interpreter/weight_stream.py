@@ -153,20 +153,20 @@ class _Coded:
     count: number of values in the slice.
     divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
-    read: number of values whose remainders have been located.
-    waiting: number of values in the latest chunk, whose remainders have not been located yet.
-    unary: for each chunk, its symbols as (first mask, second mask). Symbols have values 0 to 2. Bit
-        i of the first mask is 1 if symbol i is above 0. The second mask has one bit for each such
-        symbol: 1 if it is 2. For example, symbols 2, 0, 1 are stored as 0b101, 0b01. For lengths of
-        runs, whose symbols are 0 or 1, the second mask is 0.
+    located: number of values whose remainders have been located.
+    unlocated: number of values in the latest chunk, whose remainders have not been located yet.
+    symbol_masks: for each chunk, its symbols as (first mask, second mask). Symbols have values 0 to
+        2. Bit i of the first mask is 1 if symbol i is above 0. The second mask has one bit for each
+        such symbol: 1 if it is 2. For example, symbols 2, 0, 1 are stored as 0b101, 0b01. For
+        lengths of runs, whose symbols are 0 or 1, the second mask is 0.
     places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int
     divider: int
     begun: int = 0
-    read: int = 0
-    waiting: int = 0
-    unary: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    located: int = 0
+    unlocated: int = 0
+    symbol_masks: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def add_chunk(self, quotients: int) -> None:
@@ -174,7 +174,7 @@ class _Coded:
 
         quotients: number of quotients that end in the chunk."""
         self.begun += quotients
-        self.waiting = quotients
+        self.unlocated = quotients
 
     def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
         """Skip the remainders of the chunk of quotients that `add_chunk` recorded last, and store
@@ -182,12 +182,12 @@ class _Coded:
 
         has_chunk: whether a further chunk of quotients has been read since. If so, `add_chunk` must
             be called for it next; otherwise, the skipped remainders are the last ones."""
-        count = min(self.waiting, self.count - self.read)
-        self.read += count
+        count = min(self.unlocated, self.count - self.located)
+        self.located += count
         if count:
             self.places.append((bits.skip(count * self.divider), count))
         if not has_chunk:
-            self.waiting = 0
+            self.unlocated = 0
 
     def values(self, bits: _Bits, quotients: Any) -> Any:
         """Return the `count` values as an int64 array: quotient << divider, plus the remainder,
@@ -259,10 +259,10 @@ class _Slice:
         coded.skip_remainders(bits, on)
         runs.skip_remainders(bits, on_runs)
         if on:
-            coded.unary.append((first, second))
+            coded.symbol_masks.append((first, second))
             coded.add_chunk(self.symbols if self.truncated else self.symbols - second.bit_count())
         if on_runs:
-            runs.unary.append((run_bits, 0))
+            runs.symbol_masks.append((run_bits, 0))
             runs.add_chunk(self.run_symbols - run_bits.bit_count())
         return on or on_runs
 
@@ -272,7 +272,7 @@ class _Slice:
         A quotient is the sum of consecutive symbols and ends with the first symbol below 2. For
         example, the symbols 2, 2, 1 encode 5. If the header of the slice states that quotients are
         truncated, each symbol is a quotient."""
-        first, second = np.array(self.coded.unary, np.int64).T
+        first, second = np.array(self.coded.symbol_masks, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones
         symbols = (ones + twos).ravel()
@@ -281,7 +281,7 @@ class _Slice:
     def _run_quotients(self) -> Any:
         """Return the quotients of the lengths of zero runs. A quotient q is encoded in unary:
         q ones, followed by a zero."""
-        chunks = np.array(self.runs.unary, np.int64)[:, 0]
+        chunks = np.array(self.runs.symbol_masks, np.int64)[:, 0]
         ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
         return _sums(ones, ones == 0)
 

@@ -76,7 +76,7 @@ def contiguous_cost(
     if op.weighted and not encoded.segments:
         segments = tuple(
             ConstantSegment(channels, 0, op.constant_bytes * channels // op.out_c)
-            for channels in op.slices
+            for channels in op.segment_channels
         )
         encoded = replace(encoded, segments=segments)
     transfers = tuple(

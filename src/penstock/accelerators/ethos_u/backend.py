@@ -75,8 +75,8 @@ FEATURES_STEP = 16
 
 
 class EthosU(UMABackend):
-    """Backend of Ethos-U. The NPU runs convolutions, dense layers, pools, reductions, sums,
-    products, element-wise functions and concatenations.
+    """Backend of Ethos-U. The NPU runs convolutions, dense layers, pools, reductions, element-wise
+    sums, products and functions, and concatenations.
 
     name: name of the backend and of its accelerator, such as "ethos_u55".
     macs: default value of the target attribute `macs`, in multiply-accumulates per cycle; None if

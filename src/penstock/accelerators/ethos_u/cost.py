@@ -30,11 +30,12 @@ region for each tensor."""
 
 
 def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
-    """Return the cost of a call of `op`: its elapsed cycles, and the busy cycles of "multipliers",
-    "output" (unit that scales and writes results), "commands" (issue), and of the memory ports
-    "features" and "constants".
+    """Return the cost of a call of `op`: its elapsed cycles, and the busy cycles of five units.
 
-    If the call copies constants, only the copies count as busy cycles of the port "constants".
+    The units are "multipliers", "output" (which scales and writes results), "commands" (issue of
+    commands), and the ports of the memories that hold tensors ("features") and constants
+    ("constants"). If the call copies constants, only the copies count as busy cycles of the port
+    "constants".
 
     actions: the operations and copies that the call executes, in order."""
     chip, done = op.configuration, tuple(actions)

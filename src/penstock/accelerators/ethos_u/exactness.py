@@ -2,10 +2,10 @@
 
 The NPU's arithmetic is derived from its register interface and from Arm's compiler Vela.
 
-Sums: TFLite shifts both terms left by 20 bits and then multiplies each by its scale, where the
-larger scale is 1/2. The NPU only shifts the term with the larger scale, left by 19 bits, which has
-the same result. It multiplies the other term by its scale * 2 ** 20 in a single step. This may
-round differently from TFLite's two steps.
+Element-wise sums: TFLite shifts both terms left by 20 bits and then multiplies each by its scale,
+where the larger scale is 1/2. The NPU only shifts the term with the larger scale, left by 19 bits,
+which has the same result. It multiplies the other term by its scale * 2 ** 20 in a single step.
+This may round differently from TFLite's two steps.
 
 Averages: the NPU multiplies by a reciprocal that is rounded up, where TFLite divides.
 """

@@ -56,7 +56,9 @@ class Cycles:
     each candidate block size.
 
     multipliers: cycles of the multipliers.
-    output: cycles of the output unit, which scales and writes results.
+    output: cycles of the output unit, which scales and writes results. Unless the operation is
+        element-wise, `multipliers` and `output` each include the time that the other unit takes for
+        one block.
     commands: cycles of issuing commands.
     npu: cycles of these three units, which work concurrently, if memory bandwidth is no limit.
         Unless the operation is element-wise, they include the time to read the input of the first
@@ -347,7 +349,8 @@ def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
     """Return, for each block size, how many bytes of a block are contiguous in memory in layout
     NHCWB16.
 
-    shape: rows, columns and channels of the tensor."""
+    blocks: array of shape (n, 3): rows, columns and channels of a block.
+    shape: rows, columns and channels of the tensor that contains the blocks."""
     whole = BLOCK_CHANNELS * shape.width == blocks[:, 2]
     return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
 

@@ -87,7 +87,8 @@ def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
 def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
     """Return the cycles from the issue of the first step until all jobs are complete.
 
-    steps: jobs and wait commands, in order of issue."""
+    steps: jobs and wait commands, in order of issue.
+    chip: the configuration, which limits the number of incomplete copies."""
     most = {CommandQueue.OPERATIONS: MOST_OPERATIONS, CommandQueue.COPIES: chip.most_copies}
     clock = _Clock()
     for step in steps:

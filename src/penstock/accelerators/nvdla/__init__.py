@@ -132,7 +132,8 @@ def feature_bandwidth(attrs: Mapping[str, object]) -> float:
 
 def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
     """Return the graph in which the int8 inputs and outputs of NVDLA's composites are stored in
-    packs of channels, the layout of the hardware.  The CPU converts those that it shares."""
+    packs of channels, the layout of the hardware.  The CPU packs those inputs that other engines
+    produce, and unpacks those outputs that other engines read."""
     atom = configuration(str(target.attrs["config"])).memory_atom_bytes
     return packed(graph, target.name, atom)
 

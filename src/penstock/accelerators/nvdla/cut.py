@@ -116,8 +116,8 @@ def hardware_layers(
 
     split: the allocation of the convolution buffer; None for the one that `allocate` chooses.
 
-    Raises CapacityError if not even one output row fits, and UnsupportedError if the hardware
-    cannot execute a layer."""
+    Raises CapacityError if the convolution buffer cannot hold the input rows and the weights for a
+    single output row, and UnsupportedError if the hardware cannot execute a layer."""
     split = split or allocate(convolution.demand)
     pieces = tuple(cut(convolution, split.rows))
     last = len(pieces) - 1

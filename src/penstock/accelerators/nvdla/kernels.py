@@ -52,7 +52,8 @@ OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "conc
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
     """Return the hardware configuration that the user selected, with the units that penstock adds
-    to NVDLA (`Extension`)."""
+    to NVDLA (`Extension`).  Its feature buffer has 0 bytes, because tasks do not depend on the
+    size."""
     return configuration(str(offloaded.target.attrs["config"])).extended(0, 0)
 
 

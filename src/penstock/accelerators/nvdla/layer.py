@@ -234,7 +234,7 @@ class ConvolutionLayer(Reach):
 
     @property
     def padded(self) -> tuple[int, int]:
-        """The numbers of input columns and input rows, including padding."""
+        """The size (columns, rows) of the input, including padding."""
         pad = self.padding
         return self.width + pad.left + pad.right, self.height + pad.top + pad.bottom
 

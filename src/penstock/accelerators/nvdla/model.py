@@ -370,8 +370,8 @@ def _padded(image: Array, layer: WindowLayer, value: int) -> Array:
 
 
 def _scaled_term(values: Sums, scale: Scale) -> Sums:
-    """Return an operand of an element-wise sum or difference, shifted left by `TERM_BITS` bits and
-    multiplied by the multiplier and shift of `scale`."""
+    """Return an operand of an element-wise sum or difference, shifted left by `TERM_BITS` (20) bits
+    and multiplied by `scale`."""
     return multiply(values << TERM_BITS, scale.multiplier, scale.shift)
 
 

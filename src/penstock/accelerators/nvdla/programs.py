@@ -80,11 +80,12 @@ class _Encoder:
         return self.call.operation
 
     def layers(self) -> Iterator[Sequence[Placed]]:
-        """Yield, for each hardware layer that computes rows of the task, its register writes.
+        """Yield the register writes of each hardware layer, in order.
 
-        Each layer computes as many consecutive output rows as possible such that the rows that it
-        accesses have a constant pitch in every tensor.  If the input rows of a single output row do
-        not, further layers first copy them to scratch."""
+        The output rows are divided into intervals, each as long as possible.  The rows that are
+        accessed to compute an interval have a constant pitch in every tensor.  If even the input
+        rows of a single output row have no constant pitch, further hardware layers first copy them
+        to scratch."""
         first, end = self.call.first, self.call.end
         while first < end:
             reads = self.task.reads(first, first + 1)

@@ -199,7 +199,7 @@ class Task:
 
 
 def row_copy_task(task: Task) -> Task:
-    """Return the task that copies the input of `task` unchanged, or some of its rows.  The encoder
-    uses it to copy rows to scratch."""
+    """Return a task whose output is a copy of the input of `task`.  The encoder computes single
+    rows of this output, to copy input rows to scratch."""
     size = (task.in_w, task.in_h, task.in_c)
     return Task(task.hardware, WindowKind.LARGEST, *size, *size)

@@ -42,8 +42,8 @@ class EngineTiming:
 
     @staticmethod
     def of(target: AcceleratorTarget) -> EngineTiming:
-        """Return the timing of an accelerator whose attributes, such as `multipliers`, are given by
-        `target`."""
+        """Return the timing of the engine with the attributes of `target`, such as
+        `multipliers`."""
         attrs = target.attrs
         elements, multipliers = int(attrs["processing_elements"]), int(attrs["multipliers"])
         return EngineTiming(elements, multipliers, scratchpads(target).copies)

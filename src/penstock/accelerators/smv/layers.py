@@ -88,8 +88,8 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
 
 
 def has_weights(layer: Layer) -> bool:
-    """Whether a layer has weights and biases, as returned by `layer_of_call` for a convolution or
-    fully connected operator."""
+    """Whether a layer that `layer_of_call` has returned is that of an operator with weights and
+    biases: a convolution or a fully connected layer."""
     return any(operand.element_bytes == SCALE_BYTES for operand in layer.inputs)
 
 

@@ -245,15 +245,15 @@ class MultiplyTiles(AddTiles[Number]):
 
 @dataclass(frozen=True, slots=True)
 class NormaliseTile(Generic[Number]):
-    """The arguments of `smv_batch_norm`, which scales a tile and adds an offset, by channel.
+    """The arguments of `smv_batch_norm`, which computes the batch normalisation of a tile.
 
     Each element is multiplied by the factor of its channel, and the product is requantised
     (`ProductScales`).  The offset of the channel is then added to the product and the sum is
     requantised, with the arithmetic of `smv_add` (`TermScales`).
 
     x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
-    factors, offsets: where the factors and offsets of the channels begin, in bytes, in the
-        scratchpad of weights.
+    factors, offsets: where the factors of the channels, and the offsets that are added, begin: in
+        bytes from the start of the scratchpad of weights.
     rows, columns, channels: shape of each tile."""
 
     x: Number

@@ -80,9 +80,9 @@ class VisitedTiles(CallTiles):
         compute: Sequence[Command],
         stores: Sequence[Command],
     ) -> tuple[Command, ...]:
-        """Return the commands of the visit: loads of the input tiles that were not in a scratchpad
-        during the previous visit, the commands `compute`, and `stores` if the sequence stores the
-        output tile after this visit.
+        """Return the commands of the visit: loads of the input tiles that the scratchpads do not
+        hold yet, the commands `compute`, and `stores` if the sequence stores the output tile after
+        this visit.
 
         loads: for each input, the commands that load its tile."""
         step = self.sequence.steps[self.visit]

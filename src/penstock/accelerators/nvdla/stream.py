@@ -165,7 +165,7 @@ def _parse_line(words: list[str], where: str) -> Write | None:
 
 
 def _malformed(what: str, where: str) -> BackendError:
-    """Return the error for a malformed stream or text.
+    """Return the error for a malformed stream, in binary form or as text.
 
     what: the fault.
     where: its location, such as "byte 8" or "line 3"."""

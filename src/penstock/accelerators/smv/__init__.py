@@ -236,10 +236,8 @@ def scales(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def sources(target: AcceleratorTarget) -> Mapping[str, str]:
-    """Return the C files that the accelerator adds to the generated code: their texts, by name.
-
-    The files are the driver's header and C implementation, and a header with the sizes of the
-    scratchpads."""
+    """Return the contents, by file name, of the C files that the accelerator adds to the generated
+    code: the driver's header and implementation, and a header with the sizes of the scratchpads."""
     here = Path(__file__).parent
     sizes = [
         f"#define SMV_{memory.name.upper()}_BYTES {memory.size_bytes}\n"

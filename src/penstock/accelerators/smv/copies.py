@@ -257,7 +257,7 @@ def scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr
 
     tile: the tile that holds the three arrays, one after the other: 4 bytes per bias and
         multiplier, 1 byte per shift.
-    outputs: interval of output channels within those of the tile."""
+    outputs: interval of output channels, all of which the tile contains."""
     room, at = tile.room[0], difference(outputs[0], tile.region[0][0])
     pairs = ((0, at * 4), (4 * room, at * 4), (8 * room, at))
     first, second, third = (added(tile.base + start, offset) for start, offset in pairs)

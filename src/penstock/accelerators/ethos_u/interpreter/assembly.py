@@ -81,8 +81,8 @@ def _words(text: str) -> Iterator[bytes]:
 def _value(format: CommandFormat, settings: list[str]) -> int:
     """Return the value of a command, composed of the values of its fields.
 
-    settings: texts of the form "name=number", or "number" for the field named "value". Fields that
-        are not set are 0.
+    settings: strings of the form "name=number", or "number" for the field named "value". Fields
+        that are not set are 0.
 
     Raises KeyError if a field does not exist, ValueError if a number is invalid or does not fit its
     field."""

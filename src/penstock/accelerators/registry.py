@@ -114,7 +114,7 @@ def names() -> tuple[str, ...]:
 
 
 def _open(text: str, chip: Target) -> Accelerator:
-    """Return the accelerator that a user has requested.
+    """Return the accelerator that a user has requested; `open_accelerators` states the errors.
 
     text: the request, of the form "NAME[:attr=value,...]".
     chip: the target to which the accelerator is attached."""
@@ -127,9 +127,12 @@ def _open(text: str, chip: Target) -> Accelerator:
 
 
 def _backend_named(name: str, where: str) -> UMABackend:
-    """Return the backend, the object that describes the accelerator `name`.
+    """Return the backend of the accelerator `name`: the object that describes the accelerator.
 
-    Raises UsageError, with the location `where`, if there is no such accelerator."""
+    where: the location that an error message states, such as "--accelerator NAME".
+
+    Raises UsageError if there is no such accelerator, and BackendError if several places define it
+    or if it cannot be loaded."""
     every = _sources()
     if name not in every:
         raise _unknown(name, sorted(every), where)
@@ -137,7 +140,11 @@ def _backend_named(name: str, where: str) -> UMABackend:
 
 
 def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
-    """Return the error for an unknown accelerator; it suggests the most similar `known` name."""
+    """Return the error for an unknown accelerator.  It suggests the most similar name, if any is
+    similar.
+
+    known: the names of all accelerators.
+    where: the location that the error message states."""
     near = difflib.get_close_matches(name, known, 1)
     return UsageError(
         "usage-014",
@@ -150,11 +157,12 @@ def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
 
 
 def _settings(name: str, settings: str, where: str) -> dict[str, str]:
-    """Return the attribute values that a user has set, as text, by attribute name.
+    """Return the attribute values that a user has set, as strings, by attribute name: "a=1,b=x"
+    gives {"a": "1", "b": "x"}.
 
-    name: the accelerator, for errors.
-    settings: text of the form "attr=value,...".
-    where: the location that an error reports.
+    name: the name of the accelerator, for error messages.
+    settings: a string of the form "attr=value,...".
+    where: the location that an error message states.
 
     Raises UsageError if `settings` is malformed or sets an attribute twice."""
     found: dict[str, str] = {}
@@ -187,7 +195,7 @@ def _listed_accelerator(name: str, sources: tuple[Source, ...]) -> ListedAcceler
 
 
 def _unique_source(name: str, sources: tuple[Source, ...]) -> Source:
-    """Return the place that defines the accelerator `name`.
+    """Return the only one of `sources`, the places that define the accelerator `name`.
 
     Raises BackendError if there are several."""
     first, *others = sources
@@ -233,9 +241,9 @@ def _bundled_sources() -> list[Source]:
 
 
 def _backend_class(module: ModuleType) -> object:
-    """Return the backend class that a module defines.
+    """Return the backend class that a module or one of its submodules defines.
 
-    If there is none, the result is the module itself, for which `_instantiate` reports an error."""
+    If there is none, the result is the module itself, for which `_instantiate` raises an error."""
     classes = (
         value
         for value in vars(module).values()
@@ -257,14 +265,14 @@ def _installed_sources() -> list[Source]:
 
 
 def _package(point: EntryPoint) -> str:
-    """Return text such as "package NAME VERSION" for the package that provides an entry point."""
+    """Return a description of the package that provides an entry point: "package NAME VERSION", or
+    "a package" if its name is unknown."""
     return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
 def _checked_source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
-    """Return a record of the place that defines the accelerator `name`.
-
-    The record's field `load` is a function that creates the backend and checks it.
+    """Return the record of a place that defines the accelerator `name`.  Its field `load` creates
+    the backend with `_instantiate`, which checks it.
 
     origin: the place, as messages state it.
     module: the name of the module that defines the backend.
@@ -278,8 +286,8 @@ def _instantiate(name: str, place: str, module: str, load: Callable[[str], objec
     """Return an instance of the backend class `load(module)`.
 
     name: the expected name of the accelerator.
-    place: the location that an error reports.
-    module: the name of the module that defines the class.
+    place: the location that an error message states.
+    module: the name of the module that defines the class, the argument of `load`.
 
     Raises BackendError if the class cannot be imported or instantiated, or if its target_name is
     not `name`."""
@@ -321,8 +329,8 @@ def _instantiate(name: str, place: str, module: str, load: Callable[[str], objec
 def _broken(place: str, why: str, help: str) -> BackendError:
     """Return the error for an accelerator that cannot be loaded.
 
-    place: the location.
-    why: the reason.
+    place: the location that the error message states.
+    why: the reason why it cannot be loaded.
     help: the advice to the user."""
     return BackendError(
         "backend-049", "the accelerator cannot be loaded", where=place, why=why, help=help

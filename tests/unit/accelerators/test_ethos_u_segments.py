@@ -36,7 +36,7 @@ def layers(draw: st.DrawFn) -> Operation:
 
 
 def sizes(op: Operation) -> list[int]:
-    return [op.constant_bytes * channels // op.out_c for channels in op.slices]
+    return [op.constant_bytes * channels // op.out_c for channels in op.segment_channels]
 
 
 def alone(op: Operation, rows: int, segment: int) -> float:
@@ -60,7 +60,7 @@ def test_a_call_takes_no_less_than_its_parts_and_no_more_than_one_after_the_othe
     else:
         op = scheduled(plain, plain.constant_bytes, buffered=buffered)
     chip, taken = op.configuration, contiguous_cost(EncodedOperation(op), rows).cycles
-    computing = [alone(op, rows, k) for k in range(len(op.slices))]
+    computing = [alone(op, rows, k) for k in range(len(op.segment_channels))]
     copies = [copying_cycles(chip, sizes(op)[k]) for k in op.buffered]
     assert sum(computing) <= taken + 1
     assert sum(copies) + (computing[-1] if op.buffered else 0) <= taken + 1
@@ -74,13 +74,15 @@ def test_prefetched_constants_are_not_copied_and_save_cycles(plain: Operation) -
     op = scheduled_for_prefetch(plain, plain.constant_bytes)
     shares = prefetch_choices(op)
     assert shares[0] == 1
-    assert shares[-1] == len(op.slices)
+    assert shares[-1] == len(op.segment_channels)
     fetched = [with_prefetched_segments(op, ahead) for ahead in shares]
     for one in fetched:
         assert one.buffered == (
-            range(one.prefetched_segments, len(op.slices)) if one.buffer_bytes else range(0)
+            range(one.prefetched_segments, len(op.segment_channels))
+            if one.buffer_bytes
+            else range(0)
         )
-        assert all(one.reads_copy(k) for k in range(len(op.slices)))
+        assert all(one.reads_copy(k) for k in range(len(op.segment_channels)))
     assert fetched[-1].buffered == range(0)
     assert fetched[-1].scratch_bytes == fetched[-1].gather_bytes
     assert (
@@ -94,7 +96,7 @@ def test_a_buffer_is_free_before_something_is_copied_into_it(plain: Operation) -
     """Two buffers: what is copied before segment k lies where segment k - 1 and others before it
     have been used."""
     every = scheduled_for_prefetch(plain, plain.constant_bytes)
-    for ahead in range(len(every.slices)):
+    for ahead in range(len(every.segment_channels)):
         op = with_prefetched_segments(every, ahead)
         for segment in op.buffered:
             before = copied_before(op, segment)

@@ -75,10 +75,10 @@ FEATURES_STEP = 16
 
 
 class EthosU(UMABackend):
-    """Backend of Ethos-U. The NPU runs convolutions, dense layers, pools, reductions, sums,
-    products, element-wise functions and concatenations.
+    """Backend of Ethos-U. The NPU runs convolutions, dense layers, pools, reductions, element-wise
+    sums, products and functions, and concatenations.
 
-    name: name of the backend and of its accelerator.
+    name: name of the backend and of its accelerator, such as "ethos_u55".
     macs: default value of the target attribute `macs`, in multiply-accumulates per cycle; None if
         the backend does not have this attribute."""
 
@@ -115,7 +115,7 @@ class EthosU(UMABackend):
 
     @property
     def target_name(self) -> str:
-        """Name of the accelerator."""
+        """Name of the accelerator, such as "ethos_u55"."""
         return self.name
 
 
@@ -162,7 +162,8 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
 
 
 def strategy_of(op: str) -> Any:
-    """Return the strategy of operator `op`: a function that returns the kernels of a node.
+    """Return the strategy of operator `op`: a function that the compiler calls to learn which
+    kernels can compute a node.
 
     Convolutions and dense layers have several kernels, which differ in how a call obtains its
     weights and biases. Any other operator has a single kernel."""

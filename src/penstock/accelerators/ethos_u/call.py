@@ -233,7 +233,7 @@ class NpuCall:
         to the output, and the output channels that it writes."""
         channel = 0
         for (channels, packed), rows in zip(self.encoded.pieces, self.inputs, strict=True):
-            op = replace(self.op, in_c=channels, slice_channels=channels, packed_in=packed)
+            op = replace(self.op, in_c=channels, channels_per_segment=channels, packed_in=packed)
             yield (
                 NpuCall(EncodedOperation(op), (rows,), self.result),
                 ChannelPart(0, channel, channels, None, 0, 0),

@@ -32,7 +32,7 @@ def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> Enco
 def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
     """Return (biases, multipliers, shifts) of an operator, three tuples with one element per output
     channel. Multipliers and shifts describe TFLite's requantisation of int32 accumulators to int8.
-    The biases of means and sums are 0."""
+    The biases of reductions (means and sums over axes) are 0."""
     if offloaded.main.kind in REDUCTIONS:
         p, channels = offloaded.parameters, offloaded.parameters["in_c"]
         return (0,) * channels, (p["multiplier"],) * channels, (p["shift"],) * channels
@@ -53,8 +53,8 @@ def ohwi_weights(offloaded: Offloaded) -> Array:
     """Return the weights of an operator as an array of shape (output channels, rows, columns, input
     channels).
 
-    Means and sums are computed as convolutions whose weights are all 1. The weights of a transposed
-    convolution are mirrored along rows and columns."""
+    Reductions (means and sums over axes) are computed as convolutions whose weights are all 1. The
+    weights of a transposed convolution are mirrored along rows and columns."""
     p, kind = offloaded.parameters, offloaded.main.kind
     if kind in REDUCTIONS:
         return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)

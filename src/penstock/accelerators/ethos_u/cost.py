@@ -30,8 +30,12 @@ region for each tensor."""
 
 
 def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
-    """Return the cost of a call of `op`: its elapsed cycles, and the busy cycles of each unit of
-    the NPU.
+    """Return the cost of a call of `op`: its elapsed cycles, and the busy cycles of five units.
+
+    The units are "multipliers", "output" (which scales and writes results), "commands" (issue of
+    commands), and the ports of the memories that hold tensors ("features") and constants
+    ("constants"). If the call copies constants, only the copies count as busy cycles of the port
+    "constants".
 
     actions: the operations and copies that the call executes, in order."""
     chip, done = op.configuration, tuple(actions)
@@ -59,7 +63,7 @@ def _copied_bytes(action: Action) -> int:
 def contiguous_cost(
     encoded: EncodedOperation, rows: int, fillings: tuple[Filling, ...] = ()
 ) -> Breakdown:
-    """Return the cost of a call, assuming that the rows of every tensor are contiguous.
+    """Return the cost (`cost_of`) of a call, assuming that the rows of every tensor are contiguous.
 
     encoded: the operation. If its constants are not encoded yet, the size of a segment is estimated
         from the size of all constants (`Operation.constant_bytes`), in proportion to the number of
@@ -73,7 +77,7 @@ def contiguous_cost(
     if op.weighted and not encoded.segments:
         segments = tuple(
             ConstantSegment(channels, 0, op.constant_bytes * channels // op.out_c)
-            for channels in op.slices
+            for channels in op.segment_channels
         )
         encoded = replace(encoded, segments=segments)
     transfers = tuple(

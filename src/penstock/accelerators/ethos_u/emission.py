@@ -33,7 +33,8 @@ def vela_operation(action: Action) -> Any:
 
 
 def _computation(action: Compute) -> Any:
-    """Return the operation of Vela's API that performs `action`, with the fastest block size."""
+    """Return the operation of Vela's API that computes the rows and channels of `action`, with the
+    fastest block size."""
     api, op, part, maps = vela(), action.op, action.part, action.maps
     rows = action.first, action.end
     lower, upper = op.reads(*rows)
@@ -75,7 +76,8 @@ def _range(place: Place, size_bytes: int) -> Any:
 
 
 def _empty_operation(api: Any, op: Operation) -> Any:
-    """Return a new operation of Vela's API that computes `op.function`, without feature maps.
+    """Return a new operation of Vela's API that computes `op.function`. Its feature maps, block
+    size and constants are not set yet.
 
     api: the module of Vela's API."""
     pools = api.NpuPoolingOp
@@ -189,8 +191,8 @@ def _add_second(
 
 
 def _scales(op: Operation) -> tuple[float, float, float]:
-    """Return the scales (first input, second input, output) of a sum or difference, normalised so
-    that the larger input scale is 1. Vela derives TFLite's multipliers from them."""
+    """Return the scales of the first input, the second input and the output of a sum or difference,
+    all divided by the larger input scale. From these numbers, Vela derives TFLite's multipliers."""
     first, second = (
         2.0 * m * 2.0 ** (s - HIGH_BITS)
         for m, s in ((op.multiplier0, op.shift0), (op.multiplier1, op.shift1))

@@ -61,14 +61,14 @@ class WeightOrder:
     part_kernel: True if the order is part kernel first (several taps of few channels at a time),
         False if it is depth first (one tap of many channels at a time).
     block_depth: number of output channels that the NPU computes at a time.
-    slice_channels: number of output channels of a segment."""
+    channels_per_segment: number of output channels of a segment."""
 
     configuration: str
     depthwise: bool
     dilation: Extent
     part_kernel: bool
     block_depth: int
-    slice_channels: int
+    channels_per_segment: int
 
     @staticmethod
     def of_operation(op: Operation) -> WeightOrder:
@@ -79,7 +79,7 @@ class WeightOrder:
             Extent(op.dilation_h, op.dilation_w),
             op.part_kernel,
             op.block_depth,
-            op.slice_channels,
+            op.channels_per_segment,
         )
 
 
@@ -92,8 +92,8 @@ def encoded(
     multipliers: tuple[int, ...],
     shifts: tuple[int, ...],
 ) -> EncodedConstants:
-    """Return the encoded weights and biases of an operation, in segments of `order.slice_channels`
-    output channels.
+    """Return the encoded weights and biases of an operation, in segments of
+    `order.channels_per_segment` output channels.
 
     order: properties of the operation that determine the encoding.
     weights: bytes of an int16 array of shape `shape`.
@@ -103,8 +103,8 @@ def encoded(
     every = np.frombuffer(weights, np.int16).reshape(shape)
     biases = _biases(bias, multipliers, shifts)
     raw, segments = b"", list[ConstantSegment]()
-    for first in range(0, len(bias), order.slice_channels):
-        part = slice(first, min(first + order.slice_channels, len(bias)))
+    for first in range(0, len(bias), order.channels_per_segment):
+        part = slice(first, min(first + order.channels_per_segment, len(bias)))
         scales = _padded(b"".join(biases[part]))
         stream = _padded(_weights(order, np.ascontiguousarray(every[part])))
         raw += scales + stream
@@ -116,7 +116,8 @@ def encoded(
 def _biases(
     bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]
 ) -> tuple[bytes, ...]:
-    """Return, for each output channel, 10 bytes that encode its bias, multiplier and shift."""
+    """Return, for each output channel, the 10 bytes in which the NPU reads its bias, multiplier and
+    shift."""
     encode = vela().npu_encode_bias
     return tuple(
         bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
@@ -125,8 +126,9 @@ def _biases(
 
 
 def _weights(order: WeightOrder, weights: Array) -> bytes:
-    """Return the compressed weights of a segment, given as an int16 array of shape (output
-    channels, rows, columns, input channels)."""
+    """Return the compressed weights of a segment.
+
+    weights: int16 array of shape (output channels, rows, columns, input channels)."""
     api = vela()
     return bytes(
         api.npu_encode_weights(

@@ -2,10 +2,10 @@
 
 The NPU's arithmetic is derived from its register interface and from Arm's compiler Vela.
 
-Sums: TFLite shifts both terms left by 20 bits and then multiplies each by its scale, where the
-larger scale is 1/2. The NPU only shifts the term with the larger scale, left by 19 bits, which has
-the same result. It multiplies the other term by its scale * 2 ** 20 in a single step. This may
-round differently from TFLite's two steps.
+Element-wise sums: TFLite shifts both terms left by 20 bits and then multiplies each by its scale,
+where the larger scale is 1/2. The NPU only shifts the term with the larger scale, left by 19 bits,
+which has the same result. It multiplies the other term by its scale * 2 ** 20 in a single step.
+This may round differently from TFLite's two steps.
 
 Averages: the NPU multiplies by a reciprocal that is rounded up, where TFLite divides.
 """
@@ -65,9 +65,9 @@ def _sum_differences(op: Operation) -> bool | str:
 
 
 def terms_are_shifted_equally(op: Operation) -> bool:
-    """Return whether Vela shifts both terms of a sum left by 15 bits, instead of shifting only the
-    term with the larger scale, by 19 bits. This is the case if both terms have the same scale and
-    the low 12 bits of the output's multiplier are zero."""
+    """Return whether the stream that Vela generates for a sum shifts both terms left by 15 bits.
+    Otherwise, it shifts only the term with the larger scale, by 19 bits. Both are shifted if they
+    have the same scale and the low 12 bits of the output's multiplier are zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 

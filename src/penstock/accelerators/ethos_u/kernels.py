@@ -39,8 +39,8 @@ class Variant:
     """A kernel of the NPU. The variants differ in how a call obtains its weights and biases, which
     are stored in segments of consecutive output channels.
 
-    buffered: whether a call may copy segments into buffers before use, if this is faster.
-        Otherwise, it reads them where they are stored.
+    buffered: True if a call copies segments into buffers before use where this is faster; False if
+        it always reads them where they are stored.
     prefetch_choice: the number of segments that an earlier call has copied, as an index into
         (0, *prefetch_choices(op)). An index beyond the end stands for 0 segments.
     biases: whether an earlier call has copied all biases (but no weights)."""
@@ -57,8 +57,7 @@ class Variant:
         return offloaded.cache[self]
 
     def _operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
-        """Compute the NPU operation of an offloaded operator, and its encoded weights and biases or
-        its look-up table."""
+        """Compute what `operation` returns, without a cache."""
         plain = plain_operation(offloaded)
         if not plain.weighted:
             return plain, EncodedConstants(lookup_table(offloaded, plain), ())
@@ -126,10 +125,10 @@ class Variant:
     def filled_cost(
         self, offloaded: Offloaded, rows: int, fillings: tuple[Filling, ...]
     ) -> Breakdown:
-        """Return the cost of a call that computes `rows` output rows, assuming that the rows of
-        every tensor are contiguous.
+        """Return the cost of a call that computes `rows` output rows and also copies constants,
+        assuming that the rows of every tensor are contiguous.
 
-        fillings: copies of constants that the call also makes, for itself or for later calls."""
+        fillings: the copies of constants that the call makes, for itself or for later calls."""
         op, constants = self.operation(offloaded)
         return contiguous_cost(_encoded(offloaded, op, constants), rows, fillings)
 

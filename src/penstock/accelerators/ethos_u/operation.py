@@ -97,8 +97,8 @@ class Operation:
     part_kernel: True if weights are encoded part kernel first (several taps of few channels at a
         time), False if depth first (one tap of many channels at a time).
     block_depth: number of output channels that the NPU computes at a time; 0 if not fixed.
-    slice_channels: number of output channels of a segment (channels whose constants are stored
-        together); 0 for a single segment with all channels.
+    channels_per_segment: number of output channels of a segment (channels whose constants are
+        stored together), except that the last segment may have fewer; 0 for a single segment.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
     buffer_bytes: size of a buffer in scratch. The call copies segments that are not prefetched into
         buffers before use; if the size is 0, it reads them where they are stored.
@@ -140,7 +140,7 @@ class Operation:
     out_shift: int = 0
     part_kernel: bool = False
     block_depth: int = 0
-    slice_channels: int = 0
+    channels_per_segment: int = 0
     constant_bytes: int = 0
     buffer_bytes: int = 0
     prefetched_segments: int = 0
@@ -155,12 +155,14 @@ class Operation:
 
     @property
     def weighted(self) -> bool:
-        """Whether the operation has weights."""
+        """Whether the operation has weights: it is a convolution or a depthwise convolution.
+        Reductions (means and sums over axes) are computed as such, with weights of 1."""
         return self.kind in (ComputeKind.CONVOLUTION, ComputeKind.DEPTHWISE)
 
     @property
     def constants_in_sram(self) -> bool:
-        """Whether constants are stored in SRAM, the memory that holds tensors."""
+        """Whether constants are stored in the memory that holds tensors, as in memory mode
+        sram_only."""
         return self.configuration.constants is self.configuration.features
 
     @property
@@ -169,9 +171,9 @@ class Operation:
         return self.second if self.second is not None and self.second.scalar is None else None
 
     @property
-    def slices(self) -> tuple[int, ...]:
-        """The number of output channels of each segment."""
-        return _slices(self.out_c, self.slice_channels or self.out_c)
+    def segment_channels(self) -> tuple[int, ...]:
+        """The number of output channels of each segment, such as (16, 16, 8)."""
+        return _divided_channels(self.out_c, self.channels_per_segment or self.out_c)
 
     @property
     def buffers(self) -> int:
@@ -182,7 +184,7 @@ class Operation:
     @property
     def buffered(self) -> range:
         """Indices of the segments that a call copies into buffers before use."""
-        segments = range(self.prefetched_segments, len(self.slices))
+        segments = range(self.prefetched_segments, len(self.segment_channels))
         return segments if self.buffer_bytes else range(0)
 
     @property
@@ -291,7 +293,7 @@ class Operation:
             all weights and biases, in proportion to the output channels of the segment; if the
             constant is a second input, it is the size of the rows that are read."""
         rows = min(rows, self.out_h)
-        channels = self.slices[segment]
+        channels = self.segment_channels[segment]
         if read is None:
             seen = (rows - 1) * self.stride_h + self.reach_h
             read = min(self.in_h, -(-seen // self.upscale))
@@ -374,14 +376,14 @@ class Operation:
 
 
 @lru_cache
-def _slices(channels: int, step: int) -> tuple[int, ...]:
-    """Return the sizes of the slices into which `channels` channels are divided: `step` each, and
-    the remainder in the last one."""
+def _divided_channels(channels: int, step: int) -> tuple[int, ...]:
+    """Return the numbers of channels of the segments into which `channels` output channels are
+    divided: `step` each, and the rest in the last one. For 40 channels and step 16: (16, 16, 8)."""
     return tuple(min(step, channels - k) for k in range(0, channels, step))
 
 
 def row_bytes(width: int, channels: int, packed: bool) -> int:
-    """Return the bytes of a row of int8 elements. If `packed`, channels are rounded up to whole
-    blocks of 16, as in layout NHCWB16."""
+    """Return the size in bytes of a row of `width` columns of int8 elements. If `packed`, channels
+    are rounded up to a multiple of 16, as in layout NHCWB16."""
     depth = -(-channels // BLOCK_CHANNELS) * BLOCK_CHANNELS if packed else channels
     return width * depth

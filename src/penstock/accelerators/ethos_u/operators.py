@@ -67,8 +67,8 @@ def plain_operation(offloaded: Offloaded) -> Operation:
 
 
 def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
-    """Return an operation that computes `function` element by element: its windows have one
-    element, and its input has the shape of the output."""
+    """Return an operation that computes `function`, a look-up or a copy, element by element. Its
+    windows have one element, and its input has the shape of the output."""
     height, width, depth = _image(offloaded)
     return Operation(hardware(offloaded), function, height, width, depth, height, width, depth)
 
@@ -134,8 +134,8 @@ def _transposed(p: Mapping[str, int]) -> dict[str, int]:
 
 
 def transposed_strides(p: Mapping[str, int]) -> set[int]:
-    """Return the strides of a transposed convolution in rows and columns, without duplicates. An
-    axis is ignored if input, window and output have one element along it.
+    """Return the set of the strides of a transposed convolution in rows and columns: {2} for 2 x 2.
+    An axis is ignored if input, window and output have one element along it.
 
     p: parameters of the transposed convolution by name, such as "stride_h"."""
     sides = ("in", "kernel", "out")

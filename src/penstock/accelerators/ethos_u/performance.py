@@ -56,7 +56,9 @@ class Cycles:
     each candidate block size.
 
     multipliers: cycles of the multipliers.
-    output: cycles of the output unit, which scales and writes results.
+    output: cycles of the output unit, which scales and writes results. Unless the operation is
+        element-wise, `multipliers` and `output` each include the time that the other unit takes for
+        one block.
     commands: cycles of issuing commands.
     npu: cycles of these three units, which work concurrently, if memory bandwidth is no limit.
         Unless the operation is element-wise, they include the time to read the input of the first
@@ -178,7 +180,10 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the cycles of an operation that accumulates over windows (a convolution or pool), as
     four arrays with one element for each block size: cycles of the multipliers, of the output unit,
-    of command issue, and of all three together."""
+    of command issue, and of all three together.
+
+    The first two arrays each include the time that the other unit takes for one block, because the
+    output unit processes a block after the multipliers have."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)
@@ -236,9 +241,9 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
     """Return, for each block size, how many cycles the multipliers wait for accumulators. They wait
-    if consecutive products are added to the same accumulators, which happens only if a block is a
-    single micro block in rows and columns. A micro block is the output that the multipliers compute
-    at a time.
+    if consecutive products are added to the same accumulators. This happens only if a block has a
+    single micro block along rows and columns. A micro block is the output that the multipliers
+    compute at a time.
 
     The NPU divides a window into parts (`_window_part_taps`). The result is the wait while the
     multipliers process one of these parts for all output elements of a block.
@@ -254,7 +259,8 @@ def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
 
 def _window_part_taps(work: NpuWork) -> list[int]:
     """Return the number of elements in each part of the window. The NPU divides a window into parts
-    of at most `WINDOW_PART` (8) rows and columns and processes them one after the other."""
+    of at most `WINDOW_PART` (8) rows and columns and processes them one after the other. A window
+    of 9 rows and 3 columns has the parts [24, 3]."""
     rows, columns = (
         [min(WINDOW_PART, size - k) for k in range(0, size, WINDOW_PART)] for size in work.window
     )
@@ -298,10 +304,11 @@ def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
-    """Return, for each block size, the number of bytes of a transfer of feature maps.
+    """Return, for each block size, the number of bytes that a transfer of feature maps counts as.
 
     A burst counts as `EthosUPort.burst_bytes` bytes even if it is shorter, because it takes as long
-    as the longest burst of the memory.
+    as the longest burst of the memory. For example, 1000 bytes in bursts of 16 count as 2000 bytes
+    if the longest burst has 32.
 
     elements: number of int8 elements, i.e. of bytes, that are transferred.
     read: True if the transfer reads input, False if it writes output."""
@@ -342,7 +349,8 @@ def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
     """Return, for each block size, how many bytes of a block are contiguous in memory in layout
     NHCWB16.
 
-    shape: rows, columns and channels of the tensor."""
+    blocks: array of shape (n, 3): rows, columns and channels of a block.
+    shape: rows, columns and channels of the tensor that contains the blocks."""
     whole = BLOCK_CHANNELS * shape.width == blocks[:, 2]
     return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
 

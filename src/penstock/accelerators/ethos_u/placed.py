@@ -39,10 +39,10 @@ class PlacedCosts:
 
     encoded: the operation, and the sizes of its encoded constants.
     sources: for each input of the NPU operation, its index among the inputs of the node.
-    _known: cache of costs, by the data that determine them.
+    _known: cache of costs, by the cache key that the module docstring describes.
     _lengths: cache of the lengths of the row intervals into which a call is split
-        (`NpuCall.lengths`), by number of output rows, their position, and the distances between
-        consecutive rows of each tensor."""
+        (`NpuCall.lengths`). Its key consists of the number of output rows, their position, and the
+        distances between consecutive rows of each tensor."""
 
     encoded: EncodedOperation
     sources: tuple[int, ...]
@@ -55,7 +55,8 @@ class PlacedCosts:
         return self.encoded.operation
 
     def cost(self, call: PlacedCall) -> Breakdown:
-        """Return the cost of a call."""
+        """Return the cost of a call: its elapsed cycles, and the busy cycles of each unit of the
+        NPU (`cost_of`)."""
         interval = call.first, call.end
         accesses = [
             RowAccess(call.inputs[source], *rows_read(self.op, k, *interval))
@@ -100,10 +101,10 @@ class PlacedCosts:
     def _overlaps(
         self, copied: list[tuple[int, int]], rows: PlacedRows, lower: int, upper: int
     ) -> bool:
-        """Return whether a copy overlaps the memory from the first to the last byte of rows [lower,
-        upper), including bytes between rows.
+        """Return whether the target of a copy overlaps the memory from the first to the last byte
+        of rows [lower, upper) of a tensor, including bytes between rows.
 
-        copied: address interval [start, end) of each copy.
+        copied: addresses [start, end) to which each copy writes.
         rows: addresses of all rows of the tensor."""
         op, addresses = self.op, rows.addresses[lower:upper]
         first, last = int(addresses.min()), int(addresses.max())
@@ -112,8 +113,8 @@ class PlacedCosts:
         return any(at < last and end > first for at, end in copied)
 
     def _call(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> NpuCall:
-        """Return the call as an `NpuCall`, in which each address consists of a memory region and an
-        offset.
+        """Return the `NpuCall` for a call whose addresses are known. In an `NpuCall`, an address
+        consists of the number of a memory region and an offset.
 
         accesses: the rows of each input, followed by the rows of the output."""
         beside = MEMORIES + call.beside
@@ -133,8 +134,8 @@ class PlacedCosts:
         )
 
     def _rows(self, tensor: int, access: RowAccess) -> StreamRows:
-        """Return the memory region and the offsets of the rows that a call accesses. The rows of a
-        constant are assumed to be contiguous.
+        """Return the memory region and the offsets of the rows of one tensor that a call accesses.
+        The rows of a constant are assumed to be contiguous.
 
         tensor: index of the input; for the output, the number of inputs."""
         rows, lower, upper = access

@@ -71,7 +71,10 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
         for op in _weight_orders(plain, weights, step, max(1, weights * step // plain.out_c))
     )
     return min(
-        tried, key=lambda op: _cycles(op) + _cycles(with_prefetched_segments(op, len(op.slices)))
+        tried,
+        key=lambda op: (
+            _cycles(op) + _cycles(with_prefetched_segments(op, len(op.segment_channels)))
+        ),
     )
 
 
@@ -91,7 +94,7 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
         tried = replace(
             plain,
             part_kernel=order,
-            slice_channels=step,
+            channels_per_segment=step,
             constant_bytes=weights,
             buffer_bytes=buffer,
         )

@@ -14,7 +14,7 @@ def with_prefetched_segments(op: Operation, count: int) -> Operation:
 
     The operation still copies the remaining segments itself, into its own buffers. If all segments
     are prefetched, it has no buffers."""
-    buffer = op.buffer_bytes if count < len(op.slices) else 0
+    buffer = op.buffer_bytes if count < len(op.segment_channels) else 0
     return replace(op, prefetched_segments=count, buffer_bytes=buffer)
 
 
@@ -22,7 +22,7 @@ def prefetch_choices(op: Operation) -> tuple[int, ...]:
     """Return the numbers of segments of `op` that a prefetch may contain: 1, a quarter, half and
     all of them, in ascending order without duplicates. For 8 segments, the result is (1, 2, 4,
     8)."""
-    count = len(op.slices)
+    count = len(op.segment_channels)
     return tuple(sorted({1, max(1, count // 4), max(1, count // 2), count}))
 
 

@@ -22,8 +22,8 @@ class MapTiles(NamedTuple):
 
     pitch: distance in bytes between consecutive rows of a tile.
     height: number of rows of the first tile; the second tile has the remaining rows.
-    first: byte offset of the first tile.
-    second: byte offset of the second tile; 0 if there is none."""
+    first: offset in bytes of the first tile in its memory region.
+    second: offset in bytes of the second tile in this region; 0 if there is no second tile."""
 
     pitch: int
     height: int
@@ -32,8 +32,8 @@ class MapTiles(NamedTuple):
 
 
 def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False) -> MapTiles | None:
-    """Return the feature map of the rows at the given byte offsets, or None if it needs more than
-    two tiles.
+    """Return the feature map of the rows that begin at the byte offsets `offsets`, or None if these
+    rows need more than two tiles.
 
     A positive pitch is preferred; among the solutions with a positive pitch, a larger first tile is
     preferred.

@@ -62,11 +62,11 @@ Step = Job | QueueWait
 
 
 def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
-    """Return an operation as a job of the timeline.
+    """Return the job of the timeline that represents an operation.
 
     cycles: cycles of the operation; each field is an array with one element.
-    chip: the configuration. If tensors and constants share one port, `features` of the job includes
-        the accesses to constants, and `constants` is 0."""
+    chip: the configuration. If tensors and constants share one port, the field `features` of the
+        job includes the accesses to constants, and its field `constants` is 0."""
     (total,), (features,), (constants,) = cycles.total, cycles.features, cycles.constants
     if chip.constants is chip.features:
         constants = 0.0
@@ -75,7 +75,8 @@ def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
 
 def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
     """Return the job that copies `size_bytes` bytes of constants to the memory that holds
-    tensors, or into the NPU."""
+    tensors, or into the NPU. It takes the read latency of the memory that holds constants, plus
+    `size_bytes` divided by the bandwidth of this memory."""
     moved = size_bytes / chip.constants.bytes_per_cycle
     taken = chip.constants.read_latency + moved
     if chip.constants is chip.features:
@@ -84,9 +85,10 @@ def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
 
 
 def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
-    """Return the cycles from the first issue until all jobs are complete.
+    """Return the cycles from the issue of the first step until all jobs are complete.
 
-    steps: jobs and wait commands, in order of issue."""
+    steps: jobs and wait commands, in order of issue.
+    chip: the configuration, which limits the number of incomplete copies."""
     most = {CommandQueue.OPERATIONS: MOST_OPERATIONS, CommandQueue.COPIES: chip.most_copies}
     clock = _Clock()
     for step in steps:
@@ -104,7 +106,7 @@ def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
 class _IssuedJob:
     """A job that is issued but not complete.
 
-    remaining_cycles: time to its completion if no other job runs at the same time."""
+    remaining_cycles: cycles for which the job must still run, if no other job slows it down."""
 
     job: Job
     remaining_cycles: float
@@ -136,8 +138,10 @@ class _Clock:
 
 
 def _slowdown(jobs: list[Job]) -> float:
-    """Return the factor by which jobs that run at the same time slow each other down: the larger of
-    the demands on the two memory ports, each divided by the bandwidth of the port; at least 1."""
+    """Return the factor, at least 1, by which jobs that run at the same time slow each other down.
+
+    A job that occupies a port in 3 of 4 cycles demands 0.75 of its bandwidth. The factor is the
+    total demand on the more demanded of the two ports: 1.5 for two such jobs."""
     if len(jobs) == 1:
         return 1.0
     features = sum(job.features / job.cycles for job in jobs if job.cycles)

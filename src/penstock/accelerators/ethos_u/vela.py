@@ -63,8 +63,8 @@ def command_words(operations: Sequence[Any], name: str) -> list[int]:
 
 
 def _truncated_operands(words: Sequence[int]) -> list[int]:
-    """Return the command words with addresses and strides truncated to 40 bits. In negative
-    strides, Vela sets higher bits as well."""
+    """Return the command words with addresses and strides truncated to 40 bits, the size of the
+    registers. In the words of negative strides, Vela also sets the bits above."""
     found = list(words)
     at = 0
     while at < len(found):

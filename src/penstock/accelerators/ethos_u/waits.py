@@ -82,7 +82,7 @@ def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iter
 
 
 def _job(action: Action, chip: EthosUConfiguration) -> Step:
-    """Return an action (an operation or a copy) as a job of the timeline."""
+    """Return the job of the timeline that represents an action (an operation or a copy)."""
     if isinstance(action, Compute):
         return action.timing.job
     size = action.size_bytes if isinstance(action, StreamTransfer) else TABLE_BYTES
@@ -126,7 +126,8 @@ def _row_span(
     width: int, channels: int, packed: bool, first: int = 0, tensor_channels: int | None = None
 ) -> tuple[int, int]:
     """Return the offsets of the first and the last byte (inclusive) that an action accesses in a
-    row, relative to the start of the row.
+    row, relative to the start of the row. For example, channels 2 and 3 of the 4 channels of a row
+    of 5 columns, in NHWC, give (2, 19).
 
     width: columns of the row.
     channels: number of channels that the action accesses.

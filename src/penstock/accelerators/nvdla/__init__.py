@@ -88,7 +88,7 @@ class Nvdla(UMABackend):
 
     @property
     def target_name(self) -> str:
-        """The name of the accelerator."""
+        """The name of the accelerator, "nvdla"."""
         return "nvdla"
 
 
@@ -131,8 +131,9 @@ def feature_bandwidth(attrs: Mapping[str, object]) -> float:
 
 
 def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
-    """Return the graph with features stored in packs of channels, the layout that the hardware
-    reads."""
+    """Return the graph in which the int8 inputs and outputs of NVDLA's composites are stored in
+    packs of channels, the layout of the hardware.  The CPU packs those inputs that other engines
+    produce, and unpacks those outputs that other engines read."""
     atom = configuration(str(target.attrs["config"])).memory_atom_bytes
     return packed(graph, target.name, atom)
 

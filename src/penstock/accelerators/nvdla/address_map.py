@@ -22,8 +22,8 @@ ENABLE = "D_OP_ENABLE"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Bits [low, high] of a register, both included; their value is in two's complement if
-    `signed`, otherwise unsigned."""
+    """A field of a register: bits `low` to `high`, both included.  Its value is in two's complement
+    if `signed`, otherwise unsigned."""
 
     name: str
     low: int
@@ -32,7 +32,7 @@ class Field:
 
     @property
     def span(self) -> int:
-        """The number of values that the field can hold."""
+        """The number of values that the field can hold: 256 for a field of 8 bits."""
         return 1 << (self.high - self.low + 1)
 
     @property
@@ -60,8 +60,9 @@ class Register:
     fields: tuple[Field, ...]
 
     def word(self, values: Mapping[str, int]) -> int:
-        """Return the register word whose fields have the given values, by field name; all other
-        fields are 0.
+        """Return the register word whose fields have the given values; all other fields are 0.
+
+        values: values by field name.
 
         Raises UnsupportedError if a value does not fit its field."""
         found = 0
@@ -96,14 +97,16 @@ class Register:
 
 @lru_cache(maxsize=1)
 def registers() -> Mapping[str, Register]:
-    """Return all registers by name, in order of their addresses."""
+    """Return a mapping from the name of each register to the register, in the order of
+    addresses."""
     found = sorted(_read(), key=lambda register: register.address)
     return {register.name: register for register in found}
 
 
 @lru_cache(maxsize=1)
 def registers_by_address() -> Mapping[int, Register]:
-    """Return all registers by address in bytes, in increasing order."""
+    """Return a mapping from the address of each register, in bytes, to the register, in the order
+    of addresses."""
     return {register.address: register for register in registers().values()}
 
 
@@ -118,7 +121,8 @@ def _read() -> Iterator[Register]:
 
 
 def _field(text: str) -> Field:
-    """Parse a field, "name high:low" or "name high:low signed"."""
+    """Return the field that `text` defines, in the form "name high:low" or "name high:low
+    signed"."""
     name, bits, *rest = text.split()
     high, low = map(int, bits.split(":"))
     return Field(name, low, high, rest == ["signed"])

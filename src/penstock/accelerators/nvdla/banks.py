@@ -66,12 +66,10 @@ class Demand:
         return -(-self.slice_entries * rows // self.hardware.bank_entries)
 
     def weight_banks(self, which: ResidentWeights) -> int:
-        """Return the number of banks for weights.
+        """Return the number of banks that the weights `which` occupy.
 
-        which: the weights that the buffer holds at a time.
-
-        The banks always have room for one group of kernels, followed by the free space that the
-        hardware requires (`WEIGHT_ROOM_BYTES`)."""
+        The banks always have room for at least one group of kernels, followed by the free space
+        that the hardware requires (`WEIGHT_ROOM_BYTES`)."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)
@@ -91,8 +89,8 @@ class BankSplit:
     weights: the weights that the buffer holds at a time: all, or one or two groups of kernels.
     data_banks, weight_banks: the numbers of banks for input rows and for weights.
     rows: the number of input rows that the buffer holds at a time.
-    overlap: the number of input rows that two consecutive hardware layers both read if the
-        convolution is split into layers of consecutive output rows."""
+    overlap: the number of input rows that both of two consecutive hardware layers read if the
+        convolution is split by output rows: rows of a kernel minus stride, but at least 0."""
 
     weights: ResidentWeights
     data_banks: int
@@ -101,8 +99,11 @@ class BankSplit:
     overlap: int
 
     def pieces(self, height: int) -> int:
-        """Return the number of hardware layers that a convolution of `height` input rows is split
-        into.  It is 1 if the buffer holds all rows at a time."""
+        """Return the number of hardware layers into which a convolution of `height` input rows is
+        split.  It is 1 if the buffer holds all rows at a time.
+
+        For example, if the buffer holds 6 rows and layers overlap by 2 rows, 14 input rows take 3
+        layers, which read rows [0, 6), [4, 10) and [8, 14)."""
         if self.rows >= height:
             return 1
         return -(-(height - self.overlap) // (self.rows - self.overlap))
@@ -127,10 +128,10 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
     """Return the allocation that NVDLA's open-source compiler chooses; `reserved` banks remain
     unused.
 
-    The options for weights are tried from all weights down to one group of kernels (`PREFERENCE`).
-    The first that leaves enough banks for the whole input is chosen.  If there is none, the first
-    that leaves enough for the input rows of one window is chosen, and the rest of the buffer holds
-    as many input rows as fit.
+    The compiler tries the options for weights in the order of `PREFERENCE`: all weights, two
+    groups of kernels, one group.  It chooses the first that leaves enough banks for the whole
+    input.  If there is none, it chooses the first that leaves enough banks for the input rows of
+    one window, and fills the other banks with as many input rows as fit.
 
     Raises CapacityError if the input rows of one window do not fit beside one group of kernels."""
     banks = demand.hardware.banks - reserved

@@ -1,10 +1,10 @@
 """bindings: bidirectional encoding of records as register words.
 
 A `Bindings` lists register fields, for encoding and decoding.  A `chosen` field holds an attribute
-of the record.  An `implied` field holds an attribute that the record derives from others.  Fields
-that are not listed are 0.  Decoding builds a record from the chosen fields and the addresses.  It
-then encodes this record and requires every given register word to equal the result, so both
-directions always agree.
+with which the record is constructed.  An `implied` field holds an attribute that follows from the
+chosen ones, such as the number of output rows.  Fields that are not listed are 0.  Decoding builds
+a record from the chosen fields and the addresses.  It then encodes this record and requires every
+given register word to equal the result, so both directions always agree.
 
 Attributes of nested records are named by dotted paths, such as `padding.top`.
 """
@@ -58,7 +58,7 @@ class Bindings(Generic[Record]):
         """Return the words that encode a record, by register name.  The result covers all registers
         of `units` except those that start a unit.
 
-        Raises UnsupportedError if a value does not fit its field."""
+        Raises UnsupportedError if an attribute of the record does not fit its register field."""
         found: dict[str, dict[str, int]] = {}
         for place, path, less in (*self.chosen, *self.implied):
             _set_field(found, place, int(attrgetter(path)(record)) - less)
@@ -81,9 +81,9 @@ class Bindings(Generic[Record]):
         words: the words by register name; registers of other units are ignored.
         more: the attributes of the record that no register stores, by name.
 
-        Raises UnsupportedError if a word differs from the encoding of the record, or if it sets
-        bits outside the fields of its register.  Also raises any error of the record's
-        constructor."""
+        Raises UnsupportedError if a given word differs from the encoding of the resulting record,
+        or sets bits outside the fields of its register.  Errors of the record's constructor are
+        passed on."""
         own = {name: word for name, word in words.items() if self._owns(name)}
         values = {name: registers()[name].values(word) for name, word in own.items()}
         tree: dict[str, Any] = dict(more)
@@ -148,14 +148,16 @@ def _attribute_types(kind: type[Any]) -> Mapping[str, type[Any]]:
 
 
 def _set_field(found: dict[str, dict[str, int]], place: str, value: int) -> None:
-    """Set the field `place`, "UNIT.REGISTER.field", in `found`, which maps each register to the
-    values of its fields."""
+    """Store the value of a register field in `found`, which maps register names to the values of
+    their fields by name.
+
+    place: the name of the field, "UNIT.REGISTER.field"."""
     register, _, field = place.rpartition(".")
     found.setdefault(register, {})[field] = value
 
 
 def _set_path(tree: dict[str, Any], path: str, value: int) -> None:
-    """Set an attribute in nested mappings: the path "padding.top" sets tree["padding"]["top"].  A
-    path has at most one dot."""
+    """Store the value of an attribute in nested mappings: the path "padding.top" sets
+    tree["padding"]["top"], the path "width" sets tree["width"].  A path has at most one dot."""
     group, _, name = path.rpartition(".")
     (tree.setdefault(group, {}) if group else tree)[name] = value

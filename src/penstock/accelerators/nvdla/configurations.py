@@ -47,10 +47,10 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The three units that penstock adds to NVDLA.  One post-processes results: it requantises them
-    with TFLite's arithmetic, and can combine them element by element with a second tensor.  Another
-    computes pooling and depthwise convolutions.  The third is the feature buffer, an on-chip memory
-    for tensors at the second memory port.
+    """The three units that penstock adds to NVDLA.  Unit POST post-processes results: it
+    requantises them with TFLite's arithmetic, and can combine them element by element with a second
+    tensor.  Unit WINDOW computes pooling and depthwise convolutions.  The third unit is the feature
+    buffer, an on-chip memory for tensors at the second memory port.
 
     feature_banks: the number of single-port banks of the feature buffer.
     feature_bank_bytes: the size of a bank in bytes."""
@@ -72,15 +72,16 @@ class NvdlaConfiguration:
         weights of `atomic_k` kernels.
     banks, bank_entries, entry_bytes: the convolution buffer has `banks` banks, each of
         `bank_entries` entries of `entry_bytes` bytes.
-    memory_atom_bytes: in memory, channels are stored in packs of this number of bytes.
+    memory_atom_bytes: in memory, features are stored in packs of this number of int8 channels.
     address_bits: the width of memory addresses.
     memory, sram: the first and the second memory port; `sram` is None if NVDLA has only one.
     rates: the throughput of the units after the accumulators.
-    batches: the largest batch size.
+    batches: the largest number of images that the core computes at a time.
     winograd, compression, lookup_table: whether the hardware has Winograd convolution, compressed
         weights and a lookup table.
-    accumulator_bits: the width in which products of int8 elements are accumulated.
-    delivered_bits: the width to which sums are saturated when they leave the accumulators.
+    accumulator_bits: the width in bits of the accumulators.
+    delivered_bits: the width in bits to which the core saturates accumulators that it delivers to
+        the following units.
     extension: the units that penstock adds, such as pooling and a feature buffer; None for NVDLA
         without them."""
 
@@ -108,7 +109,7 @@ class NvdlaConfiguration:
 
     @property
     def macs(self) -> int:
-        """The number of multipliers."""
+        """The number of multipliers: multiply-accumulates per cycle."""
         return self.atomic_c * self.atomic_k
 
     @property

@@ -38,7 +38,7 @@ class Convolution(Reach):
     kernels: the number of output channels.
     source, output: the memory layouts of the input and the output.
     pad_value: the value of padding.
-    conversion: NVDLA's conversion of sums to output elements.
+    conversion: NVDLA's conversion of accumulators to output elements.
 
     The last input rows or columns may lie outside every window.  The hardware does not accept such
     rows and columns, so the hardware layers omit them."""
@@ -99,8 +99,8 @@ class Convolution(Reach):
 
 @dataclass(frozen=True, slots=True)
 class RowPiece:
-    """The rows of a hardware layer: it computes output rows [first, end) of a convolution and reads
-    input rows [lower, upper)."""
+    """The rows of one hardware layer of a convolution: the layer computes output rows [first, end)
+    from input rows [lower, upper)."""
 
     first: int
     end: int
@@ -116,8 +116,8 @@ def hardware_layers(
 
     split: the allocation of the convolution buffer; None for the one that `allocate` chooses.
 
-    Raises CapacityError if not even one output row fits, and UnsupportedError if the hardware
-    cannot execute a layer."""
+    Raises CapacityError if the convolution buffer cannot hold the input rows and the weights for a
+    single output row, and UnsupportedError if the hardware cannot execute a layer."""
     split = split or allocate(convolution.demand)
     pieces = tuple(cut(convolution, split.rows))
     last = len(pieces) - 1
@@ -135,10 +135,11 @@ def hardware_layers(
 
 
 def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
-    """Divide the output rows of a convolution into intervals, and yield them in order.
+    """Divide the output rows of a convolution into intervals, and yield the rows of each, in order.
 
     Each interval has as many output rows as possible without reading more than `rows` input rows,
-    but at least one output row."""
+    but at least one output row.  For example, if a 3x3 convolution without padding may read 6 rows
+    at a time, each interval but the last has 4 output rows."""
     first = 0
     while first < convolution.out_height:
         end = first + 1
@@ -162,11 +163,12 @@ def _size(piece: RowPiece) -> int:
 
 
 def _kept(before: RowPiece, piece: RowPiece) -> int:
-    """Return how many input rows of `piece` are still in the convolution buffer after `before`, the
-    rows of the previous hardware layer.
+    """Return how many input rows of the hardware layer `piece` are still in the convolution buffer
+    after the previous layer, `before`.
 
-    If both begin at the same input row, the result is 0: the previous layer would have to keep all
-    of its input rows, but the hardware requires that a layer discards at least one."""
+    If `before` reads input rows [0, 6) and `piece` reads [4, 10), the result is 2.  If both begin
+    at the same input row, it is 0: the previous layer would have to keep all of its input rows, but
+    the hardware requires that a layer discards at least one."""
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 

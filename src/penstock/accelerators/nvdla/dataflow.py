@@ -47,7 +47,9 @@ def stripe_cycles(points: int) -> int:
 def mac_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> int:
-    """Return the cycles that the multipliers take for a convolution.
+    """Return the cycles that the multipliers take for a convolution: taps * blocks of channels *
+    groups of kernels * `stripe_cycles(points)`.  A block has `atomic_c` channels, and a group has
+    `atomic_k` kernels.
 
     points: the number of output pixels.
     taps: the number of elements of a kernel in each channel, rows times columns.
@@ -60,8 +62,8 @@ def mac_cycles(
 def convolution_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> dict[str, float]:
-    """Return the busy cycles of two resources in a convolution: "multipliers" and
-    "post-processing".
+    """Return the busy cycles of two resources in a convolution, as a dictionary with the keys
+    "multipliers" (`mac_cycles`) and "post-processing" (output elements / elements per cycle).
 
     points: the number of output pixels.
     taps: the number of elements of a kernel in each channel, rows times columns.
@@ -75,9 +77,9 @@ def convolution_cycles(
 
 def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
     """Return the busy cycles of unit WINDOW, which computes pooling and depthwise convolutions, as
-    a dictionary with the single key "windows".
+    a dictionary with the single key "windows": `elements` / elements per cycle.
 
-    elements: the total number of elements in all windows."""
+    elements: the number of elements in all windows together, i.e. output elements * taps."""
     return {"windows": elements / chip.rates.pooling}
 
 
@@ -125,8 +127,8 @@ def layer_cycles(
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
-    """Return the cycles of a kernel call that computes `rows` output rows: the sum over its tasks,
-    with the busy cycles of each resource."""
+    """Return the cycles of a kernel call that computes `rows` output rows: the elapsed cycles and
+    the busy cycles of each resource, summed over the tasks of the operator."""
     every = tasks(offloaded)
     return reduce(
         add,
@@ -153,8 +155,8 @@ def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Bre
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
-    """Return the bytes transferred to compute output rows [first, end), by field of `LayerTraffic`.
-    All tensors are assumed to be contiguous."""
+    """Return the bytes that are transferred to compute output rows [first, end), by field of
+    `LayerTraffic`, such as "weights".  All tensors are assumed to be contiguous."""
     layers = (
         layer for one in tasks(offloaded) for layer in one.task.layers_with_traffic(first, end)
     )

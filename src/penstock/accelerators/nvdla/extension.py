@@ -2,10 +2,11 @@
 
 Unit POST post-processes results, between the computing unit and SDP, which writes the output:
 
-    sums -> + bias, requantisation as in TFLite -> element-wise with a second tensor -> SDP
+    accumulators -> + bias, requantisation as in TFLite -> element-wise operation -> SDP
 
-Unit WINDOW applies a window to each channel separately: pooling and depthwise convolutions.
-docs/nvdla.md lists the registers.
+The element-wise operation combines the results with a second tensor.  Unit WINDOW applies a window
+to each channel separately: it computes pooling and depthwise convolutions.  docs/nvdla.md lists the
+registers.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class WindowKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A zero point and a scale, which is multiplier * 2^(shift - 31) as in TFLite."""
+    """A zero point (`zero`), and a scale as in TFLite: multiplier * 2^(shift - 31)."""
 
     zero: int = 0
     multiplier: int = 0
@@ -58,7 +59,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The smallest and the largest value to which elements are clamped."""
+    """The bounds to which elements are clamped, both inclusive."""
 
     least: int = -128
     most: int = 127
@@ -72,13 +73,13 @@ class Post:
         the channel, scales by the channel's multiplier and shift, and adds `zero`.
     table_address: the address in main memory of the bias, multiplier and shift of each channel.
     zero: the zero point that requantisation adds.
-    limits: the range to which the results are then clamped, whether requantised or not.
+    limits: the bounds to which the results are then clamped, whether requantised or not.
     elementwise: the operation that combines the clamped results with a second tensor.
     second: the memory layout of the second tensor, which has the shape of the output.
-    first: the zero point and scale of the results, as operand of `elementwise`.
+    first: the zero point and scale of the clamped results, the first operand of `elementwise`.
     other: the zero point and scale of the second tensor.  A sum or difference shifts both operands
         left by 20 bits and scales them; a product applies only the zero points.
-    result, result_limits: the zero point, scale and range of the combination."""
+    result, result_limits: the zero point, scale and bounds of the result of `elementwise`."""
 
     requantise: bool = False
     table_address: int = 0
@@ -261,13 +262,17 @@ WINDOW = Bindings(
 
 def encode_post(post: Post) -> dict[str, int]:
     """Return the register words of the post-processing unit (POST), by register name.  Raises
-    UnsupportedError if a value does not fit its field."""
+    UnsupportedError if an attribute of `post` does not fit its register field."""
     return POST.encode(post)
 
 
 def decode_post(words: Words) -> Post:
-    """Return the post-processing that register words encode.  Raises UnsupportedError if the words
-    contradict each other."""
+    """Return the post-processing that the registers of unit POST encode.
+
+    words: the words by register name; registers of other units are ignored, and missing ones
+        count as 0.
+
+    Raises UnsupportedError if a word sets bits outside the fields of its register."""
     return POST.decode(words)
 
 
@@ -276,11 +281,17 @@ def encode_window(layer: WindowLayer) -> dict[str, int]:
     The registers belong to two units: WINDOW, which computes the layer, and NVDLA's SDP, which
     writes the output.
 
-    Raises UnsupportedError if a value does not fit its field."""
+    Raises UnsupportedError if an attribute of the layer does not fit its register field."""
     return WINDOW.encode(layer)
 
 
 def decode_window(words: Words) -> WindowLayer:
-    """Return the layer of pooling or depthwise convolution that register words encode.  Raises
-    UnsupportedError if the words contradict each other."""
+    """Return the layer of pooling or depthwise convolution that the registers of units WINDOW and
+    SDP encode.
+
+    words: the words by register name; registers of other units are ignored, and missing ones
+        count as 0.
+
+    Raises UnsupportedError if the hardware cannot execute the layer, if a word sets bits outside
+    the fields of its register, or if a register differs from the value that the others imply."""
     return WINDOW.decode(words)

@@ -52,7 +52,8 @@ OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "conc
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
     """Return the hardware configuration that the user selected, with the units that penstock adds
-    to NVDLA (`Extension`)."""
+    to NVDLA (`Extension`).  Its feature buffer has 0 bytes, because tasks do not depend on the
+    size."""
     return configuration(str(offloaded.target.attrs["config"])).extended(0, 0)
 
 
@@ -82,7 +83,7 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
 
 def _single_task(offloaded: Offloaded) -> Task:
     """Return the task that computes an operator other than a concatenation.  A fully connected
-    layer is a convolution of one pixel."""
+    layer is computed as a convolution of an image with one pixel."""
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, hardware(offloaded)
     if kind == "Relu":
         return _clamp_task(chip, offloaded)
@@ -120,8 +121,8 @@ def _single_task(offloaded: Offloaded) -> Task:
 
 
 def _copy_task(chip: NvdlaConfiguration, shape: tuple[int, ...]) -> Task:
-    """Return the task that copies a tensor of shape `shape`: a maximum over windows of one
-    element."""
+    """Return the task that copies a tensor of shape `shape`, (1, height, width, channels).  Unit
+    WINDOW computes it as a maximum over windows of one element."""
     _, h, w, c = shape
     return Task(chip, WindowKind.LARGEST, w, h, c, w, h, c)
 
@@ -138,10 +139,10 @@ def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
 
 
 def constant_factor(offloaded: Offloaded) -> int | None:
-    """Return the index of the constant input of a product.
+    """Return the index of the constant input of a product: 0 or 1.
 
-    The constant must be a scalar or have one value per channel; otherwise, the result is None.  It
-    is also None for other operators."""
+    The result is None if the operator is not a product, or if no input is a constant that is a
+    scalar or has one value per channel."""
     if offloaded.main.kind != "Mul":
         return None
     channels = offloaded.main.output.type.shape[-1]
@@ -236,11 +237,11 @@ def compute(call: KernelCall) -> Sequence[Command]:
 
 
 def gathered_bytes(reach: int, packs: TensorType) -> int:
-    """Return the size in bytes of the scratch memory that an operator needs; 0 if its windows have
-    one row.
+    """Return the size in bytes of the scratch memory that an operator needs: enough for the input
+    rows of one window, or 0 if its windows have one row.
 
-    If the rows of a window have no constant pitch in memory, they are first copied (gathered) to
-    scratch.
+    If the input rows of a window have no constant pitch in memory, they are first copied (gathered)
+    to scratch.
 
     reach: the number of rows that a window spans, dilation included.
     packs: the type of the input, stored in packs of channels."""
@@ -268,7 +269,8 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant arrays (tables) that the hardware reads for an operator, by name.
 
     "weights": the int8 weights, in the order in which the hardware reads them.
-    "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).
+    "post": the int32 bias, multiplier and shift of each output channel, of shape (channels, 3).
+        The bias includes the correction for the zero point of the input.
 
     A product of two tensors has no tables: the result is empty."""
     if offloaded.main.kind == "Relu":
@@ -316,7 +318,8 @@ def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:
     as a depthwise convolution.
 
     "weights": for each channel, the constant minus its zero point, as int8.
-    "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).
+    "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).  The bias
+        is -(zero point of the other operand) * weight.
 
     constant: the index of the constant operand among the operator's inputs."""
     p, weights = offloaded.parameters, factors(offloaded, constant)

@@ -83,9 +83,13 @@ NO_PADDING = Padding()
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Reuse of the convolution buffer.  With `data` or `weights`, the layer uses the data or
-    weights that the previous layer kept; with `keep_data` or `keep_weights`, it keeps all of its
-    data or weights for the next layer."""
+    """What a hardware layer takes over from the previous layer in the convolution buffer, and what
+    it keeps there for the next layer.
+
+    data, weights: whether the layer reads its whole input, or its weights, from the buffer instead
+        of memory, because the previous layer kept them.
+    keep_data, keep_weights: whether the layer keeps its whole input, or its weights, in the
+        buffer."""
 
     data: bool = False
     weights: bool = False
@@ -95,12 +99,13 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """The format in which the core delivers sums.
+    """The format in which the core delivers accumulators, the sums of products of a convolution, to
+    the unit that converts them to output elements.
 
     line_stride: the distance in bytes between output rows (lines).
     surface_stride: the distance in bytes between packs of channels (surfaces).
     line_packed, surface_packed: whether there are no gaps between lines, or between surfaces.
-    truncate: the number of bits by which sums are shifted right, with rounding."""
+    truncate: the number of bits by which accumulators are shifted right, with rounding."""
 
     line_stride: int
     surface_stride: int
@@ -111,9 +116,10 @@ class Accumulators:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """NVDLA's own conversion of sums to output elements: (sum - offset) * scale >> shift, rounded
-    and saturated.  Layers with the extension's post-processing (`Post`) are requantised instead.
-    `nan_to_zero` is a register bit for floating point and has no effect on int8."""
+    """NVDLA's own conversion of an accumulator a to an output element: (a - offset) * scale >>
+    shift, rounded and saturated to int8.  Layers with the extension's post-processing (`Post`) are
+    requantised instead.  `nan_to_zero` is a register bit for floating point and has no effect on
+    int8."""
 
     offset: int = 0
     scale: int = 1
@@ -135,8 +141,8 @@ class Pixels:
 
 
 class Reach:
-    """A base class that derives, from the size and dilation of a kernel, how many rows and columns
-    it spans."""
+    """A base class for records of convolutions.  It derives the number of rows and columns that a
+    kernel spans from the kernel's size and dilation."""
 
     __slots__ = ()
     kernel_width: int
@@ -162,15 +168,19 @@ class ConvolutionLayer(Reach):
     width, height, channels: the size of the input.
     kernels: the number of output channels.
     source, output: the memory layouts of the input and the output.
-    accumulators: the format in which the core delivers sums.
+    accumulators: the format in which the core delivers accumulators.
     data_banks, weight_banks: the numbers of banks of the convolution buffer for data and weights.
-    release: the number of input rows, from the top, that the layer discards afterwards.
+    release: the number of input rows, from the top, that the layer discards when it is complete;
+        the others stay in the convolution buffer for the next layer.
     pad_value: the value of padding; its register field has 16 bits, of which int8 uses the low 8.
     source_line_packed: whether the input has no gaps between rows.
     source_surface_packed: whether the input has no gaps between packs of channels.
-    kept_rows: the number of input rows, from the top, that are already in the buffer.
+    kept_rows: the number of input rows, from the top, that are in the buffer because the previous
+        layer did not discard them.
     fetch_grain: the number of rows that are loaded before the core starts.
-    conversion: NVDLA's conversion of sums to output elements.
+    reuse: whether the layer uses input or weights in the buffer, or keeps them there.
+    conversion: NVDLA's conversion of accumulators to output elements.
+    pixels: register fields of image input, which a direct convolution ignores.
 
     Raises UnsupportedError if the hardware cannot execute the layer, and CapacityError if it has
     too few banks."""
@@ -224,7 +234,7 @@ class ConvolutionLayer(Reach):
 
     @property
     def padded(self) -> tuple[int, int]:
-        """The numbers of input columns and input rows, including padding."""
+        """The size (columns, rows) of the input, including padding."""
         pad = self.padding
         return self.width + pad.left + pad.right, self.height + pad.top + pad.bottom
 
@@ -297,8 +307,8 @@ def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tu
 
 
 def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield (fault, reason) for each limit of the hardware that a layer violates: the offending
-    value and the limit, as texts for an error message."""
+    """Yield (fault, reason) for each limit of the hardware that a layer violates: phrases for an
+    error message, such as ("padding top is 3", "it must be less than 3")."""
     for name in COUNTS:
         if getattr(layer, name) < 1:
             yield f"{name} is {getattr(layer, name)}", "it must be at least 1"
@@ -314,8 +324,8 @@ def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield (fault, reason) for each limit that a layer's window and padding violate: the offending
-    value and the limit, as texts for an error message."""
+    """Yield (fault, reason), as `_faults` does, for each limit that the window and the padding of a
+    layer violate."""
     pad, sides = layer.padding, ("left", "right", "top", "bottom")
     reaches = (layer.reach_x, layer.reach_x, layer.reach_y, layer.reach_y)
     for side, reach in zip(sides, reaches, strict=True):
@@ -339,8 +349,8 @@ def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _address_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield (fault, reason) for each limit that a layer's addresses and strides violate: the
-    offending value and the limit, as texts for an error message."""
+    """Yield (fault, reason), as `_faults` does, for each limit that the addresses and strides of a
+    layer violate."""
     atom = layer.hardware.memory_atom_bytes
     for name, surface, width in (
         ("input", layer.source, layer.width),

@@ -72,7 +72,7 @@ class Device:
     moved: list[Counter[str]] = field(default_factory=list[Counter[str]])
 
     def memory(self, which: NvdlaMemory) -> Array:
-        """Return the contents of a memory.  Raises BackendError if there is no such memory."""
+        """Return a memory as a uint8 array.  Raises BackendError if there is no such memory."""
         if which not in self.memories:
             raise _invalid_stream(f"there is no memory {which.name}", "a tensor lies in it")
         return self.memories[which]
@@ -112,7 +112,8 @@ class Device:
         self.started.clear()
 
     def _read_features(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
-        """Return features from memory, of shape (rows, columns, channels), and count their bytes.
+        """Return int8 features from memory, of shape `shape` (rows, columns, channels), and count
+        their bytes.
 
         what: the field of `LayerTraffic` that counts them."""
         atom = self.hardware.memory_atom_bytes
@@ -121,7 +122,7 @@ class Device:
         return found
 
     def _read_bytes(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
-        """Return bytes from a memory and count them.
+        """Return the `size_bytes` bytes from `address` on in a memory, and count them.
 
         what: the field of `LayerTraffic` that counts them.
 
@@ -142,13 +143,15 @@ class Device:
         self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
-        """Return sums as elements, by NVDLA's own conversion.  The result consists of whole packs:
-        the unused channels of the last pack are converted, too."""
+        """Convert the accumulators of a layer, of shape (rows, columns, channels), to int8 elements
+        by NVDLA's own conversion.  The result consists of whole packs: it also contains the unused
+        channels of the last pack, whose accumulators are 0."""
         beyond = -layer.kernels % self.hardware.memory_atom_bytes
         return converted(np.pad(sums, ((0, 0), (0, 0), (0, beyond))), layer.conversion)
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
-        """Return the sums of a layer as the core delivers them: rounded and saturated.
+        """Return the accumulators of a layer as the core delivers them, rounded and saturated to 32
+        bits, in an array of shape (output rows, output columns, output channels).
 
         Also update the modelled convolution buffer (`rows`, `data_banks`, `weights`) to what the
         layer keeps for the next layer."""
@@ -172,7 +175,8 @@ class Device:
         return np.clip(found, -(1 << bits), (1 << bits) - 1)
 
     def _input_rows(self, layer: ConvolutionLayer) -> Array:
-        """Return the input: rows kept in the buffer, followed by rows read from memory."""
+        """Return the input of a layer, of shape (rows, columns, channels): the rows kept in the
+        buffer, followed by the rows read from memory."""
         shape = (layer.height, layer.width, layer.channels)
         if layer.reuse.data or layer.kept_rows:
             kept = shape if layer.reuse.data else (layer.kept_rows, *shape[1:])
@@ -195,8 +199,8 @@ class Device:
         return fetched
 
     def _weights(self, layer: ConvolutionLayer) -> Array:
-        """Return the weights, kept in the buffer or read from memory; shape (kernels, rows,
-        columns, channels)."""
+        """Return the int8 weights of a layer, of shape (kernels, rows, columns, channels): those
+        kept in the buffer if the layer reuses them, otherwise those in memory."""
         shape = (layer.kernels, layer.kernel_height, layer.kernel_width, layer.channels)
         if layer.reuse.weights:
             if self.weights is None or self.weights.shape != shape:
@@ -214,7 +218,7 @@ class Device:
         post: the post-processing of the results; None leaves the results of pooling unchanged.
 
         Raises BackendError if a depthwise convolution has no post-processing that requantises its
-        sums."""
+        accumulators."""
         shape = (layer.height, layer.width, layer.channels)
         image = self._read_features("features", layer.source, shape)
         if layer.kind is not WindowKind.DEPTHWISE:
@@ -234,11 +238,11 @@ class Device:
     def _post_processed(self, post: Post, values: Sums) -> Array:
         """Return the int8 elements that post-processing computes from the results of a layer.
 
-        values: the results, of shape (rows, columns, channels): accumulator sums of a convolution
-            or depthwise convolution if `post.requantise` is set, otherwise elements from pooling.
+        values: the results, of shape (rows, columns, channels): accumulators if `post.requantise`
+            is set, otherwise elements from pooling.
 
-        Sums are first requantised to elements.  Elements are then clamped to `post.limits`, and
-        combined with a second tensor if `post.elementwise` selects an operation."""
+        Accumulators are first requantised to elements.  Elements are then clamped to `post.limits`,
+        and combined with a second tensor if `post.elementwise` selects an operation."""
         if post.requantise:
             channels = values.shape[2]
             size = channels * TABLE_ROW_BYTES
@@ -277,8 +281,8 @@ def execute(
 
 
 def converted(sums: Sums, conversion: Conversion) -> Array:
-    """Return sums as int8 elements, by NVDLA's own conversion.  Layers with the extension's
-    post-processing (`Post`) do not use this conversion."""
+    """Convert accumulators (`sums`) to int8 elements by NVDLA's own conversion.  Layers with the
+    extension's post-processing (`Post`) do not use this conversion."""
     scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
     return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
 
@@ -300,7 +304,9 @@ def combined(first: Array, second: Array, post: Post) -> Array:
 
 def pooled(image: Array, layer: WindowLayer) -> Sums:
     """Return the maximum or the mean of each window, as `layer.kind` selects.  Padding does not
-    count; a mean is rounded to the nearest integer, with ties away from zero."""
+    count; a mean is rounded to the nearest integer, with ties away from zero.
+
+    image: the input, of shape (rows, columns, channels)."""
     values = _padded(image, layer, 0)
     there = _padded(np.ones_like(image), layer, 0)
     out = (layer.out_height, layer.out_width, layer.channels)
@@ -318,8 +324,10 @@ def pooled(image: Array, layer: WindowLayer) -> Sums:
 
 
 def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
-    """Return the sums of a depthwise convolution of `image`, of shape (rows, columns, channels);
-    weights have shape (rows, columns, output channels)."""
+    """Return the accumulators of a depthwise convolution, without biases.
+
+    image: the input, of shape (rows, columns, channels).
+    weights: array of shape (rows, columns, output channels)."""
     values = np.repeat(_padded(image, layer, layer.pad_value), layer.channel_multiplier, axis=2)
     totals = np.zeros((layer.out_height, layer.out_width, layer.kernels), np.int64)
     for k, l, taps in _taps(values, layer):  # noqa: E741
@@ -330,10 +338,10 @@ def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
 def _taps(
     padded: Array, layer: ConvolutionLayer | WindowLayer
 ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-    """Yield (row, column, elements) for each tap, a position within the window.
+    """Yield (row, column, elements) for each tap, i.e. each position within the window.
 
-    The elements are those at this position in each window, of shape (output rows, output columns,
-    channels).
+    `elements` has shape (output rows, output columns, channels): for each window, the input element
+    at this position.
 
     padded: the input with its padding, of shape (rows, columns, channels)."""
     window = (
@@ -355,15 +363,15 @@ def _taps(
 
 
 def _padded(image: Array, layer: WindowLayer, value: int) -> Array:
-    """Return an image surrounded by the padding of `layer`, which is filled with `value`."""
+    """Return an image (rows, columns, channels) with the layer's padding, filled with `value`."""
     pad = layer.padding
     border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
     return np.pad(image, border, constant_values=value)
 
 
 def _scaled_term(values: Sums, scale: Scale) -> Sums:
-    """Return an operand of an element-wise sum or difference, shifted left by `TERM_BITS` bits and
-    multiplied by the multiplier and shift of `scale`."""
+    """Return an operand of an element-wise sum or difference, shifted left by `TERM_BITS` (20) bits
+    and multiplied by `scale`."""
     return multiply(values << TERM_BITS, scale.multiplier, scale.shift)
 
 
@@ -373,7 +381,8 @@ def _int8(value: int) -> int:
 
 
 def _invalid_stream(what: str, why: str) -> BackendError:
-    """Return the error for a stream that the hardware cannot execute."""
+    """Return the error `what` for a stream that the hardware cannot execute, with the reason
+    `why`."""
     return BackendError(
         "nvdla-012",
         what,

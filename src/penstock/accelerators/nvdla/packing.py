@@ -24,8 +24,10 @@ from penstock.uma import Array, BackendError
 def unpack_features(
     memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int
 ) -> Array:
-    """Return a copy of the int8 elements of a surface in a memory, of shape (rows, columns,
-    channels).  In the memory, each pack has `atom_bytes` channels.
+    """Return a copy of the int8 elements of a surface in a memory, as an array of shape `shape`
+    (rows, columns, channels).  In the memory, each pack has `atom_bytes` channels.
+
+    memory: the contents of the memory, as uint8.
 
     Raises BackendError if the surface exceeds the memory, or if its rows or packs overlap."""
     packs = _packs(memory, surface, shape, atom_bytes)
@@ -48,7 +50,9 @@ def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: 
 
 def pack_weights(weights: Array, hardware: NvdlaConfiguration) -> bytes:
     """Return int8 weights of shape (kernels, rows, columns, channels) as bytes in NVDLA's memory
-    order: group of kernels, block of channels, row, column, kernel, channel.  Zeros pad the end.
+    order.  From the outermost to the innermost, the axes are: group of kernels, block of channels,
+    row, column, kernel in the group, channel in the block.  Zeros pad the end to a multiple of 128
+    bytes.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL
     >>> pack_weights(np.arange(4, dtype=np.int8).reshape(2, 1, 2, 1), SMALL)[:4].hex()
@@ -77,8 +81,9 @@ def unpack_weights(
 
 
 def _blocks(shape: tuple[int, ...], hardware: NvdlaConfiguration) -> Iterator[tuple[slice, slice]]:
-    """Yield the contiguous blocks of weights in memory order, each as (slice of kernels, slice of
-    channels).  A block has up to `atomic_k` kernels and `atomic_c` channels.
+    """Yield (slice of kernels, slice of channels) for each block of weights, in the order of the
+    blocks in memory.  A block is contiguous; it has up to `atomic_k` kernels and `atomic_c`
+    channels.
 
     shape: the shape of the weights, (kernels, rows, columns, channels)."""
     for kernel in range(0, shape[0], hardware.atomic_k):

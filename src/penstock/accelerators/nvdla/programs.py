@@ -69,18 +69,23 @@ Issued = StreamOperation[Task]
 class _Encoder:
     """Encodes one task of a kernel call as register writes.
 
-    call: the task, with the addresses of the rows that it reads and writes."""
+    call: the task, the output rows [first, end) that it computes, and the addresses of the rows
+        that it reads and writes."""
 
     call: Issued
 
     @property
     def task(self) -> Task:
-        """The issued task."""
+        """Shorthand for `call.operation`, the task to encode."""
         return self.call.operation
 
     def layers(self) -> Iterator[Sequence[Placed]]:
-        """Yield the register writes of each hardware layer of the issued task.  The rows that a
-        layer accesses have a constant pitch in every tensor."""
+        """Yield the register writes of each hardware layer, in order.
+
+        The output rows are divided into intervals, each as long as possible.  The rows that are
+        accessed to compute an interval have a constant pitch in every tensor.  If even the input
+        rows of a single output row have no constant pitch, further hardware layers first copy them
+        to scratch."""
         first, end = self.call.first, self.call.end
         while first < end:
             reads = self.task.reads(first, first + 1)
@@ -95,11 +100,11 @@ class _Encoder:
             first = until
 
     def _pitches(self, first: int, end: int) -> tuple[int, int, int] | None:
-        """Return the row pitches in bytes, as (input, output, second input).
+        """Return the row pitches (input, output, second input), in bytes, of the rows that are
+        accessed to compute output rows [first, end).
 
-        Only the rows that are accessed to compute output rows [first, end) are considered.  The
-        last pitch is 0 if there is no second input.  The result is None if the pitch in one of the
-        tensors varies or is less than the size of a row."""
+        The last pitch is 0 if there is no second input.  The result is None if, among these rows,
+        the pitch of a tensor varies or is less than the size of a row."""
         source, *others = self.call.inputs
         found = [
             _pitch(source, *self.task.reads(first, end), self.task.in_row_bytes),
@@ -112,8 +117,8 @@ class _Encoder:
         return pitches[0], pitches[1], pitches[2] if others else 0
 
     def _strided(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
-        """Yield the register writes of each hardware layer that computes output rows [first, end).
-        Requires that the accessed rows of each tensor have a constant pitch (stride)."""
+        """Yield, for each hardware layer that computes some of output rows [first, end), its
+        register writes.  The accessed rows of each tensor must have a constant pitch (stride)."""
         lower, _ = self.task.reads(first, end)
         pitches = self._pitches(first, end)
         assert pitches is not None
@@ -122,11 +127,11 @@ class _Encoder:
             yield self._placed(layer, source, first)
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
-        """Yield the register writes of the hardware layers that compute output row `first`.  The
-        pitch of its input rows need not be constant.
+        """Yield, for each hardware layer that is needed to compute output row `first`, its register
+        writes.  The input rows of the output row need not have a constant pitch.
 
-        The first layers copy (gather) the input rows to scratch; the others compute the output row
-        from the copies."""
+        The first layers each copy (gather) an input row to scratch; the others compute the output
+        row from the copies."""
         lower, upper = self.task.reads(first, first + 1)
         size, scratch = self.task.in_row_bytes, self.call.scratch
         assert scratch is not None
@@ -141,8 +146,8 @@ class _Encoder:
             yield self._placed(layer, scratch, first)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """Return the writes of a layer.  A write whose word is an address is paired with the
-        `Place` to which the word is relative, any other write with None.
+        """Return (write, place) for each write of a layer.  If the word of the write is an address,
+        it is an offset from `place`; for any other write, `place` is None.
 
         source: the address of the first input row that the layer reads.
         first: the index of the first output row that the layer computes."""
@@ -159,8 +164,8 @@ class _Encoder:
 def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | None:
     """Return the pitch of rows [lower, upper) of a tensor: the distance in bytes from row to row.
 
-    The result is None if the pitch varies or is less than `row_bytes`.  It is `row_bytes` if there
-    is only one row."""
+    The result is None if the pitch varies or is less than `row_bytes`, the size of a row.  For a
+    single row, it is `row_bytes`."""
     steps = {b - a for a, b in pairwise(rows.between(lower, upper))} or {row_bytes}
     (step, *others) = steps
     return step if not others and step >= row_bytes else None

@@ -124,16 +124,18 @@ def encode(layer: ConvolutionLayer) -> dict[str, int]:
     """Return the words of all registers of the convolution core, by register name, except those
     that start its units.
 
-    Raises UnsupportedError if a value does not fit its field."""
+    Raises UnsupportedError if an attribute of the layer does not fit its register field."""
     return CONVOLUTION.encode(layer)
 
 
 def decode(words: Words, hardware: NvdlaConfiguration) -> ConvolutionLayer:
-    """Return the layer that register words encode.  A register absent from `words` counts as 0; an
-    absent register that selects a memory selects the main memory.
+    """Return the layer that register words encode.
 
-    Raises UnsupportedError if the words do not describe a direct convolution or contradict each
-    other, and CapacityError if there are too few banks."""
+    words: the words by register name.  A missing register counts as 0, except that a missing
+        register which selects a memory selects the main memory, whose code is 1.
+
+    Raises UnsupportedError if the words describe no direct convolution, or if a register differs
+    from the value that the others imply.  Raises CapacityError if the layer has too few banks."""
     fetched = words.get("CDMA.D_DATAIN_SIZE_0", 0) >> 16
     height = words.get("CDMA.D_DATAIN_SIZE_EXT_0", 0) >> 16
     return CONVOLUTION.decode(words, hardware=hardware, kept_rows=height - fetched)

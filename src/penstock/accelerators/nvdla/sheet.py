@@ -75,7 +75,7 @@ class SheetWindow:
 
     @property
     def stride(self) -> int:
-        """The product of both strides."""
+        """The product of both strides: how many input pixels there are for each output pixel."""
         return self.row_stride * self.column_stride
 
     def output_size(self, rows: int, columns: int) -> tuple[int, int]:
@@ -173,8 +173,8 @@ class SheetLayer:
 
     @property
     def mac_positions(self) -> tuple[int, int]:
-        """The size of the output, (rows, columns), for which the sheet counts multiplications.
-        If the layer has no padding, only windows that are entirely inside the input count."""
+        """The number of windows, (rows, columns), for which the sheet counts multiplications.  If
+        the layer has no padding, only windows that are entirely inside the input count."""
         window = self.window
         over = (0, 0) if self.same else (window.rows - 1, window.columns - 1)
         return (
@@ -205,8 +205,8 @@ class Page:
         then transferred again for each part.
     compared: which weights a layer's input is compared with, to choose the operand that stays in
         the buffer: the weights of a group of kernels, or all weights.
-    rows_ahead: the number of input rows that the buffer must hold in addition to the rows that one
-        kernel covers.
+    rows_ahead: the number of input rows that the buffer must hold in addition to the rows of one
+        window.
     first_layer: True if the first layer of the network has two rules of its own: `rows_ahead` is 1,
         and the input stays in the buffer if the rows that the buffer must hold
         (`LayerFigures.least_in_kib`) are smaller than the weights of a group of kernels."""
@@ -236,8 +236,8 @@ class LayerFigures:
     """The figures of a layer in NVDLA's performance sheet; names ending in `_kib` are sizes in KiB.
 
     in_kib, out_kib, weights_kib: the input, the output and all weights.
-    least_in_kib: the minimum of the input that the convolution buffer must hold: the rows that one
-        kernel covers, and those that `Page.rows_ahead` adds.
+    least_in_kib: the part of the input that the convolution buffer must hold at least: the rows of
+        one window, and those that `Page.rows_ahead` adds.
     group_kib: the space in the buffer for the weights of a group of kernels.  It is the size of
         these weights or, if they exceed the whole buffer, half the size of the buffer.
     dram_kib: the memory traffic.
@@ -254,7 +254,7 @@ class LayerFigures:
 
     @property
     def cycles(self) -> Fraction:
-        """Cycles of the layer: the maximum of its computation and its memory traffic."""
+        """Cycles of the layer: the larger of `mac_cycles` and `dram_cycles`."""
         return max(self.mac_cycles, self.dram_cycles)
 
     @property
@@ -286,7 +286,7 @@ def frames_per_second(layers: Sequence[SheetLayer], hardware: Hardware, page: Pa
 
 
 def _figures(layer: SheetLayer, hardware: Hardware, page: Page, first: bool) -> LayerFigures:
-    """Return the figures of a layer in NVDLA's performance sheet.
+    """Return the figures of a layer as one page of NVDLA's performance sheet computes them.
 
     first: whether the layer is the first of its network."""
     rows, columns = layer.folded

@@ -47,21 +47,23 @@ class Write:
 
 
 def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """Return the register writes of a convolution layer.
+    """Return the register writes of a convolution layer: those of its parameters, then those that
+    start its units.
 
-    post: the extension's post-processing, which converts sums to elements; None for NVDLA's own
-        conversion (`ConvolutionLayer.conversion`).
+    post: the extension's post-processing, which converts accumulators to output elements; None for
+        NVDLA's own conversion (`ConvolutionLayer.conversion`).
 
-    Raises UnsupportedError if a value does not fit its field."""
+    Raises UnsupportedError if a parameter does not fit the register field that holds it."""
     return _layer_writes(encode(layer), UNITS, post)
 
 
 def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """Return the register writes of a layer of pooling or depthwise convolution.
+    """Return the register writes of a layer of pooling or depthwise convolution: those of its
+    parameters, then those that start its units.
 
     post: the post-processing of the results; None for no post-processing.
 
-    Raises UnsupportedError if a value does not fit its field."""
+    Raises UnsupportedError if a parameter does not fit the register field that holds it."""
     return _layer_writes(encode_window(layer), ("WINDOW", "SDP"), post)
 
 
@@ -99,7 +101,7 @@ def to_text(writes: Iterable[Write]) -> str:
 
 
 def from_text(text: str) -> tuple[Write, ...]:
-    """Return the register writes that a text contains, in the format of `to_text`.
+    """Return the register writes that `text` lists, in the format of `to_text`.
 
     Raises BackendError if a line is malformed, and UnsupportedError if a word sets bits outside its
     register's fields."""
@@ -138,7 +140,7 @@ def _lines(writes: Iterable[Write]) -> Iterator[str]:
 
 
 def _fields(register: Register, word: int) -> list[str]:
-    """Return the fields of a register word as texts "name=value"."""
+    """Return the fields of a register word in the form ["name=value", ...]."""
     return [f"{name}={value}" for name, value in register.values(word).items()]
 
 
@@ -163,7 +165,10 @@ def _parse_line(words: list[str], where: str) -> Write | None:
 
 
 def _malformed(what: str, where: str) -> BackendError:
-    """Return the error for a malformed stream or text."""
+    """Return the error for a malformed stream, in binary form or as text.
+
+    what: the fault.
+    where: its location, such as "byte 8" or "line 3"."""
     return BackendError(
         "nvdla-011",
         what,

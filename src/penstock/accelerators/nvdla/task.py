@@ -21,8 +21,8 @@ from penstock.accelerators.nvdla.traffic import LayerTraffic, traffic_of
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The parameters with which the hardware computes an operator, or copies one input of a
-    concatenation.
+    """The parameters with which the hardware computes the whole output of an operator, or copies
+    one input of a concatenation.
 
     hardware: the configuration, which includes penstock's extension of NVDLA.
     window: the function that the extension's unit WINDOW computes; None selects the convolution
@@ -63,7 +63,8 @@ class Task:
     def row_bytes(self, width: int, channels: int) -> int:
         """Return the size in bytes of a row of `width` columns, stored as packs of channels.
 
-        channels: the number of channels; the last pack is padded."""
+        channels: the number of channels.  The last pack is padded: with packs of 8 channels, 5
+            columns of 9 channels take 2 * 5 * 8 = 80 bytes."""
         atom = self.hardware.memory_atom_bytes
         return -(-channels // atom) * width * atom
 
@@ -91,10 +92,12 @@ class Task:
         layer.
 
         in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
-        second_lines: the same for the second input; 0 if there is none.
+        second_lines: the distance in bytes between consecutive rows of the second input of an
+            element-wise operation; 0 if there is none.
 
-        Addresses in the writes are relative to the tensor rows that are accessed: address 0 is the
-        first input row that output row `first` depends on, or output row `first` itself.
+        Addresses in the writes are offsets from the first row that is accessed of each tensor: in
+        the input, the first row of the window of output row `first`; in the output and the second
+        input, row `first`.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         second = Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes)
@@ -109,8 +112,8 @@ class Task:
     def layers_with_traffic(
         self, first: int, end: int
     ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
-        """Return (hardware layer, traffic) for each layer that computes output rows [first, end).
-        All tensors are assumed to be contiguous.
+        """Return (hardware layer, traffic) for each hardware layer that is needed to compute output
+        rows [first, end), assuming that all tensors are contiguous.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         atom = self.hardware.memory_atom_bytes
@@ -122,8 +125,9 @@ class Task:
     def hardware_layers(
         self, first: int, end: int, in_lines: int, out_lines: int
     ) -> tuple[HardwareLayer, ...]:
-        """Return the hardware layers that compute output rows [first, end).  `in_lines` and
-        `out_lines` are the row pitches of the input and the output in bytes.
+        """Return the hardware layers that compute output rows [first, end).
+
+        in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         lower, upper = self.reads(first, end)
@@ -195,6 +199,7 @@ class Task:
 
 
 def row_copy_task(task: Task) -> Task:
-    """Return the task that copies rows of `task`'s input unchanged."""
+    """Return a task whose output is a copy of the input of `task`.  The encoder computes single
+    rows of this output, to copy input rows to scratch."""
     size = (task.in_w, task.in_h, task.in_c)
     return Task(task.hardware, WindowKind.LARGEST, *size, *size)

@@ -18,10 +18,10 @@ from penstock.accelerators.nvdla.extension import (
 class LayerTraffic:
     """The bytes that a hardware layer transfers to and from memory.
 
-    features, weights: the bytes of input and weights that are read.
+    features, weights: the bytes of the (first) input and of the weights that are read.
     table: the bytes of biases, multipliers and shifts that post-processing reads.
     second: the bytes of the second tensor that an element-wise operation reads.
-    output: the bytes that are written.
+    output: the bytes of the output that are written.
 
     >>> (LayerTraffic(features=64, output=8) + LayerTraffic(features=8)).total
     80
@@ -44,7 +44,7 @@ class LayerTraffic:
 
     @property
     def total(self) -> int:
-        """All bytes read and written."""
+        """The number of bytes read and written: the sum of all fields."""
         return self.features + self.weights + self.table + self.second + self.output
 
 
@@ -68,7 +68,8 @@ def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffi
 
 
 def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int:
-    """Return the size in bytes of features in whole packs of `atom_bytes` channels.
+    """Return the size in bytes of int8 features that are stored in packs of `atom_bytes` channels,
+    where the last pack is padded.
 
     >>> packed_bytes(2, 3, channels=9, atom_bytes=8)
     96
@@ -84,7 +85,8 @@ def _fetched_rows(layer: HardwareLayer) -> int:
 
 
 def _weight_bytes(layer: HardwareLayer) -> int:
-    """Return the bytes of weights that a layer reads from memory."""
+    """Return the number of bytes of weights that a layer reads from memory: 0 if the weights are
+    already in the convolution buffer, or if the layer has no weights."""
     if not isinstance(layer, WindowLayer):
         return 0 if layer.reuse.weights else layer.weight_bytes
     is_depthwise = layer.kind is WindowKind.DEPTHWISE

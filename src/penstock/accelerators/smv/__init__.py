@@ -110,7 +110,7 @@ class Smv(UMABackend):
 
     @property
     def target_name(self) -> str:
-        """The name of the accelerator."""
+        """The name of the accelerator, "smv"."""
         return "smv"
 
 
@@ -193,10 +193,10 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
 def strategy_of(op: str) -> Any:
     """Return the strategy function of an operator.
 
-    The compiler calls the returned function to learn which kernels can compute the operator.  The
-    function returns one kernel, `KERNELS[op]`.
+    The compiler calls the returned function to learn which kernels can compute the operator.  That
+    function returns an `OpStrategy` with a single kernel, `KERNELS[op]`.
 
-    op: name of the operator, for example "nn.conv2d"."""
+    op: name of the operator or pattern, for example "nn.conv2d"."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del attrs, inputs, out_type
@@ -208,20 +208,21 @@ def strategy_of(op: str) -> Any:
             cost=cycles,
             traffic=traffic,
             tables=scales,
-            by_rows=op not in WHOLE and not is_sequenced(target, op),
-            by_columns=not is_sequenced(target, op),
+            by_rows=op not in WHOLE and not may_be_sequenced(target, op),
+            by_columns=not may_be_sequenced(target, op),
         )
         return found
 
     return strategy
 
 
-def is_sequenced(target: AcceleratorTarget, op: str) -> bool:
-    """Whether a tiler that returns sequences of tiles may apply to an operator.
+def may_be_sequenced(target: AcceleratorTarget, op: str) -> bool:
+    """Whether the tiling of an operator may be a tile sequence.  If so, every call must compute the
+    whole output, because a tile sequence is not divided into rows or columns.
 
-    A call must then compute the whole output.  Such a tiler may apply if it is registered for `op`,
-    or under a name that is not in `KERNELS`, which may be the name of a pattern or another name of
-    the operator."""
+    This is the case if a tiler that returns tile sequences (`TileSequencer`) is registered for
+    `op`, or for a name that is not in `KERNELS`: such a name may be that of a pattern which
+    contains the operator, or another name of the operator."""
     names = (name for name, tiler in target.tilers if isinstance(tiler, TileSequencer))
     return any(name == op or name not in KERNELS for name in names)
 
@@ -235,10 +236,8 @@ def scales(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def sources(target: AcceleratorTarget) -> Mapping[str, str]:
-    """Return the C files that the accelerator adds to the generated code: their texts, by name.
-
-    The files are the driver's header and C implementation, and a header with the sizes of the
-    scratchpads."""
+    """Return the contents, by file name, of the C files that the accelerator adds to the generated
+    code: the driver's header and implementation, and a header with the sizes of the scratchpads."""
     here = Path(__file__).parent
     sizes = [
         f"#define SMV_{memory.name.upper()}_BYTES {memory.size_bytes}\n"

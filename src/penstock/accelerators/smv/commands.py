@@ -1,4 +1,5 @@
-"""commands: functions that kernels share: driver calls, arithmetic on addresses and intervals."""
+"""commands: functions that all kernels use: driver calls, and arithmetic on addresses and
+intervals."""
 
 from __future__ import annotations
 
@@ -31,9 +32,10 @@ def tiled(kernel: TiledKernel) -> Compute:
     """Decorator of kernels: return a compute function that accepts any number of output rows.
 
     `kernel` requires a tiling of all rows of a call.  If the tiler finds none, the compute function
-    divides the rows into intervals of equal length for which there is a tiling, and returns a loop
-    over them.  If the tiler returns a sequence of tiles instead of a tiling, the compute function
-    returns the commands of all visits of the sequence one after the other, without loops.
+    divides the rows into intervals for which there is a tiling, all of one length except that the
+    last one may be shorter, and returns a loop over them.  If the tiler returns a sequence of tiles
+    instead of a tiling, the compute function returns the commands of all visits of the sequence one
+    after the other, without loops.
 
     kernel: returns the commands of a call, given its tiles."""
 
@@ -55,12 +57,12 @@ def offset(address: Address, offset_bytes: Expr) -> Address:
 
 
 def length(span: Span) -> Expr:
-    """Return the length of an interval."""
+    """Return the number of elements of a half-open interval, as an expression."""
     return difference(span[1], span[0])
 
 
 def difference(a: Expr, b: Expr) -> Expr:
-    """Return a - b, simplified to 0 if both are equal."""
+    """Return the expression a - b, or the number 0 if both are equal."""
     return 0 if a == b else a - b
 
 

@@ -37,7 +37,8 @@ SCRATCHPADS = {
 
 
 def load(call: KernelCall, tensor: Operand, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of a tensor, row by row."""
+    """Return the commands that load a tile of `tensor` into the scratchpad of its role (inputs or
+    weights), row by row."""
 
     def copy(piece: _Piece) -> Command:
         record = LoadTile(
@@ -56,7 +57,8 @@ def load(call: KernelCall, tensor: Operand, tile: ScratchpadTile) -> Sequence[Co
 
 
 def store(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that store a tile of the output, row by row."""
+    """Return the commands that store a tile of the output from the scratchpad of outputs to memory,
+    row by row."""
 
     def copy(piece: _Piece) -> Command:
         record = StoreTile(
@@ -75,13 +77,15 @@ def store(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """The intersection of a tile with one row of the tensor, which one command copies.
+    """The elements of a tile that one command copies: those in one row of the tensor, or the whole
+    tile if it is contiguous in memory.
 
-    at: offset in bytes in the scratchpad.
-    address: the address in memory.
-    runs, run_bytes: number of contiguous runs, and bytes per run.
-    chained: 0 for the first row of a tile, which begins a DMA transfer; 1 for the others, which
-        continue it."""
+    at: offset in bytes of the first element in the scratchpad.
+    address: the address of the first element in memory.
+    runs, run_bytes: number of runs of contiguous bytes (one per column, or a single run in a
+        flattened layer), and bytes per run.
+    chained: 0 for the first copy of a tile, which begins a DMA transfer; 1 for all others, which
+        continue this transfer."""
 
     at: Expr
     address: Address
@@ -93,10 +97,11 @@ class _Piece:
 def _copied(
     tensor: Operand, tile: ScratchpadTile, copy: Callable[[_Piece], Command]
 ) -> Sequence[Command]:
-    """Return the commands that copy a tile, row by row.
+    """Return the commands that copy a tile, row by row: a loop over its rows or, for a batch of
+    images, two nested loops over its images and rows.
 
     tensor: the tensor in memory.
-    copy: returns the command that copies a `_Piece`, the intersection of the tile with a row."""
+    copy: returns the command that copies a `_Piece`, the elements of the tile in one row."""
     if tile.flat:
         return _copied_elements(tensor, tile, copy)
     rows, columns, channels = spans(tile.region)
@@ -114,13 +119,17 @@ def _copied(
 
 
 def _images(tile: ScratchpadTile) -> Span | None:
-    """Return the images that a tile of a batch covers; None if the tensor is a single image."""
+    """Return the interval of the indices of the images that a tile of a batch covers; None if the
+    tensor is a single image."""
     is_batch = len(tile.operand.shape) == 4 and tile.operand.shape[0] > 1
     return tile.region[0] if is_batch else None
 
 
 def _row_number(tile: ScratchpadTile, image: Expr, row: Expr) -> Expr:
-    """Return the index of a row of an image among the rows of all images."""
+    """Return the index of a row among the rows of all images of a batch: image * H + row for
+    images of H rows.
+
+    row: index of the row within the image."""
     return row if image == 0 else image * tile.operand.shape[1] + row
 
 
@@ -130,10 +139,12 @@ def _copied_elements(
     """Return the commands that copy a tile of a flattened layer: an interval of the elements of the
     tensor in row-major order.
 
-    If the rows of the tensor are contiguous in memory, one command copies the whole tile.
-    Otherwise, a loop copies the part of each row that is in the interval.
+    If the tensor is contiguous in memory, one command copies the whole tile.  Otherwise, a loop
+    over the rows that the interval overlaps copies those elements of each row that are in the
+    interval.
 
-    copy: returns the command that copies a `_Piece`: the whole tile, or its part in one row."""
+    copy: returns the command that copies a `_Piece`: the whole tile, or its elements in one
+        row."""
     lower, upper = tile.region[1]
     if tensor.contiguous:
         return [
@@ -153,8 +164,8 @@ def _copied_elements(
 
 
 def load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of weights: for each output channel and tap, one run of
-    contiguous input channels."""
+    """Return the command that loads a tile of weights.  For each output channel and tap, it copies
+    one run of contiguous input channels."""
     outputs, channels = tile.region[0], tile.region[-1]
     _, *taps, depth = tile.operand.shape
     count = math.prod(taps)
@@ -172,7 +183,8 @@ def load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 
 def load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load biases, multipliers and shifts of a tile of output channels."""
+    """Return the three commands that load the biases, multipliers and shifts of a tile of output
+    channels into the scratchpad of weights.  They form one DMA transfer."""
     (outputs,) = tile.region
     tables = (call.operand(2).address, 4), (call.table("multiplier"), 4), (call.table("shift"), 1)
     loads = (
@@ -196,9 +208,11 @@ def load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 def load_constants(
     call: KernelCall, tile: ScratchpadTile, sources: Sequence[Address]
 ) -> Sequence[Command]:
-    """Return the commands that load constants per channel, one array for each row of the tile.
+    """Return the commands that load constants per channel into the scratchpad of weights: one
+    command for each array in `sources`.
 
-    sources: addresses of the arrays."""
+    tile: has one row per array and one element per channel.
+    sources: addresses of the arrays; for a batch normalisation, the factors and the offsets."""
     channels = tile.region[-1]
     loads = (
         LoadTile(
@@ -217,7 +231,8 @@ def load_constants(
 
 
 def load_table(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the command that loads the table of a unary operator."""
+    """Return the command that loads the 256 entries of a unary operator's table into the scratchpad
+    of weights."""
     size = tile.operand.shape[0]
     return [
         invoke(
@@ -237,10 +252,12 @@ def load_table(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 
 def scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr]:
-    """Return where the biases, multipliers and shifts of the output channels `outputs` begin.
+    """Return the offsets in bytes, in the scratchpad of weights, at which the biases, multipliers
+    and shifts of the output channels `outputs` begin.
 
-    The result has three offsets in bytes in the scratchpad of weights.  `tile` holds the values as
-    three consecutive arrays, and may hold more channels than the interval `outputs`."""
+    tile: the tile that holds the three arrays, one after the other: 4 bytes per bias and
+        multiplier, 1 byte per shift.
+    outputs: interval of output channels, all of which the tile contains."""
     room, at = tile.room[0], difference(outputs[0], tile.region[0][0])
     pairs = ((0, at * 4), (4 * room, at * 4), (8 * room, at))
     first, second, third = (added(tile.base + start, offset) for start, offset in pairs)
@@ -248,7 +265,8 @@ def scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr
 
 
 def spans(region: Sequence[Span]) -> tuple[Span, Span, Span]:
-    """Return the row, column and channel intervals; a region of two dimensions has one column."""
+    """Return the intervals of rows, columns and channels of a region.  They are its last three
+    dimensions; a region of two dimensions, rows and channels, has the single column [0, 1)."""
     if len(region) == 2:
         return region[0], (0, 1), region[1]
     return region[-3], region[-2], region[-1]
@@ -266,9 +284,10 @@ def row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
 
 
 def _row_offset(tile: ScratchpadTile, image: Expr, row: Expr) -> Expr:
-    """Return the byte offset in the scratchpad at which a row of `tile` begins.
+    """Return the offset in bytes, in the scratchpad, at which a row of `tile` begins.
 
-    image, row: indices of the row in the whole tensor."""
+    image: index of the image in the batch; 0 for a single image.
+    row: index of the row in the image, not in the tile."""
     first = spans(tile.region)[0][0]
     found = added(tile.base, difference(row, first) * row_and_column(tile)[0])
     if image == 0:
@@ -282,12 +301,11 @@ def _memory_address(
     """Return the address in memory of the first element of one row of a tile.
 
     tensor: the tensor in memory.
-    row: index of the row in the whole tensor.
-    columns, channels: intervals of the tensor that the tile covers.
+    row: index of the row among all rows of the tensor, images included.
+    columns, channels: intervals of columns and channels that the tile covers.
 
     The input of a fully connected layer may have another shape in memory than in the tiling, which
-    reshapes it to two dimensions.  `row` then counts rows of the reshaped tensor, and the tensor
-    must be contiguous."""
+    reshapes it to (N, C).  Then `row` is an index below N, and the tensor must be contiguous."""
     depth = tile.operand.shape[-1]
     if len(tile.operand.shape) == 2 and tensor.type.shape != tile.operand.shape:
         return offset(tensor.address, row * depth + channels[0])

@@ -43,10 +43,11 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
-    """Return the bytes that a call for output rows [first, end) copies, by scratchpad.
+    """Return the bytes that a call for output rows [first, end) copies between memory and each
+    scratchpad: a mapping with the keys "input", "weights" and "output".
 
-    The result depends on the number of rows only, because all intervals of this length have the
-    same tiling."""
+    The result depends only on the number of rows, because all intervals of `end - first` rows have
+    the same tiling."""
     found: Counter[str] = Counter()
     for tiling, turns in _tilings(offloaded, end - first):
         for moved in tiling.moved:
@@ -57,8 +58,10 @@ def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
 def tile_cycles(tiling: Tiling | TileSequence) -> float:
     """Return the cycles to copy and compute all tiles of a tiling.
 
-    With double buffering, copies overlap with computation, except that the first tile must be
-    copied before anything is computed."""
+    Without double buffering, this is the sum of the cycles of copies and of the engine.  With
+    double buffering, it is the larger of the two plus the smaller divided by the number of tiles,
+    because the first tile must be copied before anything is computed.  For example, 4 tiles with
+    1000 cycles of copies and 400 of the engine take 1000 + 400 / 4 = 1100 cycles."""
     engine = engine_cycles(tiling)
     copies = float(tiling.copy_cycles)
     if not tiling.scratchpads.double_buffered:
@@ -67,16 +70,17 @@ def tile_cycles(tiling: Tiling | TileSequence) -> float:
 
 
 def engine_cycles(tiling: Tiling | TileSequence) -> int:
-    """Return the cycles in which the engine computes, or loads its weight registers."""
+    """Return the cycles in which the engine computes or loads its weight registers, summed over
+    all tiles of a tiling."""
     return tiling.engine_cycles + register_loads(tiling)
 
 
 def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling | TileSequence, int]]:
-    """Yield (tiling, count) for the intervals into which the `rows` output rows are divided.
+    """Divide `rows` output rows into intervals for which there is a tiling.  Yield (tiling, count)
+    for each length of intervals: `count` intervals have this length and this tiling.
 
-    `count` intervals have equal length and this tiling.  For example, if the tiler finds tilings
-    for up to 4 rows, 10 rows yield the tiling of 4 rows with count 2, and that of 2 rows with count
-    1."""
+    For example, if the tiler finds tilings for up to 4 rows, 10 rows are divided into intervals of
+    4, 4 and 2 rows: the function yields (tiling of 4 rows, 2) and (tiling of 2 rows, 1)."""
     while rows:
         size = rows_at_once(offloaded, rows)
         turns, rest = divmod(rows, size)
@@ -85,10 +89,10 @@ def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling | TileSeq
 
 
 def register_loads(tiling: Tiling | TileSequence) -> int:
-    """Return how often the engine loads its weight registers.
+    """Return how often the engine loads its weight registers during all tiles of a tiling.
 
-    In each tile, it loads them for each image, tap, group of output channels and group of input
-    channels.  The result is 0 for layers without weights."""
+    In each tile, it loads them once for each combination of image, tap, group of output channels
+    and group of input channels.  The result is 0 for layers without weights."""
     if not has_weights(tiling.layer):
         return 0
     layer, found = tiling.layer, tiling.layer.cycles_per_point

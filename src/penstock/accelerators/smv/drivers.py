@@ -14,10 +14,10 @@ from penstock.accelerators.smv import models
 from penstock.accelerators.smv.cycles import (
     DEFAULT_TIMING,
     EngineTiming,
-    connection_cycles,
     convolution_cycles,
     depthwise_cycles,
     elementwise_cycles,
+    fully_connected_cycles,
     load_cycles,
     pool_cycles,
     store_cycles,
@@ -25,9 +25,9 @@ from penstock.accelerators.smv.cycles import (
 from penstock.accelerators.smv.engine import SmvEngine
 from penstock.accelerators.smv.operations import (
     AddTiles,
-    ConnectTile,
     ConvolveTile,
     DepthwiseTile,
+    FullyConnectedTile,
     LoadTile,
     LookUpTile,
     MultiplyTiles,
@@ -52,7 +52,7 @@ class DriverModel:
     name: name of the C function without the prefix smv_.
     model: functional model; receives the state of the engine and the record of arguments.
     cycles: returns the cycles of a call, given the timing of the engine and the record of
-        arguments; None if calls take none."""
+        arguments; None if calls take no cycles."""
 
     name: str
     model: Callable[[SmvEngine, Any], None]
@@ -69,7 +69,9 @@ MODELS: Mapping[type, DriverModel] = {
     StoreTile: DriverModel("store", models.store, store_cycles),
     ConvolveTile: DriverModel("conv2d", models.conv2d, convolution_cycles),
     DepthwiseTile: DriverModel("depthwise_conv2d", models.depthwise_conv2d, depthwise_cycles),
-    ConnectTile: DriverModel("fully_connected", models.fully_connected, connection_cycles),
+    FullyConnectedTile: DriverModel(
+        "fully_connected", models.fully_connected, fully_connected_cycles
+    ),
     PoolTile: DriverModel("pool", models.pool, pool_cycles),
     AddTiles: DriverModel("add", models.add, elementwise_cycles),
     MultiplyTiles: DriverModel("mul", models.mul, elementwise_cycles),
@@ -89,7 +91,7 @@ def drivers(
 
     engine: name of the accelerator.
     sizes: bytes of the scratchpads of inputs, weights and outputs.
-    timing: what the cycles of the functions depend on."""
+    timing: properties of the engine that determine the cycles of the functions."""
     device = partial(SmvEngine, sizes)
     return {
         record: Driver(

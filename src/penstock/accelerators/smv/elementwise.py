@@ -52,7 +52,8 @@ def mul(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
 
 @tiled
 def batch_norm(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
-    """Return the commands of a product and a sum with constants per channel."""
+    """Return the commands of a batch normalisation: a product with one constant per channel,
+    followed by a sum with another constant per channel."""
     x, w, y = tiles.operand_tiles
     product, total = call.composite.nodes
     corner = tiles.corner(y)
@@ -83,7 +84,8 @@ def batch_norm(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
 
 @tiled
 def lookup(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
-    """Return the commands of a unary operator, which a table of 256 entries defines."""
+    """Return the commands of a unary operator, whose output element for input element x is entry
+    x + 128 of a table."""
     x, table, y = tiles.operand_tiles
     corner = tiles.corner(y)
     rows, columns, channels = spans(tiles.box(y.operand))
@@ -108,10 +110,11 @@ def lookup(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
 def _combined(
     call: KernelCall, tiles: CallTiles, record: type[AddTiles[Expr]]
 ) -> Sequence[Command]:
-    """Return the commands of a sum or product of two tensors, or of a tensor and constants per
-    channel.
+    """Return the commands of an element-wise sum, difference or product of two tensors, or of a
+    tensor and one constant per channel.
 
-    record: `AddTiles` for a sum or difference, `MultiplyTiles` for a product."""
+    record: the class of the record of the computing command: `AddTiles` for a sum or difference,
+        `MultiplyTiles` for a product."""
     a, b, y = tiles.operand_tiles
     constant = constant_input(call.main)
     corner = tiles.corner(y)
@@ -141,22 +144,24 @@ def _combined(
 
 
 def _load_variable(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of the main node's first input, or of its second input
-    if the first one is constant."""
+    """Return the commands that load a tile of the operator's first input or, if that input is
+    constant, of its second input.  The tile is in the scratchpad of inputs."""
     return load(call, call.operand(1 if constant_input(call.main) == 0 else 0), tile)
 
 
 def _constant(call: KernelCall, node: Node) -> Address:
-    """Return the address of the constant input of a node of the composite."""
+    """Return the address of the constant input of `node`, a node of the composite that the call
+    computes."""
     k = constant_input(node)
     assert k is not None
     return call.operands[call.composite.inputs.index(node.inputs[k].name)].address
 
 
 def _parameters(node: Node) -> Mapping[str, int]:
-    """Return the parameters of an element-wise node, by name.
+    """Return the parameters of an element-wise node by name, such as "multiplier0" for the first
+    operand and "multiplier1" for the second.
 
-    If the first operand is constant, the parameters of both operands are exchanged, because the
+    If the first operand is constant, the parameters of the operands are exchanged, because the
     engine takes the constant as its second operand."""
     found = dict(node.op.kernel(node.site).params)
     if constant_input(node) == 0:

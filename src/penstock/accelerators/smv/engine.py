@@ -1,7 +1,7 @@
 """engine: the state of the simulated engine, which the functional models of its driver change.
 
-It holds the bytes of the scratchpads and the settings.  An access outside a scratchpad raises
-IndexError.
+The state consists of the bytes of the scratchpads and of the settings.  An access outside a
+scratchpad raises IndexError.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class SmvEngine:
         )
 
     def scales(self, at: int, count: int, dtype: DTypeLike) -> Array:
-        """Return the biases, multipliers or shifts of `count` output channels, as int64.
+        """Return the biases, multipliers or shifts of `count` output channels, as an int64 array of
+        shape (count,).
 
         at: offset in bytes of the first value in the scratchpad of weights.
         dtype: the type with which the values are stored there."""

@@ -13,9 +13,9 @@ from penstock.accelerators.smv.copies import (
     store,
 )
 from penstock.accelerators.smv.operations import (
-    ConnectTile,
     ConvolveTile,
     DepthwiseTile,
+    FullyConnectedTile,
     PoolFunction,
     PoolTile,
 )
@@ -114,7 +114,7 @@ def fully_connected(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     outputs, _ = tiles.box(w.operand)
     bias, multiplier, shift = scale_offsets(scale, outputs)
     accumulate, finish = tiles.accumulation(depth, p["in_c"])
-    compute = ConnectTile(
+    compute = FullyConnectedTile(
         x=x.at(rows[0], depth[0]),
         rows=length(rows),
         depth=length(depth),
@@ -181,9 +181,10 @@ def _pool(call: KernelCall, tiles: CallTiles, function: PoolFunction) -> Sequenc
 
 
 def _weighted_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Sequence[Command]:
-    """Return the loops over all tiles of a layer with weights: load, compute, store.
+    """Return the loops over all tiles of a layer with weights.  Their commands load the tiles of
+    inputs, weights and scales, compute each output tile and store it.
 
-    compute: the command that computes a tile."""
+    compute: the command that computes an output tile (of one image, if there are several)."""
     x, w, scale, y = tiles.operand_tiles
     loads = [load(call, call.operand(0), x), load_weights(call, w), load_scales(call, scale)]
     return tiles.nest(loads, tiles.by_image(compute), store(call, y))

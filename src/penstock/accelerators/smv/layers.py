@@ -50,13 +50,14 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     The loop nest is valid for any position of these rows in the output.  If `rows` is None, the
     call computes the whole output.
 
-    flat: whether a unary or element-wise operator on tensors of one shape is a loop over all
-        elements, as in SMAUG.  Otherwise it has an axis for each dimension of the output.
+    flat: whether the loop nest of a unary or element-wise operator on tensors of one shape is a
+        single loop over all elements, as in SMAUG.  Otherwise, the nest has an axis for each
+        dimension of the output.
 
-    The loop nest has these properties of the engine:
+    Properties of the engine determine the loop nest:
 
     - A tile has all output channels, or a multiple of the number of processing elements.  If the
-      layer sums over input channels, a tile has all of these, or a multiple of the number of
+      layer sums over input channels, a tile has all of them, or a multiple of the number of
       multipliers in a processing element.
     - The operand of biases also holds multipliers and shifts: 4 + 4 + 1 bytes per channel.
     - The input of a fully connected layer has shape (N, C).
@@ -87,7 +88,8 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
 
 
 def has_weights(layer: Layer) -> bool:
-    """Whether the layer is that of an operator with weights and biases."""
+    """Whether a layer that `layer_of_call` has returned is that of an operator with weights and
+    biases: a convolution or a fully connected layer."""
     return any(operand.element_bytes == SCALE_BYTES for operand in layer.inputs)
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from penstock.accelerators.smv.engine import SmvEngine
 from penstock.accelerators.smv.operations import (
     AddTiles,
-    ConnectTile,
     ConvolveTile,
     DepthwiseTile,
+    FullyConnectedTile,
     LoadTile,
     LookUpTile,
     MultiplyTiles,
@@ -59,7 +59,8 @@ def _strided(content: Array, runs: int, run_bytes: int, pitch: int) -> Array:
 
 
 def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
-    """Functional model of `smv_conv2d`: convolve a tile."""
+    """Functional model of `smv_conv2d`: convolve an input tile with a tile of weights, and write
+    the accumulators or the requantised elements to the output tile (`_finish_sums`)."""
     pitches, window = engine.pitches, engine.window
     image = engine.tile(
         ScratchpadNumber.INPUT,
@@ -91,7 +92,8 @@ def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
 
 
 def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:
-    """Functional model of `smv_depthwise_conv2d`: convolve the channels of a tile one by one."""
+    """Functional model of `smv_depthwise_conv2d`: convolve each channel of a tile with its own
+    weights, and write the requantised elements to the output tile."""
     pitches, window, limits = engine.pitches, engine.window, engine.range
     sources = (op.skipped + np.arange(op.channels)) // op.per_channel
     depth = int(sources[-1]) + 1 if op.channels else 0
@@ -129,8 +131,10 @@ def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:
     )
 
 
-def fully_connected(engine: SmvEngine, op: ConnectTile[int]) -> None:
-    """Functional model of `smv_fully_connected`: multiply a tile of inputs by a tile of weights."""
+def fully_connected(engine: SmvEngine, op: FullyConnectedTile[int]) -> None:
+    """Functional model of `smv_fully_connected`: multiply a tile of inputs, a matrix (rows,
+    inputs), by a tile of weights, and write the accumulators or the requantised elements to the
+    output tile (`_finish_sums`)."""
     pitches = engine.pitches
     vectors = engine.tile(ScratchpadNumber.INPUT, op.x, (op.rows, op.depth), (pitches.x_row, 1))
     weights = engine.tile(
@@ -151,14 +155,15 @@ def pool(engine: SmvEngine, op: PoolTile[int]) -> None:
         rows = _window_elements(i, window.stride_h, op.pad_top, op.kernel_h, op.in_h)
         for j in range(op.out_w):
             columns = _window_elements(j, window.stride_w, op.pad_left, op.kernel_w, op.in_w)
-            under = image[rows, columns].astype(np.int64).reshape(-1, op.channels)
+            elements = image[rows, columns].astype(np.int64).reshape(-1, op.channels)
             is_max = op.function is PoolFunction.MAX
-            value = under.max(0, initial=-128) if is_max else _mean(under)
+            value = elements.max(0, initial=-128) if is_max else _mean(elements)
             found[i, j] = np.clip(value, limits.least, limits.most)
 
 
 def add(engine: SmvEngine, op: AddTiles[int]) -> None:
-    """Functional model of `smv_add`: add two tiles, or subtract the second."""
+    """Functional model of `smv_add`: add two tiles element by element, or subtract the second tile
+    from the first (`TermScales.sign1`)."""
     terms = engine.terms
     left, right = _centred_inputs(engine, op)
     _store_result(engine, op, _scaled_sums(terms, left, right))
@@ -171,7 +176,8 @@ def mul(engine: SmvEngine, op: MultiplyTiles[int]) -> None:
 
 
 def batch_norm(engine: SmvEngine, op: NormaliseTile[int]) -> None:
-    """Functional model of `smv_batch_norm`: multiply by a factor and add an offset, by channel."""
+    """Functional model of `smv_batch_norm`: multiply each element of a tile by the factor of its
+    channel, and add the offset of its channel."""
     pitches, terms, products = engine.pitches, engine.terms, engine.products
     shape = (op.rows, op.columns, op.channels)
     image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
@@ -191,7 +197,8 @@ def batch_norm(engine: SmvEngine, op: NormaliseTile[int]) -> None:
 
 
 def lookup(engine: SmvEngine, op: LookUpTile[int]) -> None:
-    """Functional model of `smv_lookup`: replace each element of a tile by an entry of a table."""
+    """Functional model of `smv_lookup`: replace each element x of a tile by entry x + 128 of a
+    table."""
     pitches, shape = engine.pitches, (op.rows, op.columns, op.channels)
     image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
     table = engine.tile(ScratchpadNumber.WEIGHTS, op.table, (256,), (1,))
@@ -199,16 +206,21 @@ def lookup(engine: SmvEngine, op: LookUpTile[int]) -> None:
 
 
 def _scaled_sums(terms: TermScales, left: Sums, right: Sums) -> Sums:
-    """Return the scaled sums or differences of two tensors, before requantisation (`TermScales`).
+    """Return the element-wise sum or difference of two tensors, scaled as `TermScales` describes
+    and not yet requantised.
 
-    left, right: the elements of the tensors minus their zero points."""
+    left, right: the elements of the tensors minus their zero points, in arrays of the same shape
+        or of shapes that broadcast."""
     return multiply(left << 20, terms.multiplier0, terms.shift0) + terms.sign1 * multiply(
         right << 20, terms.multiplier1, terms.shift1
     )
 
 
 def _store_result(engine: SmvEngine, op: AddTiles[int] | NormaliseTile[int], values: Sums) -> None:
-    """Requantise element-wise sums or products and write them to the output tile of `op`."""
+    """Requantise element-wise sums or products, and write the int8 elements to the output tile of
+    `op`.
+
+    values: array of shape (rows, columns, channels)."""
     terms, limits = engine.terms, engine.range
     engine.outputs(op.y, (op.rows, op.columns, op.channels))[:] = requantise(
         values, terms.out_multiplier, terms.out_shift, limits.out_zero, (limits.least, limits.most)
@@ -221,33 +233,38 @@ def set_window(engine: SmvEngine, window: WindowSteps) -> None:
 
 
 def set_range(engine: SmvEngine, limits: ElementRange) -> None:
-    """Functional model of `smv_numbers`: set zero points and the range of output elements."""
+    """Functional model of `smv_numbers`: set the zero points, and the bounds to which output
+    elements are clamped."""
     engine.range = limits
 
 
 def set_pitches(engine: SmvEngine, pitches: TilePitches) -> None:
-    """Functional model of `smv_pitches`: set the pitches of tiles."""
+    """Functional model of `smv_pitches`: set the pitches of tiles in the scratchpads."""
     engine.pitches = pitches
 
 
 def set_terms(engine: SmvEngine, terms: TermScales) -> None:
-    """Functional model of `smv_terms`: set the parameters of sums and products of two tensors."""
+    """Functional model of `smv_terms`: set the zero points, scales and sign of element-wise sums
+    and products."""
     engine.terms = terms
 
 
 def set_products(engine: SmvEngine, products: ProductScales) -> None:
-    """Functional model of `smv_scaling`: set the parameters of products in batch normalisation."""
+    """Functional model of `smv_scaling`: set the zero points, scale and bounds of the products in
+    batch normalisation."""
     engine.products = products
 
 
 def _tap_indices(
     count: int, stride: int, offset: int, extent: int
 ) -> tuple[Sums, NDArray[np.bool_]]:
-    """Return which input elements one tap of a window reads along a dimension.
+    """Return which input elements one tap of a window reads along a dimension, for all output
+    positions.
 
     The result is (indices, inside), two arrays of `count` elements.  At output position i, the tap
     reads input element i * stride + offset.  `indices` holds these numbers, clipped to [0, extent).
-    `inside` is False where the tap reads padding.
+    `inside` is False where the tap reads padding.  For example, 3 output positions, stride 2,
+    offset -1 and 4 input elements give ([0, 1, 3], [False, True, True]).
 
     count: number of output positions.
     offset: input index that the tap reads at output position 0; negative in the padding.
@@ -259,6 +276,9 @@ def _tap_indices(
 def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) -> slice:
     """Return the slice of the input that a window covers along one dimension, without padding.
 
+    For example, the window with index 0, of 3 elements after 1 element of padding, covers
+    slice(0, 2).
+
     index: index of the output element that the window computes.
     pad: number of padding elements before the input.
     size: number of elements of the window.
@@ -267,17 +287,19 @@ def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) 
     return slice(max(lower, 0), max(0, min(lower + size, extent)))
 
 
-def _mean(under: Sums) -> Sums:
-    """Return the mean over the first axis, rounded to nearest with ties away from zero.
+def _mean(elements: Sums) -> Sums:
+    """Return the mean of each channel, of shape (channels,), rounded to the nearest integer with
+    ties away from zero.
 
-    under: the elements of a window, of shape (elements, channels)."""
-    count, total = len(under), under.sum(0)
+    elements: the elements that a window covers, of shape (elements, channels)."""
+    count, total = len(elements), elements.sum(0)
     half = count // 2
     return np.where(total > 0, (total + half) // count, -((half - total) // count))
 
 
 def _centred_inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
-    """Return the elements of both input tiles minus their zero points."""
+    """Return the elements of both input tiles minus their zero points, as two int64 arrays of shape
+    (rows, columns, channels)."""
     pitches, terms, shape = engine.pitches, engine.terms, (op.rows, op.columns, op.channels)
     first, second = (pitches.x_row, pitches.x_column, 1), (pitches.w_output, pitches.w_tap, 1)
     left = engine.tile(ScratchpadNumber.INPUT, op.a, shape, first)
@@ -286,15 +308,16 @@ def _centred_inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
 
 
 def _finish_sums(
-    engine: SmvEngine, products: Sums, op: ConvolveTile[int] | ConnectTile[int]
+    engine: SmvEngine, products: Sums, op: ConvolveTile[int] | FullyConnectedTile[int]
 ) -> None:
-    """Complete the sums of an output tile and write them to the output scratchpad.
+    """Add the sums of products that `op` has computed to the accumulators of an output tile, and
+    write the result to the output scratchpad.
 
-    products: the sums of products of this tile, of shape (rows, columns, output channels).
+    products: the sums of products, of shape (rows, columns, output channels).
 
-    The function first adds a term to each product sum: the partial sum in the output scratchpad if
-    `op.accumulate`, otherwise the bias.  It then writes requantised int8 elements if `op.finish`,
-    otherwise int32 partial sums."""
+    The accumulators are the int32 partial sums in the output scratchpad if `op.accumulate` is 1,
+    otherwise the biases.  The result is written as requantised int8 elements if `op.finish` is 1,
+    otherwise as int32 partial sums."""
     rows, columns, outputs = products.shape
     shape, limits = (rows, columns, outputs), engine.range
     sums_at = op.y + 4 * op.y_first

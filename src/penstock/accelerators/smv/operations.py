@@ -20,7 +20,7 @@ Memory = TypeVar("Memory")
 
 
 class ScratchpadNumber(IntEnum):
-    """A scratchpad, by its number in the driver interface."""
+    """One of the three scratchpads; each value is its number in the driver interface."""
 
     INPUT = 0
     WEIGHTS = 1
@@ -28,7 +28,8 @@ class ScratchpadNumber(IntEnum):
 
 
 class PoolFunction(IntEnum):
-    """The function that a pool computes over a window, by its number in the driver interface."""
+    """The function that a pool computes over a window: its maximum or its mean.  Each value is the
+    number of the function in the driver interface."""
 
     MAX = 0
     AVERAGE = 1
@@ -89,7 +90,7 @@ class ConvolveTile(Generic[Number]):
     x, w, y: offsets of the tiles of inputs, weights and outputs.
     in_h, in_w: rows and columns of the input tile, without padding.
     pad_top, pad_left: rows and columns of padding before the input tile.
-    depth: number of input channels that are summed.
+    depth: number of input channels over which products are added up.
     kernel_h, kernel_w: rows and columns of the window.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
         in the scratchpad of weights.
@@ -159,14 +160,14 @@ class DepthwiseTile(Generic[Number]):
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectTile(Generic[Number]):
+class FullyConnectedTile(Generic[Number]):
     """The arguments of `smv_fully_connected`, which computes a tile of a fully connected layer.
 
     Offsets are in bytes from the start of a scratchpad.
 
     x, w, y: offsets of the tiles of inputs, weights and outputs.
     rows: number of rows of inputs and of outputs.
-    depth: number of inputs per row that are summed.
+    depth: number of inputs of each row that are multiplied and added up.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the outputs, in the
         scratchpad of weights.
     y_first: index, within each row of the output tile, of the first output that is computed.
@@ -244,15 +245,15 @@ class MultiplyTiles(AddTiles[Number]):
 
 @dataclass(frozen=True, slots=True)
 class NormaliseTile(Generic[Number]):
-    """The arguments of `smv_batch_norm`, which scales a tile and adds an offset, by channel.
+    """The arguments of `smv_batch_norm`, which computes the batch normalisation of a tile.
 
     Each element is multiplied by the factor of its channel, and the product is requantised
     (`ProductScales`).  The offset of the channel is then added to the product and the sum is
     requantised, with the arithmetic of `smv_add` (`TermScales`).
 
     x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
-    factors, offsets: where the factors and offsets of the channels begin, in bytes, in the
-        scratchpad of weights.
+    factors, offsets: where the factors of the channels, and the offsets that are added, begin: in
+        bytes from the start of the scratchpad of weights.
     rows, columns, channels: shape of each tile."""
 
     x: Number

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 @dataclass(frozen=True, slots=True)
 class WindowSteps:
-    """The arguments of `smv_window`, which sets the strides and dilations of windows."""
+    """The arguments of `smv_window`, which sets the strides and dilations of windows in rows (h)
+    and columns (w)."""
 
     stride_h: int = 1
     stride_w: int = 1
@@ -23,11 +24,11 @@ class WindowSteps:
 
 @dataclass(frozen=True, slots=True)
 class ElementRange:
-    """The arguments of `smv_numbers`, which sets zero points and the range of output elements.
+    """The arguments of `smv_numbers`, which sets zero points and the bounds of output elements.
 
     in_zero: zero point of the input of a convolution or fully connected layer.
     out_zero: zero point of the output.
-    least, most: bounds, both inclusive, to which output elements are clamped."""
+    least, most: bounds, both inclusive, to which int8 output elements are clamped."""
 
     in_zero: int = 0
     out_zero: int = 0
@@ -110,8 +111,10 @@ Setting = TypeVar("Setting", WindowSteps, ElementRange, TermScales, ProductScale
 
 
 def setting(kind: type[Setting], parameters: Mapping[str, int]) -> Setting:
-    """Return a record of class `kind` with values from a kernel's parameters of the same names.
+    """Return a record of class `kind`, such as `WindowSteps`, whose fields have the values of the
+    kernel parameters of the same names.
 
-    The record holds the arguments of a driver function that changes settings.  A field is 0 if
-    there is no parameter with its name."""
+    A field for which there is no parameter is 0.
+
+    parameters: the parameters of a kernel by name, such as "stride_h"."""
     return kind(**{field.name: parameters.get(field.name, 0) for field in fields(kind)})

@@ -35,7 +35,7 @@ Span = tuple[Expr, Expr]
 
 
 def added(a: Expr, b: Expr) -> Expr:
-    """Return a + b, simplified if one of them is 0."""
+    """Return the expression a + b, or only one of the terms if the other is the number 0."""
     return b if a == 0 else a if b == 0 else a + b
 
 
@@ -48,12 +48,12 @@ def is_flat(operand: LayerOperand) -> bool:
 class ScratchpadTile:
     """The current tile of a tensor, inside the loops over tiles, and its location in a scratchpad.
 
-    operand: the tensor.
+    operand: the tensor, as an operand of the loop nest.
     base: offset in bytes of the tile in the scratchpad.  With double buffering, it alternates
         between two values, so that one tile can be copied while the other is used.
-    room: maximum number of elements of a tile along each dimension.
-    pitches: distance in bytes between consecutive elements along each dimension.
-    region: part of the tensor that the tile covers, an interval of indices per dimension.
+    room: number of elements along each dimension for which the scratchpad has space.
+    pitches: distance in bytes between consecutive elements of the tile along each dimension.
+    region: part of the tensor that the tile covers, a half-open interval of indices per dimension.
     level: number of loops around the commands that load or store the tile; 0 if the whole call uses
         one tile.
 
@@ -74,7 +74,9 @@ class ScratchpadTile:
     def at(self, *corner: Expr) -> Expr:
         """Return the offset in bytes, in the scratchpad, of one element of the tile.
 
-        corner: indices of the element in the whole tensor, one per dimension."""
+        corner: indices of the element in the whole tensor, one per dimension.  For example, if the
+            tile begins at row 4 and the row pitch is 64 bytes, an element of row 6 is 128 bytes
+            after one of row 4."""
         found: Expr = self.base
         for index, (lower, _), pitch in zip(corner, self.region, self.pitches, strict=True):
             found = added(found, 0 if index == lower else (index - lower) * pitch)
@@ -86,8 +88,9 @@ class CallTiles:
     """The tiles of a kernel call.
 
     call: the call.
-    whole: loop nest that computes all rows of the output.
-    tiling: the tiling for the largest number of rows that a call computes.
+    whole: the loop nest that computes the whole output, of which the call may compute only some
+        rows.
+    tiling: the tiling of a call with `call.rows` rows, the largest number that a call computes.
 
     Methods describe the current tile, inside the loops over tiles that `nest` returns.  The
     intervals and offsets of this tile are expressions of the loop variables."""
@@ -112,7 +115,8 @@ class CallTiles:
 
     @property
     def row_span(self) -> Span:
-        """The interval along the axis of output rows that the call computes."""
+        """The interval of iterations along `row_axis` that the call computes: output rows, or
+        elements in a flattened layer."""
         if self.has_batch:
             return 0, self.whole.axis(self.row_axis).extent
         if not is_flat(self.whole.output):
@@ -122,7 +126,8 @@ class CallTiles:
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
-        """For each loop axis, by name, the interval of iterations that the current tile covers."""
+        """The interval of iterations that the current tile covers along each loop axis, by the
+        name of the axis."""
         return {axis.name: self._axis_loop(axis.name)[0] for axis in self.whole.axes}
 
     @cached_property
@@ -154,24 +159,27 @@ class CallTiles:
         return any(len(self.tiling.tiles[axis.name]) > 1 for axis in self.whole.reduced)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
-        """Return (accumulate, finish): how the current tile contributes to sums over channels.
+        """Return (accumulate, finish), which state what the computation of the current tile does
+        to the accumulators of its output elements: sums over all input channels.
 
-        accumulate: 1 if the tile adds to partial sums of earlier tiles, 0 if it begins new sums.
-        finish: 1 if the tile completes the sums, otherwise 0.
+        accumulate: 1 if the computation adds to the partial sums of an earlier tile, 0 if it begins
+            new sums.
+        finish: 1 if the computation completes the sums, otherwise 0.
 
         Both are expressions, because they may depend on loop variables.
 
-        depth: interval of input channels that the tile sums.
+        depth: interval of input channels that the computation of the tile adds up.
         channels: number of input channels of the layer."""
         if not self.has_partial_sums:
             return 0, 1
         return minimum(1, depth[0]), depth[1] // channels
 
     def box(self, operand: LayerOperand) -> tuple[Span, ...]:
-        """Return the region of a tensor that the computation of the current tile reads or writes.
+        """Return the region of a tensor that the computation of the current tile reads or writes:
+        an interval of indices per dimension, without padding.
 
-        The region has an interval of indices per dimension, without padding.  The scratchpad may
-        hold a larger region (`ScratchpadTile.region`), which several computations use."""
+        The tile of the tensor in the scratchpad may cover a larger region
+        (`ScratchpadTile.region`), from which several computations read."""
         return self._region(operand, self.tiling.order)
 
     @property
@@ -191,18 +199,21 @@ class CallTiles:
         return (Loop("image", *self.box(self.whole.output)[0], 1, (compute,)),)
 
     def corner(self, tile: ScratchpadTile) -> tuple[Expr, ...]:
-        """Return the indices, in the whole tensor, of the first element that the computation reads
-        or writes; one per dimension.
+        """Return the indices, in the whole tensor, of the first element that the computation of the
+        current tile reads or writes: the lower bounds of `box`.
+
+        If the layer computes several images, the first index is the loop variable `image`.
 
         tile: the tile of this tensor."""
         lower = tuple(lower for lower, _ in self.box(tile.operand))
         return (self.image, *lower[1:]) if self.has_batch else lower
 
     def padding(self, dimension: Dimension) -> Expr:
-        """Return the width of the padding that the current tile reads, along a dimension.
+        """Return how many elements of padding before index 0 of a dimension the windows of the
+        current tile cover.  Padding at the end of the dimension does not count.
 
-        It is the number of padding elements in front of index 0; padding at the end of the
-        dimension does not count."""
+        For example, the result is 1 for the first tile of rows of a 3x3 convolution with padding 1,
+        and 0 for all other tiles."""
         lower, _ = self._needs(dimension, self.spans[dimension.axis or ""])
         return lower - self._reads(dimension, self.spans[dimension.axis or ""])[0]
 
@@ -231,9 +242,11 @@ class CallTiles:
         return body
 
     def _axis_loop(self, name: str) -> tuple[Span, Loop | None]:
-        """Return the interval of the current tile along a loop axis, and the loop over its tiles.
+        """Return (interval, loop): the iterations that the current tile covers along a loop axis,
+        and the loop over all tiles along this axis, with an empty body.
 
-        The body of the loop is empty.  The loop is None if the axis has a single tile.
+        The interval consists of expressions of the loop variable.  If the axis has a single tile,
+        the interval is the whole axis, or the call's rows, and the loop is None.
 
         name: name of the axis."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
@@ -254,10 +267,10 @@ class CallTiles:
         return ends, Loop(name, 0, len(lengths), 1, ())
 
     def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
-        """Return a region of a tensor that the call accesses: an index interval per dimension.
+        """Return a region of a tensor that the call accesses: an interval of indices per dimension.
 
-        followed: names of the loop axes along which the region is limited to the current tile.
-            Along other axes, the region is that of the whole call."""
+        followed: names of loop axes.  Along these axes, the region is what the current tile
+            accesses; along all others, what the whole call accesses."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
@@ -276,9 +289,11 @@ class CallTiles:
 
     @staticmethod
     def _reads(d: Dimension, span: Span) -> Span:
-        """Return the interval of indices along dimension `d` that is accessed, including padding.
+        """Return the interval of indices that iterations `span` access along dimension `d`,
+        including padding.
 
-        So the interval may begin below 0, or end beyond the size of the tensor.
+        The interval may therefore begin below 0, or end beyond the size of the tensor.  For
+        example, output rows [0, 4) of a 3x3 convolution with padding 1 access rows [-1, 5).
 
         span: interval of iterations along the loop axis of the dimension."""
         factor, extra = Fraction(d.factor), d.offset + d.extra
@@ -289,9 +304,10 @@ class CallTiles:
         return lower, (span[1] * up + (int(extra * down) + down - 1)) // down
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """Return the interval of indices along dimension `d` that is accessed, without padding.
+        """Return the interval of indices that iterations `span` access along dimension `d`,
+        without padding.
 
-        Its bounds may be expressions, whereas `Dimension.needs` takes and returns numbers.
+        In contrast to `Dimension.needs`, the bounds of `span` and of the result may be expressions.
 
         span: interval of iterations along the loop axis of the dimension."""
         lower, upper = self._reads(d, span)
@@ -310,7 +326,7 @@ class CallTiles:
         """Return the number of loops around the commands that load or store an operand's tile.
 
         These are all loops from the outermost to the innermost one that changes the tile.  The
-        result is 0 if no loop does.
+        result is 0 if no loop changes the tile.
 
         k: index of the operand; the inputs come first, in order, then the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
@@ -340,7 +356,7 @@ class CallTiles:
     def _room(self, k: int) -> tuple[int, ...]:
         """Return the maximum number of elements of an operand's tile along each dimension.
 
-        Along the last dimension, the number is rounded up to a multiple of `ALIGNMENT`.
+        Along the last dimension, the number is rounded up to a multiple of `ALIGNMENT` (8).
 
         k: index of the operand; the inputs come first, in order, then the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
@@ -350,8 +366,8 @@ class CallTiles:
     def _extent(self, d: Dimension, followed: Sequence[str]) -> int:
         """Return the maximum number of elements of a tensor's tile along dimension `d`.
 
-        followed: names of the loop axes that split the tensor into tiles.  If the axis of the
-            dimension is not among them, a tile covers the whole axis."""
+        followed: names of the loop axes along which the tensor is split into tiles.  If the loop
+            axis of `d` is not among them, each tile covers the whole dimension."""
         if d.axis is None:
             return d.size
         axis = self.tiling.layer.axis(d.axis)

@@ -69,8 +69,8 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling | TileSeq
 def rows_at_once(offloaded: Offloaded, rows: int) -> int:
     """Return the largest number of rows, at most `rows`, for which the tiler finds a tiling.
 
-    If it finds none for two rows or more, the result is 1.  A call with more rows computes them in
-    intervals of this length.
+    If the tiler finds none for two rows or more, the result is 1.  A call that computes more rows
+    than the result divides them into intervals of this length.
 
     The function tries every number from `rows` down, because a tiler that cannot split rows, such
     as SMAUG's, may find a tiling for 4 and for 6 rows, for example, but none for 5."""
@@ -82,10 +82,12 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
 
 
 def why_no_tile(offloaded: Offloaded) -> str:
-    """Return the reason why a layer cannot be tiled, or an empty text if it can.
+    """Return the reason why a layer cannot be tiled, as a phrase for an error message, or "" if it
+    can.
 
-    Both a call that computes all rows and a call that computes one row must have a tiling.  A batch
-    of images is always computed in one call."""
+    Both a call that computes all rows and a call that computes one row must have a tiling.  For a
+    batch of images, or a tiler that returns tile sequences, only the call that computes all rows
+    must have one, because there is no other call."""
     shape, sequenced = offloaded.output.shape, isinstance(_tiler(offloaded), TileSequencer)
     try:
         for rows in (None,) if sequenced or (len(shape) == 4 and shape[0] > 1) else (None, 1):
@@ -126,8 +128,9 @@ def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
 def _sequence(tiler: TileSequencer, layer: Layer, memories: Scratchpads) -> TileSequence:
     """Return the first feasible sequence of tiles that a tiler proposes for a layer.
 
-    A sequence is feasible if it has no `faults` and no `overwritten_sums`.  Results are cached.
-    Raises CapacityError if no sequence is feasible."""
+    A sequence is feasible if its attribute `faults` is empty and `overwritten_sums` returns ().
+    Results are cached.  Raises CapacityError, which states the fault of the last proposal, if no
+    sequence is feasible."""
     fault = "the tiler yields no shape"
     for shape in tiler.shapes(layer, memories, tiler.dims(layer, memories)):
         found = TileSequence.of(tiler, layer, memories, tiler.cut(layer, shape))
@@ -139,11 +142,12 @@ def _sequence(tiler: TileSequencer, layer: Layer, memories: Scratchpads) -> Tile
 
 
 def overwritten_sums(sequence: TileSequence) -> tuple[str, ...]:
-    """Return the fault of a sequence in which final elements overwrite incomplete sums.
+    """Check that no final element of an output tile overwrites a partial sum that a later visit
+    still needs.  Return () if so, otherwise a tuple with one phrase for the error message.
 
-    The result is a tuple with one phrase for the error message, or () if the sequence has no such
-    fault.  Within a pixel of the output tile, channel c has its final int8 element at byte c, and
-    its int32 sum at byte 4 * c."""
+    Within a pixel of the output tile, the final int8 element of channel c is at byte c, and its
+    int32 partial sum is at bytes 4 * c to 4 * c + 3.  For example, the final elements of channels 8
+    to 15 would overwrite the partial sums of channels 2 and 3."""
     if not sequence.has_partial_sums:
         return ()
     output = sequence.layer.output

@@ -12,10 +12,10 @@ from penstock.uma import Command, Expr, KernelCall, TileSequence
 
 
 def tiles_of_call(call: KernelCall) -> Iterator[CallTiles]:
-    """Yield the descriptions of tiles from which a kernel makes the commands of a call.
+    """Yield the `CallTiles` from which a kernel makes the commands of a call.
 
-    For a tiling, there is one description, in which loop variables select the tile.  For a tile
-    sequence, there is one for each visit.
+    For a tiling, there is a single `CallTiles`, which describes every tile by means of loop
+    variables.  For a tile sequence, there is one `VisitedTiles` for each visit, in order.
 
     Raises PenstockError if the tiler finds no tiling."""
     found, whole = tiling_of(call, call.rows), layer_on_engine(call)
@@ -28,22 +28,27 @@ def tiles_of_call(call: KernelCall) -> Iterator[CallTiles]:
 
 @dataclass(frozen=True)
 class VisitedTiles(CallTiles):
-    """The tiles during a visit of a sequence; intervals and offsets are numbers.
+    """The tiles of a kernel call during one visit of a tile sequence.
 
-    sequence: the sequence.
-    visit: the number of the visit."""
+    There are no loops over tiles, so intervals and offsets are numbers, not expressions of loop
+    variables as in `CallTiles`.
+
+    sequence: the tile sequence of the call.
+    visit: the index of the visit in the sequence."""
 
     sequence: TileSequence
     visit: int
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
-        """For each loop axis, by name, the interval of iterations that the visit computes."""
+        """The interval of iterations that the visit computes along each loop axis, by the name of
+        the axis."""
         return dict(self.sequence.steps[self.visit].box)
 
     @cached_property
     def operand_tiles(self) -> tuple[ScratchpadTile, ...]:
-        """The tiles that the scratchpads hold during the visit, in the order of the operands."""
+        """The tiles that the scratchpads hold during the visit: those of the inputs, in order,
+        followed by that of the output.  The field `level` of each is 0."""
         ends: dict[str, int] = {}
         found: list[ScratchpadTile] = []
         visit = self.sequence.visits[self.visit]
@@ -58,12 +63,14 @@ class VisitedTiles(CallTiles):
         return tuple(found)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
-        """Return (accumulate, finish): how the visited tile contributes to sums over channels.
+        """Return (accumulate, finish), which state what the visit does to the accumulators of its
+        output tile: sums over input channels, to which several visits may contribute.
 
-        accumulate: 1 if the tile adds to partial sums of earlier visits, 0 if it begins new sums.
-        finish: 1 if the tile completes the sums, otherwise 0.
+        accumulate: 1 if the visit adds to the partial sums of an earlier visit, 0 if it begins new
+            sums.
+        finish: 1 if the visit completes the sums, otherwise 0.
 
-        The order of the visits determines both; `depth` and `channels` are not used."""
+        The order of the visits determines both results; `depth` and `channels` are not used."""
         before, ends = self.sequence.accumulation[self.visit]
         return int(before), int(ends)
 
@@ -73,7 +80,11 @@ class VisitedTiles(CallTiles):
         compute: Sequence[Command],
         stores: Sequence[Command],
     ) -> tuple[Command, ...]:
-        """Return the commands of the visit: loads of tiles that change, computation, stores."""
+        """Return the commands of the visit: loads of the input tiles that the scratchpads do not
+        hold yet, the commands `compute`, and `stores` if the sequence stores the output tile after
+        this visit.
+
+        loads: for each input, the commands that load its tile."""
         step = self.sequence.steps[self.visit]
         changed = {copy.operand.name for copy in step.loads}
         pairs = zip(self.whole.inputs, loads, strict=True)

@@ -47,7 +47,7 @@ def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[
     unaligned copies (U65), only some of them are restricted: addresses in shared memory, the
     internal memory of the NPU, and the size of a copy into shared memory."""
     source, target = operation.source, operation.target
-    anywhere = hardware.any_copy
+    anywhere = hardware.unaligned_copies
     for span in (source, target):
         if span.region == SHARED or not anywhere:
             yield f"NPU_SET_{span.name}", span.lower

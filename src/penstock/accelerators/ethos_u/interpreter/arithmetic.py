@@ -82,7 +82,8 @@ def depth_sum(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
-    """Return the result of an element-wise operation before requantisation.
+    """Return the result of an element-wise operation before requantisation, as an int64 array in
+    the shape of the output.
 
     ifm: the first input, from which the zero point has not been subtracted.
     other: the second input, from which the zero point has not been subtracted: an array, a scalar,
@@ -98,8 +99,8 @@ def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
 
 
 def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
-    """Return the left and the right operand of a sum or difference, scaled and shifted as the
-    operation's field `operand_scaling` specifies."""
+    """Return (left, right), the operands of an element-wise sum or difference, scaled and shifted
+    as the operation's field `operand_scaling` specifies."""
     of = operation.operand_scaling
     if of.scaled == "both":
         return left * of.a.scale, right * of.b.scale

@@ -1,8 +1,12 @@
 """Conversion of command streams to text and back.
 
 A line contains one command: the byte offset of the command, its name, and its fields as
-`name=value`. The name of a field is omitted if it is "value". An empty line follows each operation.
-When text is read, offsets and fields that are 0 may be omitted; `#` begins a comment.
+`name=value`. The name of a field is omitted if it is "value":
+
+    0x000008 NPU_SET_IFM_DEPTH_M1 15
+
+An empty line follows each operation. When text is read, offsets and fields that are 0 may be
+omitted; `#` begins a comment.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ def assemble(text: str) -> bytes:
 
 
 def _line(command: RegisterCommand) -> str:
-    """Return a command as a line of text."""
+    """Return a command as a line of text, followed by an empty line if it starts an operation."""
     name, fields = command.format.name, command.fields
     shown = {key: _number(name, value) for key, value in fields.items()}
     if list(fields) == ONLY:
@@ -53,7 +57,7 @@ def _number(name: str, value: int) -> str:
 
 
 def _words(text: str) -> Iterator[bytes]:
-    """Yield the encoded commands of a text that contains one command per line. Empty lines and
+    """Yield the bytes of each command of a text that contains one command per line. Empty lines and
     comments yield nothing. Raises BackendError if a line is not a command."""
     by_name = {format.name: format for format in formats().values()}
     for number, line in enumerate(text.splitlines(), 1):
@@ -77,8 +81,8 @@ def _words(text: str) -> Iterator[bytes]:
 def _value(format: CommandFormat, settings: list[str]) -> int:
     """Return the value of a command, composed of the values of its fields.
 
-    settings: texts of the form "name=number", or "number" for the field named "value". Fields that
-        are not set are 0.
+    settings: strings of the form "name=number", or "number" for the field named "value". Fields
+        that are not set are 0.
 
     Raises KeyError if a field does not exist, ValueError if a number is invalid or does not fit its
     field."""

@@ -82,8 +82,9 @@ def _counts(operation: BlockOperation) -> tuple[int, int, int]:
 
 
 def _slices(operation: BlockOperation) -> int:
-    """Return the number of jobs of a block: one for each slice of input channels. It is 1 if output
-    elements do not depend on all input channels."""
+    """Return the number of jobs of each block: one for each slice of input channels, or 1 if output
+    elements do not depend on all input channels. For example, an int8 convolution of 40 input
+    channels has 2 jobs per block, of 32 and 8 channels, if weights are ordered depth first."""
     if operation.kind not in WHOLE_DEPTH:
         return 1
     return -(-operation.ifm.shape[2] // _slice_channels(operation))
@@ -96,7 +97,7 @@ def _slice_channels(operation: BlockOperation) -> int:
 
 
 def _reach(
-    output: tuple[int, int], stride: int, reach: int, before: int, most: int
+    output: tuple[int, int], stride: int, reach: int, before: int, extent: int
 ) -> tuple[int, int]:
     """Return the half-open interval of input rows that the windows of some output rows cover,
     without padding. The same function is used for columns.
@@ -105,7 +106,7 @@ def _reach(
     stride: input rows between the windows of consecutive output rows.
     reach: rows that a window spans.
     before: rows of padding before the input.
-    most: number of input rows (after upscaling, if the input is upscaled)."""
+    extent: number of input rows (after upscaling, if the input is upscaled)."""
     lower, upper = output
     first, last = lower * stride - before, (upper - 1) * stride + reach - before
-    return min(max(first, 0), most), max(0, min(last, most))
+    return min(max(first, 0), extent), max(0, min(last, extent))

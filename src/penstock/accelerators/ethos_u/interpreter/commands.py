@@ -64,7 +64,7 @@ class CommandFormat:
 
     @property
     def mask(self) -> int:
-        """Bit mask of the command's value, with a 1 for every bit that belongs to a field."""
+        """Bit mask for the command's value, with a 1 for every bit that belongs to a field."""
         return sum((field.span - 1) << field.low for field in self.fields)
 
 
@@ -88,7 +88,7 @@ class RegisterCommand:
 
 @lru_cache
 def tables() -> Mapping[str, Any]:
-    """Return the contents of `registers.toml`."""
+    """Return the contents of `registers.toml`: tables by name, such as "choices"."""
     return tomllib.loads(Path(__file__).with_name("registers.toml").read_text("utf-8"))
 
 

@@ -67,8 +67,8 @@ class Execution:
     ordered: descriptions of overwrites that are correct only because the hardware completes blocks
         in order. In each, an operation overwrites bytes that the previous operation may still
         access.
-    unfinished: positions in the stream of the copies that may be unfinished when the stream
-    ends."""
+    unfinished: positions in the stream, such as "operation 3 (dma), word 17", of the copies that
+        may be unfinished when the stream ends."""
 
     operations: Mapping[str, int]
     bytes_read: Mapping[int, int]
@@ -141,7 +141,7 @@ class _Run:
         self.flight = Flight(self.hardware)
 
     def run(self, stream: bytes) -> Execution:
-        """Execute the whole stream and return the summary."""
+        """Execute the whole stream and return a summary of it."""
         registers = Registers()
         for command in decode_commands(stream):
             name = command.format.name
@@ -208,7 +208,8 @@ class _Run:
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
         """Return the requantised result of a convolution or depthwise convolution, including
-        biases."""
+        biases: an int64 array in the shape of the output, to which the zero point of the output has
+        not been added."""
         assert operation.weights is not None
         assert operation.scales is not None
         stream = self.memory.bytes_of(operation.weights, operation.where).tobytes()
@@ -222,8 +223,8 @@ class _Run:
         return scaled_output(operation, sums, scale, shift)
 
     def _elementwise(self, operation: BlockOperation, ifm: Any) -> Any:
-        """Return the result of an element-wise operation, requantised if the operation requires
-        it."""
+        """Return the result of an element-wise operation, in the shape of the output. It is
+        requantised if the operation requires it; the zero point has not been added."""
         other = self._second(operation.second)
         found = arithmetic.elementwise(operation, ifm, other)
         if operation.kind not in SCALED or not operation.global_scale:

@@ -82,7 +82,7 @@ class FeatureMap:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
+        """Type of the elements, such as little-endian int16."""
         return np.dtype(f"<{'i' if self.signed else 'u'}{self.element_bytes}")
 
     @property
@@ -97,7 +97,7 @@ class FeatureMap:
         included."""
         box = box or self.whole
         rows, columns, channels = (np.arange(*side, dtype=np.int64) for side in box.sides)
-        return self._pixels(rows, columns)[..., None] + self._within(channels)
+        return self._pixels(rows, columns)[..., None] + self._channel_offsets(channels)
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -108,12 +108,12 @@ class FeatureMap:
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)
         channels = _corners(depth, BLOCK_CHANNELS, (depth - 1) // BLOCK_CHANNELS * BLOCK_CHANNELS)
-        found = self._pixels(rows, columns)[..., None] + self._within(channels)
+        found = self._pixels(rows, columns)[..., None] + self._channel_offsets(channels)
         return int(found.min()), int(found.max()) + self.element_bytes
 
     def ranges(self, box: ElementBox | None = None) -> Ranges:
-        """Return the ranges of byte addresses that the elements of a box occupy. Without `box`, all
-        elements are included."""
+        """Return the set of byte addresses that the elements of a box occupy (`ranges.py`). Without
+        `box`, all elements are included."""
         box = box or self.whole
         lower, upper = box.channels
         step = BLOCK_CHANNELS if self.nhcwb16 else max(upper, 1)
@@ -121,9 +121,9 @@ class FeatureMap:
         ends = np.append(starts[1:], upper)
         rows, columns = (np.arange(*side, dtype=np.int64) for side in box.sides[:2])
         pixels = self._pixels(rows, columns)[..., None]
-        return runs(pixels + self._within(starts), (ends - starts) * self.element_bytes)
+        return runs(pixels + self._channel_offsets(starts), (ends - starts) * self.element_bytes)
 
-    def _within(self, channels: Any) -> Any:
+    def _channel_offsets(self, channels: Any) -> Any:
         """Return, for each channel index in the array `channels`, the distance in bytes from
         channel 0 of a pixel to this channel."""
         if not self.nhcwb16:

@@ -24,8 +24,8 @@ Bytes = Mapping[int, Ranges]
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes that an operation reads and writes, as sets of addresses by number of the memory
-    region.
+    """The bytes that an operation reads and writes: for each memory region, by number, a set of
+    addresses in the form that `ranges.py` describes.
 
     Block operations are assumed to write accumulators to all bytes of shared memory (region
     `SHARED`, the internal memory of the NPU) that are not reserved for look-up tables. Operations
@@ -89,12 +89,14 @@ def first_common_range(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
 
 
 def _spans(spans: Iterable[ByteSpan]) -> Bytes:
-    """Return the union of byte spans, grouped by region number."""
+    """Return the bytes that are in at least one of the given spans, as {region number: set of
+    addresses}."""
     return _joined((s.region, span(s.lower, s.upper)) for s in spans)
 
 
 def _joined(parts: Iterable[tuple[int, Ranges]]) -> Bytes:
-    """Return the union of the ranges in (region number, ranges) pairs, grouped by region number."""
+    """Return {region number: set of addresses} for pairs (region number, set of addresses). If a
+    region occurs in several pairs, its set is the union of theirs."""
     found: dict[int, Ranges] = {}
     for region, ranges in parts:
         found[region] = union(found[region], ranges) if region in found else ranges

@@ -27,8 +27,8 @@ class NpuHardware:
     banks: size of shared memory in banks of 1024 bytes. Shared memory is the internal memory of the
         NPU for accumulators and look-up tables.
     dmas: maximum number of copies that may be unfinished at the same time.
-    any_copy: whether the hardware supports unaligned copies, whose addresses and sizes in bytes are
-        not multiples of 16. Addresses in shared memory, and the size of a copy into shared memory,
+    unaligned_copies: whether the addresses and the size in bytes of a copy may be any numbers, not
+        only multiples of 16. Addresses in shared memory, and the size of a copy into shared memory,
         must always be multiples of 16."""
 
     name: str
@@ -36,7 +36,7 @@ class NpuHardware:
     ifm_channels: int
     banks: int
     dmas: int
-    any_copy: bool
+    unaligned_copies: bool
 
     @property
     def table_address(self) -> int:

@@ -92,7 +92,8 @@ class AccessConflict:
 
     @property
     def text(self) -> str:
-        """The conflict as a phrase for messages."""
+        """The conflict as a phrase for messages, such as "reads what the earlier operation writes:
+        bytes [0x10, 0x20) of region 1"."""
         place = "shared memory" if self.region == SHARED else f"region {self.region}"
         return f"{self.how}: bytes [{self.lower:#x}, {self.upper:#x}) of {place}"
 
@@ -103,7 +104,8 @@ InFlight = tuple[Operation, Footprint]
 
 @dataclass(slots=True)
 class Flight:
-    """The operations that may be outstanding: started or queued, but not known to be complete.
+    """The operations that may be outstanding: they are started or queued, but not known to be
+    complete.
 
     hardware: the hardware configuration.
     kernels: block operations that may be outstanding, oldest first, each with the bytes that it
@@ -125,8 +127,8 @@ class Flight:
         _keep_last(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
 
     def end(self, *, waited: bool) -> tuple[str, ...]:
-        """Return the copies that may be unfinished at the end of the stream, by their positions in
-        the stream.
+        """Return the positions, such as "operation 3 (dma), word 17", of the copies that may be
+        unfinished at the end of the stream.
 
         waited: whether the stream must wait for all copies.
 
@@ -254,8 +256,8 @@ def _check_table(
 
 
 def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | None:
-    """Return the first conflict between two concurrent operations; None if they have no bytes in
-    common that one of them writes.
+    """Return the first conflict between two concurrent operations, or None if no byte that one of
+    them writes is accessed by the other.
 
     later, earlier: the bytes that each operation accesses."""
     ways: tuple[tuple[str, Bytes, Bytes], ...] = (

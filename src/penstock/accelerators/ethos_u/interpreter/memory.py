@@ -63,7 +63,7 @@ class RegionMemory:
         self._elements(map)[self._indices(map)] = values.astype(map.dtype)
 
     def bytes_of(self, span: ByteSpan, where: str, written: bool = False) -> Any:
-        """Return a view of the bytes of a span, an array of uint8.
+        """Return the bytes of a span, as a view (an array of uint8) of the memory region.
 
         where: position of the operation in the stream, for messages.
         written: whether the operation is going to write to the view.
@@ -122,7 +122,7 @@ class RegionMemory:
 
 
 def _named(region: int) -> str:
-    """Return the name of a region for messages."""
+    """Return the name of a region for messages, such as "region 2" or "shared memory"."""
     return "shared memory" if region == SHARED else f"region {region}"
 
 
@@ -143,7 +143,8 @@ def _outside(what: str, where: str, why: str) -> CapacityError:
 
 
 def _misplaced(map: FeatureMap, where: str) -> BackendError:
-    """Return the error for misaligned elements of a feature map."""
+    """Return the error for a feature map with elements whose addresses are not multiples of the
+    element size. `where` is the position of the operation in the stream."""
     return BackendError(
         "ethosu-104",
         f"elements of {map.name.upper()} are at addresses that are not multiples of "

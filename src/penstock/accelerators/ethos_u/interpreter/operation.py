@@ -95,7 +95,7 @@ class SecondOperand:
 
 @dataclass(frozen=True, slots=True)
 class OperandScaling:
-    """Scaling of the operands of a sum or difference.
+    """Scaling of the operands of an element-wise sum or difference.
 
     scaled: "both": the left operand is multiplied by `a`, the right operand by `b`. "a": only the
         left operand is multiplied, by `a`. "b": only the right operand is multiplied, also by `a`.
@@ -131,7 +131,7 @@ class BlockOperation:
     scale: factor by which accumulators are multiplied if `global_scale` is True.
     rounding: rounding mode of the scaling: "tfl", "truncate" or "natural" (defined in
         `scaling.py`).
-    operand_scaling: scaling of the operands of a sum or difference.
+    operand_scaling: scaling of the operands of an element-wise sum or difference.
     activation: clamping of the output, and look-up table.
     accumulator_bits: width of accumulators; 0 if the register has an undefined value.
     blockdep: maximum number of jobs of the previous operation that may be unfinished when this one

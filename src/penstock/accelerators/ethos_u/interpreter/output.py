@@ -25,8 +25,8 @@ other codes, the type of the output determines this."""
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
-    """Return the requantised `values` plus the zero point of the output, clamped to the limits of
-    the activation.
+    """Return `values`, which have been requantised, plus the zero point of the output, clamped to
+    the limits of the activation.
 
     As an exception, 32-bit outputs without a look-up table are only saturated to 32 bits; the zero
     point and the limits are ignored. This follows from the streams that the older core of Arm's
@@ -39,8 +39,8 @@ def limited(operation: BlockOperation, values: Any) -> Any:
 
 
 def table_bytes(operation: BlockOperation) -> int:
-    """Return the size in bytes of the look-up table of an operation. The size depends on the output
-    type."""
+    """Return the size in bytes of the look-up table of an operation: 256 for outputs of 8 bits,
+    2048 for 16 bits, 1024 for 32 bits."""
     return {1: TABLE_ENTRIES, 2: 4 * WIDE_ENTRIES, 4: 4 * TABLE_ENTRIES}[
         operation.ofm.element_bytes
     ]

@@ -44,13 +44,13 @@ NO_FUNCTION = 0
 class Registers:
     """The register state.
 
-    values: values by name of the register, without the prefix NPU_SET_, and name of the field, for
-        example `values["KERNEL_STRIDE"]["stride_x"]`."""
+    values: the values that have been set, by name of the register, without the prefix NPU_SET_, and
+        name of the field, for example `values["KERNEL_STRIDE"]["stride_x"]`."""
 
     values: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
 
     def set(self, command: RegisterCommand) -> None:
-        """Execute a command that sets a register."""
+        """Execute a command that sets a register: store the values of its fields."""
         self.values[command.format.name.removeprefix("NPU_SET_")] = command.fields
 
     def operation(self, command: RegisterCommand, number: int) -> Operation:
@@ -226,7 +226,7 @@ class _Reader:
         return ByteSpan(name, self._get(f"{name}_REGION"), at, at + length)
 
     def _operands(self) -> OperandScaling:
-        """Return the scaling of the operands of a sum or difference."""
+        """Return the scaling of the operands of an element-wise sum or difference."""
         return OperandScaling(
             self._meaning("scale_mode", "IFM_PRECISION", "scale_mode"),
             self._scale("OPA_SCALE"),

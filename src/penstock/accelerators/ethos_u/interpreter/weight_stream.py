@@ -61,12 +61,12 @@ def decoded(stream: bytes) -> Any:
 
 @dataclass(slots=True)
 class _Bits:
-    """A reader of bits, least significant bit of each byte first.
+    """A reader of the bits of a stream, least significant bit of each byte first.
 
     data: the stream.
-    at: position of the next bit to read.
+    at: position of the next bit to read, counted from the start of the stream.
     size: number of bits in `data`.
-    one_by_one: array with one element, 0 or 1, per bit."""
+    one_by_one: array with one element, 0 or 1, per bit of `data`."""
 
     data: bytes
     at: int = 0
@@ -118,7 +118,7 @@ class _Palette:
 
     @staticmethod
     def read(bits: _Bits) -> _Palette:
-        """Read a palette from a stream."""
+        """Read a palette from the position `bits.at` of a stream."""
         offset, size = bits.take(5), bits.take(5)
         width = bits.take(3) + 2
         numbers = [bits.take(width) for _ in range(size + 1 if size else 0)]
@@ -127,7 +127,7 @@ class _Palette:
     @property
     def index_bits(self) -> int:
         """Number of bits of an index if indices are encoded in binary instead of the Golomb-Rice
-        code."""
+        code: 3 for a palette of 5 to 8 entries; `width` for a palette without entries."""
         size = len(self.numbers)
         return (size - 1).bit_length() if size else self.width
 
@@ -153,20 +153,20 @@ class _Coded:
     count: number of values in the slice.
     divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
-    read: number of values whose remainders have been located.
-    waiting: number of values in the latest chunk, whose remainders have not been located yet.
-    unary: for each chunk, its symbols as (first mask, second mask). Symbols have values 0 to 2. Bit
-        i of the first mask is 1 if symbol i is above 0. The second mask has one bit for each such
-        symbol: 1 if it is 2. For example, symbols 2, 0, 1 are stored as 0b101, 0b01. For lengths of
-        runs, whose symbols are 0 or 1, the second mask is 0.
+    located: number of values whose remainders have been located.
+    unlocated: number of values in the latest chunk, whose remainders have not been located yet.
+    symbol_masks: for each chunk, its symbols as (first mask, second mask). Symbols have values 0 to
+        2. Bit i of the first mask is 1 if symbol i is above 0. The second mask has one bit for each
+        such symbol: 1 if it is 2. For example, symbols 2, 0, 1 are stored as 0b101, 0b01. For
+        lengths of runs, whose symbols are 0 or 1, the second mask is 0.
     places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int
     divider: int
     begun: int = 0
-    read: int = 0
-    waiting: int = 0
-    unary: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    located: int = 0
+    unlocated: int = 0
+    symbol_masks: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def add_chunk(self, quotients: int) -> None:
@@ -174,26 +174,26 @@ class _Coded:
 
         quotients: number of quotients that end in the chunk."""
         self.begun += quotients
-        self.waiting = quotients
+        self.unlocated = quotients
 
     def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Skip the remainders of the previous chunk of quotients, and record their positions in
-        `places`.
+        """Skip the remainders of the chunk of quotients that `add_chunk` recorded last, and store
+        their bit positions in `places`.
 
-        has_chunk: whether another chunk of quotients has just been read. If so, `add_chunk` must be
-            called next; otherwise, the skipped remainders are the last ones."""
-        count = min(self.waiting, self.count - self.read)
-        self.read += count
+        has_chunk: whether a further chunk of quotients has been read since. If so, `add_chunk` must
+            be called for it next; otherwise, the skipped remainders are the last ones."""
+        count = min(self.unlocated, self.count - self.located)
+        self.located += count
         if count:
             self.places.append((bits.skip(count * self.divider), count))
         if not has_chunk:
-            self.waiting = 0
+            self.unlocated = 0
 
     def values(self, bits: _Bits, quotients: Any) -> Any:
-        """Return all values of the slice as an array. Raises DamagedError if the slice contains
-        fewer than `count` values.
+        """Return the `count` values as an int64 array: quotient << divider, plus the remainder,
+        which is read from `bits`. Raises DamagedError if the slice contains fewer values.
 
-        quotients: array of the quotients of the values."""
+        quotients: array of the quotients of the values; any after the first `count` are ignored."""
         begins, counts = np.array(self.places or [(0, 0)], np.int64).T
         before = np.repeat(counts.cumsum() - counts, counts)
         within = np.arange(int(counts.sum())) - before
@@ -231,7 +231,8 @@ class _Slice:
         self.symbols = SHORT_CHUNK if self.plain and self.coded.divider > 5 else CHUNK
 
     def weights(self) -> Any:
-        """Return all weights of the slice as an array, including the zeros of its runs."""
+        """Decode the slice. Return all of its weights as an int64 array in the order of the stream,
+        including the zeros of its runs."""
         while self._read_chunks():
             pass
         quotients = np.zeros(self.coded.count, np.int64) if self.plain else self._quotients()
@@ -242,8 +243,8 @@ class _Slice:
         return self._with_runs(weights, runs)
 
     def _read_chunks(self) -> bool:
-        """Read the next chunk of weights and the next chunk of run lengths; skip the remainders of
-        the previous chunks. Return False if all chunks had been read before.
+        """Read the next chunk of weights and the next chunk of run lengths, and skip the remainders
+        of the chunks before them. Return False if there was no further chunk to read.
 
         If the slice has runs, the stream omits the chunk of weights where at least 8 (`MOST_AHEAD`)
         more weights than run lengths have been read. It omits the chunk of run lengths where more
@@ -258,10 +259,10 @@ class _Slice:
         coded.skip_remainders(bits, on)
         runs.skip_remainders(bits, on_runs)
         if on:
-            coded.unary.append((first, second))
+            coded.symbol_masks.append((first, second))
             coded.add_chunk(self.symbols if self.truncated else self.symbols - second.bit_count())
         if on_runs:
-            runs.unary.append((run_bits, 0))
+            runs.symbol_masks.append((run_bits, 0))
             runs.add_chunk(self.run_symbols - run_bits.bit_count())
         return on or on_runs
 
@@ -271,7 +272,7 @@ class _Slice:
         A quotient is the sum of consecutive symbols and ends with the first symbol below 2. For
         example, the symbols 2, 2, 1 encode 5. If the header of the slice states that quotients are
         truncated, each symbol is a quotient."""
-        first, second = np.array(self.coded.unary, np.int64).T
+        first, second = np.array(self.coded.symbol_masks, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones
         symbols = (ones + twos).ravel()
@@ -280,7 +281,7 @@ class _Slice:
     def _run_quotients(self) -> Any:
         """Return the quotients of the lengths of zero runs. A quotient q is encoded in unary:
         q ones, followed by a zero."""
-        chunks = np.array(self.runs.unary, np.int64)[:, 0]
+        chunks = np.array(self.runs.symbol_masks, np.int64)[:, 0]
         ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
         return _sums(ones, ones == 0)
 
@@ -303,7 +304,7 @@ class _Slice:
 
 
 def _sums(symbols: Any, ends: Any) -> Any:
-    """Return the numbers that a sequence of symbols encodes, each as the sum of consecutive
+    """Return the numbers that a sequence of symbols encodes. Each number is the sum of consecutive
     symbols.
 
     ends: array of bool, True at the last symbol of each number. For example, the symbols 2, 1, 0

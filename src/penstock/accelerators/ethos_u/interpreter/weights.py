@@ -54,7 +54,8 @@ class WeightLayout:
 
     @property
     def text(self) -> str:
-        """The parameters as a phrase for messages."""
+        """The parameters as the subject of a sentence for messages, such as "kernels of 3 x 3 for
+        16 outputs of 8 inputs, depth first, in blocks of 16 outputs,"."""
         kernel = self.kernel
         part = "part of the kernel" if kernel.part_kernel_first else "depth"
         first = "depthwise" if self.depthwise else f"{part} first"
@@ -149,11 +150,11 @@ def _weights(stream: bytes) -> Any:
 
 @lru_cache(maxsize=256)
 def _places(order: WeightLayout) -> Any:
-    """Return the place of each weight of the stream, in the order of the stream.
+    """Return an array with the place of each weight of the stream, in the order of the stream.
 
-    A place is a flat index into an array of shape (height, width, inputs, outputs). The zeros that
-    pad the stream have the place N, the number of elements of this array, which is not a valid
-    index."""
+    The place of a weight is its flat index in an array of shape (height, width, inputs, outputs).
+    The zeros that pad the stream have the place N, the number of elements of this array, which is
+    not a valid index."""
     parts = [
         _part_places(order, first_output, first_input, part)
         for first_output in range(0, order.outputs, order.block)
@@ -188,8 +189,8 @@ def _part_places(
 ) -> Any:
     """Return the places of the weights of one part of a kernel, in the order of the stream.
 
-    A place is a flat index into an array of shape (height, width, inputs, outputs). The zeros that
-    pad the stream have the place N, the number of elements of this array.
+    The place of a weight is its flat index in an array of shape (height, width, inputs, outputs).
+    The zeros that pad the stream have the place N, the number of elements of this array.
 
     first_output: first channel of the block of output channels.
     first_input: first channel of the block of input channels.
@@ -226,7 +227,7 @@ def _part_places(
 def _taps(order: WeightLayout, taps: int) -> int:
     """Return the number of taps that the stream contains for a part of the kernel with `taps` taps.
     It is rounded up to a multiple that depends on the order of weights and the input type; the
-    additional taps are zeros."""
+    additional taps are zeros. For example, 9 taps become 12 in a depthwise convolution."""
     if order.depthwise:
         step = PARALLEL_TAPS
     elif order.kernel.part_kernel_first:

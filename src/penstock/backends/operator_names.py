@@ -231,9 +231,11 @@ def attribute_members(kind: Kind, name: str) -> tuple[str, ...]:
 def has_attributes(node: Node, attributes: Attributes) -> bool:
     """Return whether the node's operator has all these attribute values.
 
-    attributes: (name, value) pairs.  The names of nested attributes are dotted ("rows.stride").
-        An enumeration member may be given by its name, and a tuple as a list.  A function is a
-        predicate of the value; it receives the name of an enumeration member."""
+    attributes: pairs of a name and the required value.  The names of nested attributes are dotted
+        ("rows.stride").  A member of an enumeration may be required by its name, and a tuple as a
+        list.  Instead of a required value, a pair may contain a function: it receives the node's
+        value (the name, if that is a member of an enumeration) and returns whether it is accepted.
+    """
     return all(has_attribute(node.op, name, value) for name, value in attributes)
 
 

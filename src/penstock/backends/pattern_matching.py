@@ -45,17 +45,19 @@ def matches(
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What a pattern can match: a value of the graph, or an intermediate result within a node.
+    """What a pattern can match: a value of the graph, an intermediate result within a node, or a
+    scale or zero point by which a node requantises.
 
     For patterns, a layer is a sequence of operators: for example, convolution, bias addition,
     requantisation and clamp.  The results of all but the last one are intermediate results.
 
-    name: the name of the value; for an intermediate result, the name of the node's output.
+    name: the name of the value; for an intermediate result, the name of the node's output; empty
+        for a scale or zero point.
     depth: number of operators that follow the intermediate result within the node: 3 for the
-        result of the convolution in the example; 0 for a value of the graph.
+        result of the convolution in the example; 0 for everything else.
     constant: whether the value is a constant.
     value: the value of the graph; for an intermediate result, the output of its node; None for a
-        scale or a zero point."""
+        scale or zero point."""
 
     name: str
     depth: int = 0

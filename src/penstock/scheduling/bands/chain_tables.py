@@ -164,7 +164,9 @@ def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read
 
 @compiled
 def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
-    """Sort the reads from `begin` on by decreasing `advance` of the storages."""
+    """Sort the reads at `begin` and after it, so that the `advance` of their storages decreases.
+
+    advance[s]: the advance of storage s; see `chain_tables`."""
     for e in range(begin + 1, found.used[0]):
         for k in range(e, begin, -1):
             one, other = found.storage[k - 1], found.storage[k]

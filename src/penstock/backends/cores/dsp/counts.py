@@ -72,8 +72,8 @@ def row_cycles(fours: int, signed: int) -> int:
 def _clamped(p: Params, site: Site) -> int:
     """Return the number of outputs that the kernel clamps after the loops in assembly.
 
-    If the bounds of the activation are narrower than int8, these are all outputs; otherwise the
-    result is 0, because the loops saturate to int8 anyway."""
+    An activation with bounds narrower than int8 clamps every output.  Otherwise the number is 0,
+    because the instructions of the loops saturate to int8 anyway."""
     return site.output.elements * (p["least"] > -128 or p["most"] < 127)
 
 

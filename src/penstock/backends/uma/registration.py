@@ -270,9 +270,12 @@ class Registration(ABC):
     def _register_region(self, function: RegionFunction) -> None:
         """Register how the commands of a compiler region's calls become those of one call.
 
-        function: its argument is a sequence with the commands of each call, in order; it returns
-            the commands of the region.  Without this registration, the commands of a region are
-            concatenated in a command stream, and calls in C remain separate.
+        function: its argument is a sequence with the commands of each call, in order, after the
+            program passes of phases 0 to 2; it returns the commands of the region, which passes of
+            phase 3 see.  Without this registration, the commands of a region are concatenated in a
+            command stream, and calls in C remain separate.
+
+        Calls inside loops over stripes, in cascades, remain separate.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):

@@ -15,9 +15,12 @@ from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
 from penstock.program.program import Program
 from penstock.tiling.layer_of import layer_of
+from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Scratchpads
+from penstock.tiling.tile_sequence import TileVisit
 from penstock.tiling.tiler import choose
+from penstock.tiling.tiling import Tiling
 
 LARGE = Scratchpads.shared(4096)
 
@@ -72,6 +75,13 @@ def registered_instances(select: Any) -> object:
     return backend._register_instances(select)
 
 
+class Visiting(LeastTraffic):
+    """A tiler that also states visits."""
+
+    def visits(self, tiling: Tiling) -> tuple[TileVisit, ...]:
+        return (TileVisit({}),)
+
+
 WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-060": lambda: compiled(
         Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
@@ -88,6 +98,9 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-067": lambda: registered_instances(max),
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
+    ),
+    "tiling-010": lambda: choose(
+        Visiting(), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),
     "usage-133": lambda: penstock.compile(
         Vanilla().partition(graph()), incremental=1, accelerators=("vanilla",)

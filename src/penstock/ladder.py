@@ -8,8 +8,9 @@ compared with the reference, on every tensor that survives the passes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from penstock.backends.accelerator import Accelerator
 from penstock.brief import Brief
-from penstock.errors import InternalError
+from penstock.errors import BackendError, InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ground_truth import against_goldens, distances_from_reals, is_real
 from penstock.hops import Hops
@@ -32,6 +33,7 @@ from penstock.program.steps import calls
 from penstock.reports.report import RealDifference
 from penstock.scanner import quoted
 from penstock.scheduling.bands.tensor_configs import tensor_configs
+from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.model.cost import Cost
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.schedule import Schedule
@@ -109,7 +111,8 @@ def climb(
         yield _hops_rung(hops.compared(sets, steps, reference), len(sets))
     survivors = surviving(compilation)
     on_rung("machine")
-    found = run_machine(compilation, sets, steps)
+    with _located(compilation):
+        found = run_machine(compilation, sets, steps)
     yield Rung("machine", compare_sets(survivors, found, reference))
     if every_point:
         yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
@@ -181,6 +184,23 @@ def in_machine(
     return completed(compilation, {**gathered(tensors), **outputs}, known), machine.counts
 
 
+@contextmanager
+def _located(compilation: Compilation) -> Generator[None]:
+    """Name the selected point in errors of the machine, and the settings that select it."""
+    try:
+        yield
+    except (BackendError, InternalError) as error:
+        point, request = compilation.point, compilation.request
+        budget, goal, last = point.ram_bytes(request), Optimize.SPEED, "machine"
+        alone = f"--sram {budget} --optimize {goal} --last-rung {last}"
+        if request.graph is not None:
+            alone = f'sram={budget}, optimize="{goal}", last_rung="{last}"'
+        again = f"to run this point only, repeat the verification with {alone}"
+        where = f"{compilation.model.name}, the point of {point.height_bytes} bytes"
+        help = f"{error.help}; {again}" if error.help else again
+        raise error.at(where).but(help=help) from error
+
+
 def _shapes(compilation: Compilation) -> Mapping[str, tuple[int, ...]]:
     """The shapes of all tensors that the program computes, by name."""
     shapes = {v.name: v.type.shape for v in compilation.graph.variables()}
@@ -198,17 +218,14 @@ def run_point(
 
     Raises InternalError if the machine's counts of work or bytes differ from the point's cost, or
     its stripes from those of the schedule."""
-    program = lower_point(point, compilation.request.accelerators)
-    compilation = replace(compilation, point=point, program=program)
-    tensors, counts = in_machine(compilation, program, inputs)
-    schedule = point.schedule
-    difference = _counted_otherwise(schedule.cost, counts) or _other_stripes(schedule, counts)
-    if difference is not None:
-        raise InternalError(
-            "ladder-001",
-            f"the machine counts {difference}",
-            where=f"{compilation.model.name}, the point of {point.height_bytes} bytes",
-        )
+    compilation, schedule = replace(compilation, point=point), point.schedule
+    with _located(compilation):
+        program = lower_point(point, compilation.request.accelerators)
+        compilation = replace(compilation, program=program)
+        tensors, counts = in_machine(compilation, program, inputs)
+        difference = _counted_otherwise(schedule.cost, counts) or _other_stripes(schedule, counts)
+        if difference is not None:
+            raise InternalError("ladder-001", f"the machine counts {difference}")
     survivors = surviving(compilation)
     return compare_sets(survivors, (tensors,), (reference,))
 

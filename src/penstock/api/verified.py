@@ -197,7 +197,7 @@ def verify(
             hops=against,
         )
         with _located(goldens):
-            rungs = tuple(_until(last, climbing))
+            rungs = tuple(_until(last, every_point, climbing))
     verified = tuple(
         RungReport(
             r.step,
@@ -272,12 +272,16 @@ def check_last_rung(name: str) -> str:
     return name
 
 
-def _until(last: str, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:
-    """The rungs up to one; without ground truth, there is none before the machine."""
+def _until(last: str, every_point: bool, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:
+    """The rungs up to one; without ground truth, there is none before the machine.
+
+    With `every_point`, the machine runs all points on a further rung, `points`."""
     ends = LAST_RUNGS.index(last)
     for rung in climbing:
         yield rung
-        if rung.step in LAST_RUNGS and LAST_RUNGS.index(rung.step) >= ends:
+        follows = every_point and rung.step == "machine"
+        at = "machine" if rung.step == "points" else rung.step
+        if not follows and at in LAST_RUNGS and LAST_RUNGS.index(at) >= ends:
             return
 
 

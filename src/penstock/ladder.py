@@ -63,12 +63,18 @@ C_STEPS = frozenset(("host", "core"))
 class Rung(Brief):
     """The result of one rung.
 
-    `measured` is the distance from real arithmetic, on rungs where a distance is no mismatch."""
+    `comparison` is None if the rung was not run, and `note` states why.  `measured` is the distance
+    from real arithmetic, on rungs where a distance is no mismatch."""
 
     step: str
-    comparison: Comparison
+    comparison: Comparison | None
     note: str = ""
     measured: RealDifference | None = None
+
+    @property
+    def mismatches(self) -> int | None:
+        """The number of different elements; None if the rung was not run."""
+        return None if self.comparison is None else self.comparison.mismatches
 
 
 def climb(
@@ -118,7 +124,7 @@ def climb(
         yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
     if missing := without_c(compilation):
         note = f"not run: {', '.join(missing)} has no model of its driver in C"
-        yield from (Rung(step, Comparison(), note) for step in _c_rungs(compilation))
+        yield from (Rung(step, None, note) for step in _c_rungs(compilation))
         return
     on_rung("host")
     host = run_on_host(compilation, sets, steps)

@@ -8,9 +8,8 @@ compared with the reference, on every tensor that survives the passes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from penstock.backends.accelerator import Accelerator
 from penstock.brief import Brief
-from penstock.errors import BackendError, InternalError
+from penstock.errors import InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ground_truth import against_goldens, distances_from_reals, is_real
 from penstock.hops import Hops
@@ -28,12 +27,13 @@ from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.point_errors import located_at
 from penstock.program.program import Program
 from penstock.program.steps import calls
+from penstock.reports.engine_work import stated_cycles
 from penstock.reports.report import RealDifference
 from penstock.scanner import quoted
 from penstock.scheduling.bands.tensor_configs import tensor_configs
-from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.model.cost import Cost
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.schedule import Schedule
@@ -117,9 +117,10 @@ def climb(
         yield _hops_rung(hops.compared(sets, steps, reference), len(sets))
     survivors = surviving(compilation)
     on_rung("machine")
-    with _located(compilation):
-        found = run_machine(compilation, sets, steps)
-    yield Rung("machine", compare_sets(survivors, found, reference))
+    with located_at(compilation.point, compilation.request):
+        found, cycles = _run_machine(compilation, sets, steps)
+    note = stated_cycles(compilation.schedule, cycles)
+    yield Rung("machine", compare_sets(survivors, found, reference), note)
     if every_point:
         yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
     if missing := without_c(compilation):
@@ -166,7 +167,16 @@ def run_machine(compilation: Compilation, sets: InputSets, steps: int = 1) -> tu
 
     `steps`: before every `steps` sets, the run begins with a new machine, and so with new
     states."""
+    return _run_machine(compilation, sets, steps)[0]
+
+
+def _run_machine(
+    compilation: Compilation, sets: InputSets, steps: int
+) -> tuple[tuple[Tensors, ...], Mapping[str, float]]:
+    """As `run_machine`; also return the cycles of the driver functions of each accelerator, in the
+    first run."""
     found: list[Tensors] = []
+    cycles: Mapping[str, float] = {}
     tensors: Tensors = {}
     shapes = _shapes(compilation)
     machine = None
@@ -176,7 +186,8 @@ def run_machine(compilation: Compilation, sets: InputSets, steps: int = 1) -> tu
         outputs = machine.run(inputs)
         found.append({**gathered(tensors), **outputs})
         tensors.clear()
-    return _all_completed(compilation, found, sets, steps)
+        cycles = cycles if k else machine.driver_cycles
+    return _all_completed(compilation, found, sets, steps), cycles
 
 
 def in_machine(
@@ -188,23 +199,6 @@ def in_machine(
     outputs = machine.run(inputs)
     known = {**initial_states(compilation.graph), **inputs}
     return completed(compilation, {**gathered(tensors), **outputs}, known), machine.counts
-
-
-@contextmanager
-def _located(compilation: Compilation) -> Generator[None]:
-    """Name the selected point in errors of the machine, and the settings that select it."""
-    try:
-        yield
-    except (BackendError, InternalError) as error:
-        point, request = compilation.point, compilation.request
-        budget, goal, last = point.ram_bytes(request), Optimize.SPEED, "machine"
-        alone = f"--sram {budget} --optimize {goal} --last-rung {last}"
-        if request.graph is not None:
-            alone = f'sram={budget}, optimize="{goal}", last_rung="{last}"'
-        again = f"to run this point only, repeat the verification with {alone}"
-        where = f"{compilation.model.name}, the point of {point.height_bytes} bytes"
-        help = f"{error.help}; {again}" if error.help else again
-        raise error.at(where).but(help=help) from error
 
 
 def _shapes(compilation: Compilation) -> Mapping[str, tuple[int, ...]]:
@@ -225,7 +219,7 @@ def run_point(
     Raises InternalError if the machine's counts of work or bytes differ from the point's cost, or
     its stripes from those of the schedule."""
     compilation, schedule = replace(compilation, point=point), point.schedule
-    with _located(compilation):
+    with located_at(compilation.point, compilation.request):
         program = lower_point(point, compilation.request.accelerators)
         compilation = replace(compilation, program=program)
         tensors, counts = in_machine(compilation, program, inputs)

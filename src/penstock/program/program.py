@@ -163,7 +163,8 @@ class Driver:
 
     `device` creates the state, which all functions of an accelerator share.  `cycles` returns the
     duration of an invocation from its arguments: from the values, with None for an address; or from
-    the record."""
+    the record.  The sum over all invocations serves as a check of the cost functions, which alone
+    decide between schedules: `verify` prints both on the rung `machine`."""
 
     name: str
     engine: str

@@ -77,6 +77,11 @@ class Machine:
         self._execute(program.init, {})
         self.reset()
 
+    @property
+    def driver_cycles(self) -> Mapping[str, float]:
+        """By accelerator, the cycles that its driver functions state, of all runs."""
+        return dict(self._devices.cycles)
+
     def reset(self) -> None:
         """Sets the state buffers to their initial contents."""
         for command in self._program.reset:

@@ -140,6 +140,11 @@ class OpStrategy:
     ) -> None:
         """Add an implementation of the operator.
 
+        Of several implementations that can run a node, the one whose cost for all rows of the
+        output is least runs (the first of several).  This choice precedes the search for schedules
+        and holds for every stripe, even if another implementation computes a few rows faster; an
+        implementation may instead choose by `call.rows` itself.
+
         `compute`: returns the commands of a call.
         `schedule`: how a call is divided into tiles: a tiler, the names of axes as the order of the
             loops (outermost first), or a function of Offloaded that returns either.  `compute`

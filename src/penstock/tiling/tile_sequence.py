@@ -29,7 +29,7 @@ from penstock.ir.region import Interval, Region
 from penstock.tiling.cuts import Cut
 from penstock.tiling.layer import Layer, LayerOperand
 from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiler import Tiler, does_not_fit, innermost_depths
+from penstock.tiling.tiler import Tiler, check_tiles, does_not_fit, innermost_depths
 from penstock.tiling.tiling import (
     Box,
     OperandTraffic,
@@ -86,9 +86,11 @@ class TileSequence:
     ) -> TileSequence:
         """Return the sequence that a tiler states for given boundaries of each axis.
 
-        Raises UsageError, with the name of the tiler, if its visits are wrong."""
+        Raises UsageError, with the name of the tiler, if the boundaries do not partition the axes
+        or if its visits are wrong."""
         order = tuple(axis.name for axis in layer.axes)
         depths = innermost_depths(layer, order)
+        check_tiles(tiler, layer, cuts, order, depths)
         grid = Tiling(layer, scratchpads, tuple(cuts), order, depths)
         try:
             return TileSequence(grid, tuple(tiler.visits(grid)))
@@ -238,7 +240,8 @@ def choose_sequence(
     engine_faults: returns reasons, as phrases, why the engine cannot execute a sequence, besides
         its `faults`.
 
-    Raises CapacityError if no sequence is feasible, UsageError if the visits of one are wrong.
+    Raises CapacityError if no sequence is feasible, UsageError if the tiles of one do not partition
+    the layer or if its visits are wrong.
     """
     fault = "the tiler yields no shape"
     for shape in tiler.shapes(layer, scratchpads, tiler.dims(layer, scratchpads)):

@@ -112,6 +112,15 @@ def innermost_depths(layer: Layer, order: Sequence[str]) -> tuple[int, ...]:
 def _tiling(tiler: Tiler, layer: Layer, scratchpads: Scratchpads, shape: TileShape) -> Tiling:
     cuts = tiler.cut(layer, shape)
     order, depths = tiler.nest(layer, scratchpads, cuts)
+    check_tiles(tiler, layer, cuts, order, depths)
+    return Tiling(layer, scratchpads, cuts, order, depths)
+
+
+def check_tiles(
+    tiler: Tiler, layer: Layer, cuts: Sequence[Cut], order: Sequence[str], depths: Sequence[int]
+) -> None:
+    """Raise UsageError if boundaries do not partition the axes of a layer, or if a loop order or
+    depths are not those of its axes and operands."""
     for fault in _faults(layer, cuts, order, depths):
         raise UsageError(
             "tiling-004",
@@ -121,7 +130,6 @@ def _tiling(tiler: Tiler, layer: Layer, scratchpads: Scratchpads, shape: TileSha
             "has one loop",
             help="return the result of TileShape.cuts, and an order that contains every axis once",
         )
-    return Tiling(layer, scratchpads, cuts, order, depths)
 
 
 def _faults(

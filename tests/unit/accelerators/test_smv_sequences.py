@@ -213,6 +213,18 @@ def test_a_mistake_of_a_tiler_is_no_refusal() -> None:
     assert "test_smv_sequences.py:" in failing.value.where
 
 
+def test_tiles_of_a_sequence_partition_the_layer() -> None:
+    @dataclass(frozen=True)
+    class Short(Snake):
+        def cut(self, layer: Layer, shape: TileShape) -> tuple[Cut, ...]:
+            first, *rest = super().cut(layer, shape)
+            return (first[:-1], *rest)
+
+    with pytest.raises(UsageError, match="the tiler Short splits axis") as caught:
+        compiled_with(Short())
+    assert caught.value.code == "tiling-004"
+
+
 def test_choose_refuses_visits_and_choose_sequence_returns_them() -> None:
     found = sequence(compiled_with(Snake()))
     layer, scratchpads = found.layer, found.scratchpads

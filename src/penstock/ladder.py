@@ -118,7 +118,7 @@ def climb(
     survivors = surviving(compilation)
     on_rung("machine")
     with located_at(compilation.point, compilation.request):
-        found, cycles = _run_machine(compilation, sets, steps)
+        found, cycles = run_machine(compilation, sets, steps)
     note = stated_cycles(compilation.schedule, cycles)
     yield Rung("machine", compare_sets(survivors, found, reference), note)
     if every_point:
@@ -162,19 +162,14 @@ def _c_rungs(compilation: Compilation) -> tuple[str, ...]:
     return ("host",) if compilation.request.target.core is None else ("host", "core")
 
 
-def run_machine(compilation: Compilation, sets: InputSets, steps: int = 1) -> tuple[Tensors, ...]:
-    """Run every set on the NumPy machine; return all tensors.
+def run_machine(
+    compilation: Compilation, sets: InputSets, steps: int = 1
+) -> tuple[tuple[Tensors, ...], Mapping[str, float]]:
+    """Run every set on the NumPy machine; return all tensors of each, and by accelerator the cycles
+    that its driver functions state for the first run.
 
     `steps`: before every `steps` sets, the run begins with a new machine, and so with new
     states."""
-    return _run_machine(compilation, sets, steps)[0]
-
-
-def _run_machine(
-    compilation: Compilation, sets: InputSets, steps: int
-) -> tuple[tuple[Tensors, ...], Mapping[str, float]]:
-    """As `run_machine`; also return the cycles of the driver functions of each accelerator, in the
-    first run."""
     found: list[Tensors] = []
     cycles: Mapping[str, float] = {}
     tensors: Tensors = {}

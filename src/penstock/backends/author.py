@@ -156,7 +156,7 @@ def breakdown_of(
     return result
 
 
-def with_plain_numbers(cost: Any) -> Any:
+def with_plain_numbers(cost: object) -> object:
     """Return the result of a cost function with its numbers as Python's own, int or float.
 
     A Fraction or a NumPy scalar becomes an int if it is an integer, otherwise a float.  Anything
@@ -170,19 +170,19 @@ def with_plain_numbers(cost: Any) -> Any:
         return plain_number(cost)
     resources = cast(object, cost.by_resource)
     if isinstance(resources, Mapping):
-        pairs = cast(Mapping[Any, Any], resources).items()
+        pairs = cast(Mapping[object, object], resources).items()
         resources = {name: plain_number(cycles) for name, cycles in pairs}
-    return Breakdown(
-        plain_number(cost.cycles), cast(Any, resources), plain_number(cost.macs_per_cycle)
-    )
+    numbers = map(plain_number, (cost.cycles, cost.macs_per_cycle))
+    cycles, macs_per_cycle = cast(tuple[float, float | None], tuple(numbers))
+    return Breakdown(cycles, cast(Mapping[str, float], resources), macs_per_cycle)
 
 
-def plain_number(value: Any) -> Any:
+def plain_number(value: object) -> object:
     """Return a real number as Python's int or float; anything else as it is."""
     if type(value) in (int, float, bool) or not isinstance(value, Real):
         return value
     if isinstance(value, Rational):
-        return int(value) if value.denominator == 1 else float(value)
+        return int(value.numerator) if value.denominator == 1 else float(value)
     return float(value)
 
 

@@ -36,7 +36,11 @@ def prefetch_problem(found: object, tables: Mapping[str, Array]) -> str:
     size, cycles = cast(tuple[object, object], (found.size_bytes, found.cycles))
     if isinstance(size, bool) or not isinstance(size, Integral):
         return f"size_bytes is {size!r:.60}, must be an integer"
-    if isinstance(cycles, bool) or not isinstance(cycles, Real) or not 0 <= cycles < math.inf:
+    if (
+        isinstance(cycles, bool)
+        or not isinstance(cycles, Real)
+        or not 0 <= float(cycles) < math.inf
+    ):
         return f"cycles is {cycles!r:.60}, must be a number of cycles"
     most = tables[found.table].nbytes
     if not 0 < found.size_bytes <= most:

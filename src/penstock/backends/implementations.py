@@ -240,7 +240,8 @@ class _BoundImplementation:
             if (rows, memories) not in known:
                 if memories not in asked:
                     asked[memories] = replace(self.offloaded, memory_assignment=memories)
-                known[rows, memories] = with_plain_numbers(self.cost(asked[memories], rows))
+                found = with_plain_numbers(self.cost(asked[memories], rows))
+                known[rows, memories] = cast(float | Breakdown, found)
             return known[rows, memories]
 
         return cycles

@@ -163,8 +163,7 @@ class Driver:
 
     `device` creates the state, which all functions of an accelerator share.  `cycles` returns the
     duration of an invocation from its arguments: from the values, with None for an address; or from
-    the record.  The sum over all invocations serves as a check of the cost functions, which alone
-    decide between schedules: `verify` prints both on the rung `machine`."""
+    the record.  Schedules do not depend on it; `verify` prints the sum beside the estimate."""
 
     name: str
     engine: str

@@ -80,11 +80,11 @@ class Devices:
             ) from error
 
 
-def _duration(driver: Driver, cycles: Callable[..., object], given: Sequence[Any]) -> float:
+def _duration(driver: Driver, cycles: Callable[..., object], given: Sequence[object]) -> float:
     """The cycles of an invocation.  Raises BackendError if `cycles` fails or returns no number."""
     try:
         found = cycles(*given)
-        if not isinstance(found, bool) and isinstance(found, Real) and 0 <= found < math.inf:
+        if not isinstance(found, bool) and isinstance(found, Real) and 0 <= float(found) < math.inf:
             return float(found)
         why = f"it returned {found!r:.60}"
     except PenstockError:

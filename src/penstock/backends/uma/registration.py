@@ -271,11 +271,8 @@ class Registration(ABC):
         """Register how the commands of a compiler region's calls become those of one call.
 
         function: its argument is a sequence with the commands of each call, in order, after the
-            program passes of phases 0 to 2; it returns the commands of the region, which passes of
-            phase 3 see.  Without this registration, the commands of a region are concatenated in a
-            command stream, and calls in C remain separate.
-
-        Calls inside loops over stripes, in cascades, remain separate.
+            passes of program phases 0 to 2; it returns those of the region, which phase 3 sees.
+            Without it, they are concatenated in a command stream, and calls in C remain separate.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):

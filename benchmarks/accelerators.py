@@ -74,7 +74,8 @@ def measured(name: str, shared: Shared, accelerator: str, target: str) -> Line:
     rungs = [r for g in goldens or (None,) for r in api.verify(request, goldens=g).rungs]
     found: dict[str, int] = {}
     for rung in rungs:
-        found[rung.step] = found.get(rung.step, 0) + rung.comparison.mismatches
+        if rung.mismatches is not None:
+            found[rung.step] = found.get(rung.step, 0) + rung.mismatches
     (inputs,) = api.drawn_sets(done, 1)
     at_least = run_point(done, inputs, run_graph(done.model, inputs), least).mismatches
     equal = least.schedule.cost.nominal_macs == whole.schedule.cost.nominal_macs

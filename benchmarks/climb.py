@@ -20,12 +20,12 @@ class Climb:
 
     @property
     def mismatches(self) -> int:
-        return sum(rung.mismatches for rung in self.rungs)
+        return sum(rung.mismatches or 0 for rung in self.rungs)
 
 
 def climb(wanted: Request, archive: Path) -> Climb:
     """Verifies a model with every set of the archive."""
     verified = api.verify(wanted, goldens=archive)
-    firsts = (rung.comparison.first for rung in verified.rungs)
+    firsts = (rung.comparison.first for rung in verified.rungs if rung.comparison)
     difference = next((str(first) for first in firsts if first is not None), "")
     return Climb(archive.name, verified.report.verified, difference)

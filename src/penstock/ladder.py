@@ -27,8 +27,10 @@ from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.point_errors import located_at
 from penstock.program.program import Program
 from penstock.program.steps import calls
+from penstock.reports.engine_work import stated_cycles
 from penstock.reports.report import RealDifference
 from penstock.scanner import quoted
 from penstock.scheduling.bands.tensor_configs import tensor_configs
@@ -61,12 +63,18 @@ C_STEPS = frozenset(("host", "core"))
 class Rung(Brief):
     """The result of one rung.
 
-    `measured` is the distance from real arithmetic, on rungs where a distance is no mismatch."""
+    `comparison` is None if the rung was not run, and `note` states why.  `measured` is the distance
+    from real arithmetic, on rungs where a distance is no mismatch."""
 
     step: str
-    comparison: Comparison
+    comparison: Comparison | None
     note: str = ""
     measured: RealDifference | None = None
+
+    @property
+    def mismatches(self) -> int | None:
+        """The number of different elements; None if the rung was not run."""
+        return None if self.comparison is None else self.comparison.mismatches
 
 
 def climb(
@@ -109,13 +117,15 @@ def climb(
         yield _hops_rung(hops.compared(sets, steps, reference), len(sets))
     survivors = surviving(compilation)
     on_rung("machine")
-    found = run_machine(compilation, sets, steps)
-    yield Rung("machine", compare_sets(survivors, found, reference))
+    with located_at(compilation.point, compilation.request):
+        found, cycles = run_machine(compilation, sets, steps)
+    note = stated_cycles(compilation.schedule, cycles)
+    yield Rung("machine", compare_sets(survivors, found, reference), note)
     if every_point:
         yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
     if missing := without_c(compilation):
         note = f"not run: {', '.join(missing)} has no model of its driver in C"
-        yield from (Rung(step, Comparison(), note) for step in _c_rungs(compilation))
+        yield from (Rung(step, None, note) for step in _c_rungs(compilation))
         return
     on_rung("host")
     host = run_on_host(compilation, sets, steps)
@@ -152,12 +162,16 @@ def _c_rungs(compilation: Compilation) -> tuple[str, ...]:
     return ("host",) if compilation.request.target.core is None else ("host", "core")
 
 
-def run_machine(compilation: Compilation, sets: InputSets, steps: int = 1) -> tuple[Tensors, ...]:
-    """Run every set on the NumPy machine; return all tensors.
+def run_machine(
+    compilation: Compilation, sets: InputSets, steps: int = 1
+) -> tuple[tuple[Tensors, ...], Mapping[str, float]]:
+    """Run every set on the NumPy machine; return all tensors of each, and by accelerator the cycles
+    that its driver functions state for the first run.
 
     `steps`: before every `steps` sets, the run begins with a new machine, and so with new
     states."""
     found: list[Tensors] = []
+    cycles: Mapping[str, float] = {}
     tensors: Tensors = {}
     shapes = _shapes(compilation)
     machine = None
@@ -167,7 +181,8 @@ def run_machine(compilation: Compilation, sets: InputSets, steps: int = 1) -> tu
         outputs = machine.run(inputs)
         found.append({**gathered(tensors), **outputs})
         tensors.clear()
-    return _all_completed(compilation, found, sets, steps)
+        cycles = cycles if k else machine.driver_cycles
+    return _all_completed(compilation, found, sets, steps), cycles
 
 
 def in_machine(
@@ -198,17 +213,14 @@ def run_point(
 
     Raises InternalError if the machine's counts of work or bytes differ from the point's cost, or
     its stripes from those of the schedule."""
-    program = lower_point(point, compilation.request.accelerators)
-    compilation = replace(compilation, point=point, program=program)
-    tensors, counts = in_machine(compilation, program, inputs)
-    schedule = point.schedule
-    difference = _counted_otherwise(schedule.cost, counts) or _other_stripes(schedule, counts)
-    if difference is not None:
-        raise InternalError(
-            "ladder-001",
-            f"the machine counts {difference}",
-            where=f"{compilation.model.name}, the point of {point.height_bytes} bytes",
-        )
+    compilation, schedule = replace(compilation, point=point), point.schedule
+    with located_at(compilation.point, compilation.request):
+        program = lower_point(point, compilation.request.accelerators)
+        compilation = replace(compilation, program=program)
+        tensors, counts = in_machine(compilation, program, inputs)
+        difference = _counted_otherwise(schedule.cost, counts) or _other_stripes(schedule, counts)
+        if difference is not None:
+            raise InternalError("ladder-001", f"the machine counts {difference}")
     survivors = surviving(compilation)
     return compare_sets(survivors, (tensors,), (reference,))
 

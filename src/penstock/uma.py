@@ -19,8 +19,9 @@ arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue
                             Transfer); Place, StreamRows: addresses in a stream
 functional models           elements: the array at an address; convolved: sums of a convolution
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder, Smaug; Layer,
-                            Tiler, Tiling; TileSequence: tiles in a free order; flattened: an
-                            element-wise layer as one row; does_not_fit: the error without tiles
+                            Tiler, Tiling; choose_sequence, TileSequence: tiles in a free order;
+                            flattened: an element-wise layer as one row; does_not_fit: the error
+                            without tiles
 tensors in tiles            TiledTensor, SlidingWindow: halos, copies in and out
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
@@ -90,7 +91,12 @@ from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Copies, Scratchpads
 from penstock.tiling.smaug import Smaug, flattened
-from penstock.tiling.tile_sequence import TileSequence, TileSequencer, TileVisit
+from penstock.tiling.tile_sequence import (
+    TileSequence,
+    TileSequencer,
+    TileVisit,
+    choose_sequence,
+)
 from penstock.tiling.tiled_tensor import SlidingWindow, TiledTensor
 from penstock.tiling.tiler import Tiler, choose, does_not_fit
 from penstock.tiling.tiling import Tiling
@@ -168,6 +174,7 @@ __all__ = [
     "Value",
     "Var",
     "choose",
+    "choose_sequence",
     "convolved",
     "does_not_fit",
     "doubling_high_multiply",

@@ -7,17 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import penstock
-from examples.uma import regions
+from examples.uma import phases, regions
 from penstock import api
 from penstock.accelerators.vanilla import Vanilla
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
 from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
-from penstock.program.program import Program
+from penstock.ladder import run_machine
+from penstock.program.program import Invoke, Program
 from penstock.tiling.layer_of import layer_of
+from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Scratchpads
+from penstock.tiling.tile_sequence import TileVisit
 from penstock.tiling.tiler import choose
+from penstock.tiling.tiling import Tiling
 
 LARGE = Scratchpads.shared(4096)
 
@@ -59,6 +63,21 @@ def region_without_commands() -> object:
     return penstock.compile(replace(request, accelerators=changed))
 
 
+def with_unknown_cycles() -> object:
+    """An accelerator with a driver function that states no cycles, although it has the field."""
+    begin = Invoke(replace(phases.BEGIN, cycles=lambda height: None), (1,))  # type: ignore[arg-type]
+
+    def begun(program: Program, target: AcceleratorTarget) -> Program:
+        return phases.each_call(
+            program, target, lambda call: replace(call, body=(begin, *call.body))
+        )
+
+    request = api.request(phases.network(), "host", accelerators=())
+    accelerator = phases.Rows({PassPhase.PROGRAM_PHASE_3: begun}).accelerator()
+    done = penstock.compile(replace(request, accelerators=(accelerator,))).compilation
+    return run_machine(done, api.drawn_sets(done, 1))
+
+
 def without_a_selection() -> object:
     """An accelerator that cannot select the instances that the target lists."""
     request = api.request(graph(), "host", accelerators=("vanilla",))
@@ -70,6 +89,13 @@ def without_a_selection() -> object:
 def registered_instances(select: Any) -> object:
     backend: Any = Vanilla()
     return backend._register_instances(select)
+
+
+class Visiting(LeastTraffic):
+    """A tiler that also states visits."""
+
+    def visits(self, tiling: Tiling) -> tuple[TileVisit, ...]:
+        return (TileVisit({}),)
 
 
 WRONG_UMA: dict[str, Callable[[], object]] = {
@@ -86,8 +112,12 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-065": region_without_commands,
     "backend-066": without_a_selection,
     "backend-067": lambda: registered_instances(max),
+    "backend-095": with_unknown_cycles,
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
+    ),
+    "tiling-010": lambda: choose(
+        Visiting(), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),
     "usage-133": lambda: penstock.compile(
         Vanilla().partition(graph()), incremental=1, accelerators=("vanilla",)

@@ -45,7 +45,13 @@ def test_a_sweep_covers_every_combination_in_order() -> None:
     assert swept == [(4096, False), (4096, True), (32768, False), (32768, True)]
     assert all(len({c.attributes[name] for name in SIZES}) == 1 for c in found.configurations)
     assert {c.cpu_fallbacks[-1] for c in found.configurations} == {"scores"}
+    header = found.as_csv().splitlines()[0].split(",")
+    assert len(set(header)) == len(header)
+    assert {"input_bytes", "moved_input_bytes", "busy_engine_cycles"} <= set(header)
     lines = list(csv.DictReader(io.StringIO(found.as_csv())))
+    for line, one in zip(lines, found.configurations, strict=True):
+        assert int(line["input_bytes"]) == one.attributes["input_bytes"]
+        assert int(line["moved_input_bytes"]) == one.moved_bytes["input"]
     assert [int(line["cycles"]) for line in lines] == [c.cycles for c in found.configurations]
     moved = [int(line["traffic_bytes"]) for line in lines]
     assert moved == [c.traffic_bytes for c in found.configurations]

@@ -68,8 +68,9 @@ class Swept(Brief):
         return shortened(f"Swept({self.accelerator}, {len(self.configurations)} configurations)")
 
     def as_csv(self) -> str:
-        """A line per configuration: attributes, cycles, bytes moved, RAM, number of CPU
-        fallbacks."""
+        """A line per configuration: attributes, cycles, bytes moved, RAM, number of CPU fallbacks.
+
+        Columns of resources begin with "busy_", those of kinds of data with "moved_"."""
         names = [*dict.fromkeys(n for one in self.configurations for n in one.attributes)]
         busy = [*dict.fromkeys(n for one in self.configurations for n in one.busy_cycles)]
         moved = [*dict.fromkeys(n for one in self.configurations for n in one.moved_bytes)]
@@ -79,8 +80,8 @@ class Swept(Brief):
             [
                 *names,
                 *("cycles", "accelerator_cycles"),
-                *(f"{name}_cycles" for name in busy),
-                *("traffic_bytes", *(f"{name}_bytes" for name in moved)),
+                *(f"busy_{name}_cycles" for name in busy),
+                *("traffic_bytes", *(f"moved_{name}_bytes" for name in moved)),
                 *("ram_bytes", "cpu_fallbacks"),
             ]
         )

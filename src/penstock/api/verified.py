@@ -78,7 +78,10 @@ class Verified(Brief):
     report: Report
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{r.step}: {r.comparison.mismatches} mismatches" for r in self.rungs)
+        found = ", ".join(
+            f"{r.step}: {'not run' if r.mismatches is None else f'{r.mismatches} mismatches'}"
+            for r in self.rungs
+        )
         return shortened(f"Verified({found}; {totals(self.report)})")
 
     def _repr_html_(self) -> str:
@@ -87,11 +90,11 @@ class Verified(Brief):
     def mismatch(self) -> MismatchError | None:
         """The first difference on the lowest rung that has one, as an error; None if all agree."""
         for rung in self.rungs:
-            first = rung.comparison.first
+            first = rung.comparison and rung.comparison.first
             if first is not None:
                 return MismatchError(
                     "verify-001",
-                    f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
+                    f"{rung.mismatches} mismatches on rung {rung.step}",
                     where=_origin(self.compiled.compilation.model, first.tensor),
                     why=str(first),
                     help=self._help(rung.step, first.tensor),
@@ -129,8 +132,8 @@ class Verified(Brief):
 
     @property
     def passed(self) -> bool:
-        """Whether no rung has a mismatch."""
-        return all(rung.comparison.mismatches == 0 for rung in self.rungs)
+        """Whether no rung has a mismatch; rungs that were not run have none."""
+        return not any(rung.mismatches for rung in self.rungs)
 
 
 @with_settings
@@ -197,19 +200,15 @@ def verify(
             hops=against,
         )
         with _located(goldens):
-            rungs = tuple(_until(last, climbing))
-    verified = tuple(
-        RungReport(
-            r.step,
-            r.comparison.tensors,
-            r.comparison.elements,
-            r.comparison.mismatches,
-            r.note,
-            r.measured,
-        )
-        for r in rungs
-    )
+            rungs = tuple(_until(last, every_point, climbing))
+    verified = tuple(map(_rung_report, rungs))
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
+
+
+def _rung_report(rung: ladder.Rung) -> RungReport:
+    found = rung.comparison
+    tensors, elements = (0, 0) if found is None else (found.tensors, found.elements)
+    return RungReport(rung.step, tensors, elements, rung.mismatches, rung.note, rung.measured)
 
 
 def _no_model_file(graph: Graph, reference: str) -> UsageError:
@@ -272,12 +271,16 @@ def check_last_rung(name: str) -> str:
     return name
 
 
-def _until(last: str, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:
-    """The rungs up to one; without ground truth, there is none before the machine."""
+def _until(last: str, every_point: bool, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:
+    """The rungs up to one; without ground truth, there is none before the machine.
+
+    With `every_point`, the machine runs all points on a further rung, `points`."""
     ends = LAST_RUNGS.index(last)
     for rung in climbing:
         yield rung
-        if rung.step in LAST_RUNGS and LAST_RUNGS.index(rung.step) >= ends:
+        follows = every_point and rung.step == "machine"
+        at = "machine" if rung.step == "points" else rung.step
+        if not follows and at in LAST_RUNGS and LAST_RUNGS.index(at) >= ends:
             return
 
 

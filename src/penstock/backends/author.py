@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
+from numbers import Rational, Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -149,11 +149,42 @@ def breakdown_of(
 
     Raises BackendError if `cost` raises an exception or returns anything but a valid Breakdown.
     """
-    result = _call(cost, arguments, where, _HELP_CALL)
+    result = with_plain_numbers(_call(cost, arguments, where, _HELP_CALL))
     if not isinstance(result, Breakdown):
         raise _bad_cost(f"{expression} is {_shortened(result)}, not a Breakdown", where)
     _checked_cycles(result.cycles, expression, where)
+    _check_breakdown(result, expression, where)
     return result
+
+
+def with_plain_numbers(cost: object) -> object:
+    """Return the result of a cost function with its numbers as Python's own, int or float.
+
+    A Fraction or a NumPy scalar becomes an int if it is an integer, otherwise a float.  Anything
+    that is no number remains as it is.
+
+    >>> from fractions import Fraction
+    >>> with_plain_numbers(Breakdown(Fraction(7, 2), {"memory": np.int64(3)}, Fraction(16)))
+    Breakdown(cycles=3.5, by_resource={'memory': 3}, macs_per_cycle=16)
+    """
+    if not isinstance(cost, Breakdown):
+        return plain_number(cost)
+    resources = cast(object, cost.by_resource)
+    if isinstance(resources, Mapping):
+        pairs = cast(Mapping[object, object], resources).items()
+        resources = {name: plain_number(cycles) for name, cycles in pairs}
+    numbers = map(plain_number, (cost.cycles, cost.macs_per_cycle))
+    cycles, macs_per_cycle = cast(tuple[float, float | None], tuple(numbers))
+    return Breakdown(cycles, cast(Mapping[str, float], resources), macs_per_cycle)
+
+
+def plain_number(value: object) -> object:
+    """Return a real number as Python's int or float; anything else as it is."""
+    if type(value) in (int, float, bool) or not isinstance(value, Real):
+        return value
+    if isinstance(value, Rational):
+        return int(value.numerator) if value.denominator == 1 else float(value)
+    return float(value)
 
 
 def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:

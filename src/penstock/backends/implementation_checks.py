@@ -5,8 +5,9 @@ Each check returns the description of a problem, which becomes part of an error 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import cast
 
 import numpy as np
@@ -22,7 +23,8 @@ def prefetch_problem(found: object, tables: Mapping[str, Array]) -> str:
     """Return what is wrong with `found`, the result of a prefetch function; "" if it is valid.
 
     A valid result is None, for no prefetch, or a ConstantPrefetch.  A ConstantPrefetch must name
-    one of `tables`; its size must be at least 1 byte and at most the size of this table.
+    one of `tables`; its size must be at least 1 byte and at most the size of this table, and its
+    cycles a finite number of at least 0.
 
     tables: the implementation's tables, by name."""
     if found is None:
@@ -31,6 +33,15 @@ def prefetch_problem(found: object, tables: Mapping[str, Array]) -> str:
         return f"it is {found!r:.60}, not a ConstantPrefetch"
     if found.table not in tables:
         return f'there is no table "{found.table}"; the tables are: {", ".join(tables) or "none"}'
+    size, cycles = cast(tuple[object, object], (found.size_bytes, found.cycles))
+    if isinstance(size, bool) or not isinstance(size, Integral):
+        return f"size_bytes is {size!r:.60}, must be an integer"
+    if (
+        isinstance(cycles, bool)
+        or not isinstance(cycles, Real)
+        or not 0 <= float(cycles) < math.inf
+    ):
+        return f"cycles is {cycles!r:.60}, must be a number of cycles"
     most = tables[found.table].nbytes
     if not 0 < found.size_bytes <= most:
         return f'{found.size_bytes} bytes are to be prefetched of "{found.table}", which has {most}'

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from numbers import Integral
 from typing import Any, cast
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
-from penstock.backends.author import breakdown_of
+from penstock.backends.author import breakdown_of, plain_number, with_plain_numbers
 from penstock.backends.description import backend_code, name_of
 from penstock.backends.implementation_checks import (
     command_problems,
@@ -191,7 +192,10 @@ class _BoundImplementation:
                 why=problem,
                 help="return a ConstantPrefetch, or None to prefetch nothing",
             )
-        return found
+        if found is None:
+            return None
+        size_bytes, cycles = map(plain_number, (found.size_bytes, found.cycles))
+        return replace(found, size_bytes=size_bytes, cycles=cycles)
 
     def folded(self) -> tuple[int, ...]:
         """Return the indices of the composite's inputs that no command reads.
@@ -220,7 +224,7 @@ class _BoundImplementation:
         """Return the cost function, extended by a cache of its results.
 
         The function takes (rows, memories) and returns the cycles of a call as the backend states
-        them, without validation.
+        them, as ints and floats, without validation.
 
         rows: number of output rows that the call computes.
         memories: names of the accelerator's memories that hold each input and, last, the output,
@@ -236,7 +240,8 @@ class _BoundImplementation:
             if (rows, memories) not in known:
                 if memories not in asked:
                     asked[memories] = replace(self.offloaded, memory_assignment=memories)
-                known[rows, memories] = self.cost(asked[memories], rows)
+                found = with_plain_numbers(self.cost(asked[memories], rows))
+                known[rows, memories] = cast(float | Breakdown, found)
             return known[rows, memories]
 
         return cycles
@@ -258,7 +263,7 @@ class _BoundImplementation:
                 why=problem,
                 help="return non-negative integer numbers of bytes, by name",
             )
-        return found
+        return {name: int(size_bytes) for name, size_bytes in found.items()}
 
     def scratch_bytes(self) -> int:
         """Return the bytes of working memory that a call needs.
@@ -267,7 +272,7 @@ class _BoundImplementation:
         value = self.described.scratch_bytes
         with backend_code("scratch_bytes function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value
-        if type(found) is not int or found < 0:
+        if isinstance(found, bool) or not isinstance(found, Integral) or int(found) < 0:
             raise BackendError(
                 "backend-036",
                 "invalid implementation",
@@ -275,7 +280,7 @@ class _BoundImplementation:
                 why=f"scratch_bytes is {found!r}, must be a number of bytes",
                 help="see penstock.uma.OpStrategy.add_implementation",
             )
-        return found
+        return int(found)
 
     def tables(self) -> dict[str, Array]:
         """Return the constant arrays that the compiler computes for the kernel, by name.

@@ -96,7 +96,9 @@ class KernelCall(Offloaded):
 
     operands: the inputs of the composite (matched nodes as one node), in order.
     result: the output of the composite.
-    rows: the largest number of rows that a call computes.
+    rows: the largest number of rows that a call of this kernel computes: an upper bound, for sizes
+        that are fixed at compile time.  The first and the last stripes of a layer may have fewer
+        rows; `computed_rows` is the exact number.
     places: the name of the buffer that holds each table of the kernel, by the table's name.
     scratch_buffer: the name of the buffer for working memory; None if the kernel requests none.
     prefetch_buffer: the name of the buffer for prefetched constants; None if there are none.
@@ -112,6 +114,11 @@ class KernelCall(Offloaded):
 
     first: Expr = FIRST
     end: Expr = END
+
+    @property
+    def computed_rows(self) -> Expr:
+        """The number of rows that this call computes, `end` - `first`: at most `rows`."""
+        return binary("-", self.end, self.first)
 
     def operand(self, k: int) -> Operand:
         """Return input `k` of the main node, with its addresses.

@@ -144,6 +144,11 @@ class OpStrategy:
     ) -> None:
         """Add an implementation of the operator.
 
+        Of several implementations that can run a node, the one with the least cost for all rows of
+        the output runs (the first of several with equal cost).  This choice precedes the search for
+        schedules and holds for every stripe, even if another implementation computes a few rows
+        faster; an implementation may instead choose by `call.rows` itself.
+
         `compute`: a function of a KernelCall that returns the commands of the call.
         `schedule`: how a call is divided into tiles: a tiler, the names of axes as the order of the
             loops (outermost first), or a function of Offloaded that returns either.  `compute`

@@ -163,7 +163,7 @@ class Driver:
 
     `device` creates the state, which all functions of an accelerator share.  `cycles` returns the
     duration of an invocation from its arguments: from the values, with None for an address; or from
-    the record."""
+    the record.  Schedules do not depend on it; `verify` prints the sum beside the estimate."""
 
     name: str
     engine: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.ir.composite import Composite
-from penstock.reports.formats import ABSENT
+from penstock.reports.formats import ABSENT, number
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan
@@ -98,6 +98,19 @@ def engine_work(schedule: Schedule) -> tuple[EngineWork, ...]:
             name = parts.parts[plan.parts[0]].engine
             found[name] = _more(found.get(name), name, 0, plan.waiting)
     return tuple(found.values())
+
+
+def stated_cycles(schedule: Schedule, driver_cycles: Mapping[str, float]) -> str:
+    """Return the cycles of accelerators by their drivers and by their costs, as text.
+
+    driver_cycles: by accelerator, the cycles that its driver functions state for a run.
+        Accelerators without an entry are omitted."""
+    estimated = {work.name: work.cycles.estimated for work in engine_work(schedule)}
+    return "; ".join(
+        f"{engine}: {number(round(cycles))} cycles by its driver functions, "
+        f"{number(estimated[engine])} by its cost functions"
+        for engine, cycles in driver_cycles.items()
+    )
 
 
 def has_simulated(engines: Sequence[EngineWork]) -> bool:

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from penstock.reports.formats import number
+from penstock.reports.formats import ABSENT, number
 
 
 class Counted(Protocol):
@@ -32,7 +32,7 @@ class LadderRung(Protocol):
     def step(self) -> str: ...
 
     @property
-    def comparison(self) -> Counted: ...
+    def comparison(self) -> Counted | None: ...
 
     @property
     def note(self) -> str: ...
@@ -47,7 +47,9 @@ def ladder_table(rungs: Iterable[LadderRung]) -> Table:
     table.add_column("")
     for rung in rungs:
         found = rung.comparison
-        counts = map(number, (found.tensors, found.elements, found.mismatches))
-        style = "bold red" if found.mismatches else ""
+        counts = [ABSENT] * 3
+        if found is not None:
+            counts = [number(n) for n in (found.tensors, found.elements, found.mismatches)]
+        style = "bold red" if found is not None and found.mismatches else ""
         table.add_row(Text(rung.step), *counts, Text(rung.note), style=style)
     return table

@@ -131,13 +131,14 @@ class RealDifference:
 
 @dataclass(frozen=True, slots=True)
 class RungReport:
-    """A rung of the verification ladder. `note` is additional text; `measured` is the difference
-    from real arithmetic, on rungs that measure it."""
+    """A rung of the verification ladder. `mismatches` is None if the rung was not run. `note` is
+    additional text; `measured` is the difference from real arithmetic, on rungs that measure
+    it."""
 
     step: str
     tensors: int
     elements: int
-    mismatches: int
+    mismatches: int | None
     note: str = ""
     measured: RealDifference | None = None
 

@@ -62,7 +62,9 @@ def summary(
             proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
     for rung in report.verified:
         style = "bold red" if rung.mismatches else "dim"
-        found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"
+        found = "not run"
+        if rung.mismatches is not None:
+            found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"
         proven.add_row(Text(f"checked: {rung.step}"), Text(found, style))
     return Group(title, totals, proven, *_engine_tables(report), *proposals(report, named))
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from penstock.errors import BackendError, InternalError, PenstockError
 from penstock.program.expr import Expr, evaluate
-from penstock.program.program import Address, Invoke
+from penstock.program.program import Address, Driver, Invoke
 from penstock.simulators.memories import Memories
 
 
 class Devices:
     """The state of each accelerator, created when the accelerator is first invoked.
 
-    `cycles`: by engine, the sum of the durations that the driver functions state."""
+    `cycles`: by engine, the sum of the durations that its driver functions state."""
 
     def __init__(self, memories: Memories) -> None:
         self._memories = memories
@@ -55,7 +57,7 @@ class Devices:
             if record is None:
                 given = [a if isinstance(a, int) else None for a in arguments]
             taken = self.cycles.get(driver.engine, 0.0)
-            self.cycles[driver.engine] = taken + driver.cycles(*given)
+            self.cycles[driver.engine] = taken + _duration(driver, driver.cycles, given)
 
     def _argument(
         self, command: Invoke, k: int, argument: Expr | Address, variables: Mapping[str, int]
@@ -76,3 +78,23 @@ class Devices:
                 help="a tensor has rows 0 to its height, less one: keep `row(r)` within them, and "
                 "addresses within their tensor, table or scratch",
             ) from error
+
+
+def _duration(driver: Driver, cycles: Callable[..., object], given: Sequence[object]) -> float:
+    """The cycles of an invocation.  Raises BackendError if `cycles` fails or returns no number."""
+    try:
+        found = cycles(*given)
+        if not isinstance(found, bool) and isinstance(found, Real) and 0 <= float(found) < math.inf:
+            return float(found)
+        why = f"it returned {found!r:.60}"
+    except PenstockError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+    raise BackendError(
+        "backend-095",
+        f"the cycles of {driver.name} are unknown",
+        where=f'{driver.engine}, Driver("{driver.name}", cycles=..)',
+        why=why,
+        help="return the cycles of an invocation, given its arguments; addresses are None",
+    )

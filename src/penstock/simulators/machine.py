@@ -8,7 +8,7 @@ regions moved per memory.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -77,6 +77,11 @@ class Machine:
         self._execute(program.init, {})
         self.reset()
 
+    @property
+    def driver_cycles(self) -> Mapping[str, float]:
+        """By accelerator, the cycles that its driver functions state, of all runs."""
+        return dict(self._devices.cycles)
+
     def reset(self) -> None:
         """Sets the state buffers to their initial contents."""
         for command in self._program.reset:
@@ -143,10 +148,12 @@ class Machine:
         needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
         inputs = tuple(self._operand(view, need, variables) for view, need in needed)
         output = self._operand(call.output, out, variables)
-        _check_kernel(call, inputs, output)
         self._check_apart(call, inputs, output)
         if call.kernel.recurrent:
             inputs = (*inputs, self._operand(call.output, row_before(out), variables))
+        computed = tuple(self._members(call)) if call.members else ((call, inputs, output),)
+        for member in computed:
+            _check_kernel(*member)
         windows = tuple(self._window(x) for x in inputs)
         if call.scratch is not None:
             self._memories.take(self._memories.buffers[call.scratch])
@@ -159,21 +166,16 @@ class Machine:
         else:
             result = call.op.evaluate(call.site, windows, out)
             self._write(output, result)
-        if call.members:
-            self._count_members(call)
-        else:
-            self._count(call, inputs, output, out)
+        for member in computed:
+            self._count(*member)
         if self._trace:
             self._trace(call.output.tensor, output.region_of_tensor, result)
 
     def _count(
-        self,
-        call: Call,
-        inputs: tuple[ConcreteOperand, ...],
-        output: ConcreteOperand,
-        out: Region,
+        self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand
     ) -> None:
         """Counts the work of a call, the bytes that it moves, and its regions."""
+        out = output.region
         nominal = call.op.work(call.site, out).macs
         executed = call.kernel.executed_macs(nominal, out.shape[-1] if out.shape else 1)
         self.counts.macs += executed
@@ -183,13 +185,15 @@ class Machine:
             _add_region(self.counts.windows, operand)
         _add_region(self.counts.stripes, output)
 
-    def _count_members(self, region: Call) -> None:
-        """Counts a region call as the calls of which it consists."""
+    def _members(
+        self, region: Call
+    ) -> Iterator[tuple[Call, tuple[ConcreteOperand, ...], ConcreteOperand]]:
+        """Yields the calls of which a region call consists, each with its inputs and output."""
         for call in region.members:
             out = Region.whole(call.output.type.shape)
             needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
             inputs = tuple(self._operand(view, need, {}) for view, need in needed)
-            self._count(call, inputs, self._whole(call.output), out)
+            yield call, inputs, self._whole(call.output)
 
     def _offload(
         self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand

@@ -43,7 +43,7 @@ from penstock.tiling.tiling import Tiling
 
 @dataclass(frozen=True, slots=True)
 class Smaug:
-    """SMAUG's tiler. Its methods raise UsageError if no rule applies to the layer."""
+    """SMAUG's tiler. Its methods raise UnsupportedError if no rule applies to the layer."""
 
     def dims(self, layer: Layer, scratchpads: Scratchpads) -> Dims:
         """Return the axes that the chosen tile shape splits."""
@@ -73,7 +73,7 @@ class Smaug:
 
     def tensor_shapes(self, layer: Layer, scratchpads: Scratchpads) -> SmaugShapes:
         """Return the split dimensions and the tile of each tensor. Raises CapacityError,
-        UsageError."""
+        UnsupportedError."""
         return select_rule(layer, scratchpads).choose()
 
     def tensor_pieces(
@@ -115,7 +115,7 @@ def flattened(layer: Layer) -> Layer | None:
 
 
 def select_rule(layer: Layer, scratchpads: Scratchpads) -> SmaugRule:
-    """Return the rule for a layer. Raises UsageError if SMAUG has none."""
+    """Return the rule for a layer. Raises UnsupportedError if SMAUG has none."""
     if any(len(memory.roles) > 1 for memory in scratchpads.scratchpads):
         raise refused(layer, "tensors share a scratchpad")
     kinds = {operand.role: operand for operand in reversed(layer.operands)}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.errors import UsageError
+from penstock.errors import UnsupportedError
 from penstock.tiling.cuts import TileShape
 from penstock.tiling.layer import WEIGHTS, Layer, LayerOperand
 from penstock.tiling.scratchpads import Scratchpads
@@ -90,7 +90,7 @@ class SmaugRule:
             for d, n in zip(dimensions, tile, strict=True)
         )
 
-    def refuse(self, what: str) -> UsageError:
+    def refuse(self, what: str) -> UnsupportedError:
         """Return the error for a layer that SMAUG does not support."""
         return refused(self.layer, what)
 
@@ -111,8 +111,9 @@ class SmaugRule:
         return TileShape(extents, more if any(map(any, more)) else ())
 
 
-def refused(layer: Layer, what: str) -> UsageError:
-    return UsageError(
+def refused(layer: Layer, what: str) -> UnsupportedError:
+    """Return the error for a layer that SMAUG's rules do not cover."""
+    return UnsupportedError(
         "tiling-006",
         f"SMAUG has no rule for this layer: {what}",
         where=f'layer "{layer.name}"',

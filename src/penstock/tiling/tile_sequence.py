@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -29,7 +29,7 @@ from penstock.ir.region import Interval, Region
 from penstock.tiling.cuts import Cut
 from penstock.tiling.layer import Layer, LayerOperand
 from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiler import Tiler, innermost_depths
+from penstock.tiling.tiler import Tiler, check_tiles, does_not_fit, innermost_depths
 from penstock.tiling.tiling import (
     Box,
     OperandTraffic,
@@ -84,11 +84,18 @@ class TileSequence:
     def of(
         tiler: TileSequencer, layer: Layer, scratchpads: Scratchpads, cuts: Sequence[Cut]
     ) -> TileSequence:
-        """Return the sequence that a tiler states for given boundaries of each axis."""
+        """Return the sequence that a tiler states for given boundaries of each axis.
+
+        Raises UsageError, with the name of the tiler, if the boundaries do not partition the axes
+        or if its visits are wrong."""
         order = tuple(axis.name for axis in layer.axes)
         depths = innermost_depths(layer, order)
+        check_tiles(tiler, layer, cuts, order, depths)
         grid = Tiling(layer, scratchpads, tuple(cuts), order, depths)
-        return TileSequence(grid, tuple(tiler.visits(grid)))
+        try:
+            return TileSequence(grid, tuple(tiler.visits(grid)))
+        except UsageError as error:
+            raise error.at(f"tiler {type(tiler).__name__}") from error
 
     @property
     def layer(self) -> Layer:
@@ -220,6 +227,30 @@ class TileSequence:
         return OperandTraffic(
             operand, len(set(copies)), held, read, written, elements * size, len(copies), runs
         )
+
+
+def choose_sequence(
+    tiler: TileSequencer,
+    layer: Layer,
+    scratchpads: Scratchpads,
+    engine_faults: Callable[[TileSequence], Sequence[str]] = lambda sequence: (),
+) -> TileSequence:
+    """Return the first feasible sequence of tiles of a tiler, in the order of its `shapes`.
+
+    engine_faults: returns reasons, as phrases, why the engine cannot execute a sequence, besides
+        its `faults`.
+
+    Raises CapacityError if no sequence is feasible, UsageError if the tiles of one do not partition
+    the layer or if its visits are wrong.
+    """
+    fault = "the tiler yields no shape"
+    for shape in tiler.shapes(layer, scratchpads, tiler.dims(layer, scratchpads)):
+        found = TileSequence.of(tiler, layer, scratchpads, tiler.cut(layer, shape))
+        faults = (*found.faults, *engine_faults(found))
+        if not faults:
+            return found
+        fault = faults[0]
+    raise does_not_fit(layer, fault)
 
 
 def _runs(operand: LayerOperand, region: Region) -> int:

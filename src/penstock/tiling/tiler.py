@@ -1,6 +1,7 @@
 """Tiler: the protocol of strategies that tile a layer. Users can implement their own.
 
-A tiler is a plain object. `choose` calls its methods in this order:
+A tiler is a plain object. `choose` calls its methods in this order; `choose_sequence`
+(`tile_sequence.py`) also takes tilers that write the loops themselves:
 
     dims     the axes that may be tiled
     shapes   candidate tile shapes
@@ -64,8 +65,17 @@ class Tiler(Protocol):
 def choose(tiler: Tiler, layer: Layer, scratchpads: Scratchpads) -> Tiling:
     """Return the tiling that a tiler prefers among its candidates that fit.
 
-    Raises CapacityError if none fits, UsageError if its tiles do not partition the layer.
+    Raises CapacityError if none fits, UsageError if its tiles do not partition the layer, or if the
+    tiler states visits (`TileSequencer`), which a tiling cannot express.
     """
+    if callable(getattr(tiler, "visits", None)):
+        raise UsageError(
+            "tiling-010",
+            f"the tiler {type(tiler).__name__} states visits, which `choose` would ignore",
+            where=f'layer "{layer.name}"',
+            why="`choose` returns a tiling: one loop for each axis",
+            help="call `choose_sequence`, and execute the steps of the sequence that it returns",
+        )
     best: tuple[Preference, Tiling] | None = None
     fault = "the tiler yields no shape"
     for shape in tiler.shapes(layer, scratchpads, tiler.dims(layer, scratchpads)):
@@ -82,7 +92,8 @@ def choose(tiler: Tiler, layer: Layer, scratchpads: Scratchpads) -> Tiling:
 
 
 def does_not_fit(layer: Layer, fault: str) -> CapacityError:
-    """Return the error for a layer without a feasible tiling."""
+    """Return the error for a layer without a feasible tiling: a tiler refuses a layer by raising
+    it."""
     return CapacityError(
         "tiling-003",
         f"no tile fits: {fault}",
@@ -101,6 +112,15 @@ def innermost_depths(layer: Layer, order: Sequence[str]) -> tuple[int, ...]:
 def _tiling(tiler: Tiler, layer: Layer, scratchpads: Scratchpads, shape: TileShape) -> Tiling:
     cuts = tiler.cut(layer, shape)
     order, depths = tiler.nest(layer, scratchpads, cuts)
+    check_tiles(tiler, layer, cuts, order, depths)
+    return Tiling(layer, scratchpads, cuts, order, depths)
+
+
+def check_tiles(
+    tiler: Tiler, layer: Layer, cuts: Sequence[Cut], order: Sequence[str], depths: Sequence[int]
+) -> None:
+    """Raise UsageError if boundaries do not partition the axes of a layer, or if a loop order or
+    depths are not those of its axes and operands."""
     for fault in _faults(layer, cuts, order, depths):
         raise UsageError(
             "tiling-004",
@@ -110,7 +130,6 @@ def _tiling(tiler: Tiler, layer: Layer, scratchpads: Scratchpads, shape: TileSha
             "has one loop",
             help="return the result of TileShape.cuts, and an order that contains every axis once",
         )
-    return Tiling(layer, scratchpads, cuts, order, depths)
 
 
 def _faults(

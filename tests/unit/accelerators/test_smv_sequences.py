@@ -13,7 +13,7 @@ from offloading import assert_exact, claimed
 from penstock.accelerators.smv import Smv
 from penstock.accelerators.smv.cost import cycles
 from penstock.accelerators.smv.tiling import tiling_of
-from penstock.errors import UsageError
+from penstock.errors import BackendError, CapacityError, UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
@@ -30,6 +30,9 @@ from penstock.uma import (
     TileShape,
     TileVisit,
     Tiling,
+    choose,
+    choose_sequence,
+    does_not_fit,
 )
 
 HOST = load_target("host")
@@ -169,6 +172,68 @@ def test_sums_that_leave_the_scratchpad_are_refused() -> None:
     request = Request("net", HOST, accelerators=(smv.accelerator({}, HOST),))
     (left,) = assign_engines(convolution(), request).cpu_fallbacks
     assert "incomplete sums would have to be stored to memory" in left.reason
+
+
+def wrong_visit(tiling: Tiling) -> Iterator[TileVisit]:
+    yield TileVisit({"rows": 0})
+
+
+def missing_name(tiling: Tiling) -> Iterator[TileVisit]:
+    yield TileVisit({"h": len(tiling.tiles["rows"])})
+
+
+def refusal(tiling: Tiling) -> Iterator[TileVisit]:
+    raise does_not_fit(tiling.layer, "the author refuses it")
+
+
+@dataclass(frozen=True)
+class Stating(Snake):
+    """Visits that a function returns."""
+
+    function: Callable[[Tiling], Iterator[TileVisit]] = wrong_visit
+
+    def visits(self, tiling: Tiling) -> Iterator[TileVisit]:
+        return self.function(tiling)
+
+
+def test_a_tiler_that_refuses_a_layer_leaves_it_to_the_processor() -> None:
+    smv = Smv()
+    smv._register_tiler("nn.conv2d", Stating(function=refusal))
+    request = Request("net", HOST, accelerators=(smv.accelerator({}, HOST),))
+    (left,) = assign_engines(convolution(), request).cpu_fallbacks
+    assert "the author refuses it" in left.reason
+
+
+def test_a_mistake_of_a_tiler_is_no_refusal() -> None:
+    with pytest.raises(UsageError, match='axis "rows"') as wrong:
+        compiled_with(Stating(function=wrong_visit))
+    assert wrong.value.where.startswith("tiler Stating, layer ")
+    with pytest.raises(BackendError, match="KeyError: rows") as failing:
+        compiled_with(Stating(function=missing_name))
+    assert "test_smv_sequences.py:" in failing.value.where
+
+
+def test_tiles_of_a_sequence_partition_the_layer() -> None:
+    @dataclass(frozen=True)
+    class Short(Snake):
+        def cut(self, layer: Layer, shape: TileShape) -> tuple[Cut, ...]:
+            first, *rest = super().cut(layer, shape)
+            return (first[:-1], *rest)
+
+    with pytest.raises(UsageError, match="the tiler Short splits axis") as caught:
+        compiled_with(Short())
+    assert caught.value.code == "tiling-004"
+
+
+def test_choose_refuses_visits_and_choose_sequence_returns_them() -> None:
+    found = sequence(compiled_with(Snake()))
+    layer, scratchpads = found.layer, found.scratchpads
+    with pytest.raises(UsageError, match="the tiler Snake states visits") as caught:
+        choose(Snake(), layer, scratchpads)
+    assert caught.value.code == "tiling-010"
+    assert choose_sequence(Snake(), layer, scratchpads) == found
+    with pytest.raises(CapacityError, match="too slow"):
+        choose_sequence(Snake(), layer, scratchpads, lambda one: ("too slow",))
 
 
 def grid() -> Tiling:

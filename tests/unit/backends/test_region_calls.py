@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import penstock
-from examples.uma import regions
+from examples.uma import phases, regions
+from examples.uma.phases import Rows
 from examples.uma.regions import Pools, network
-from penstock import api
+from penstock import api, ladder
 from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError, InternalError
+from penstock.pipeline.emission import lower_point
 from penstock.pipeline.stages import ASSIGN, LOWER, STAGES, Context, run_stages
 from penstock.pipeline.texts import program_context
-from penstock.program.steps import calls
+from penstock.program.steps import calls, walk
 from penstock.program.text.printer import print_program
 from penstock.program.text.reader import read_program
+from penstock.simulators.devices import Devices
+from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
-from penstock.uma import Command, Graph, Program
+from penstock.uma import AcceleratorTarget, Call, Command, Graph, Invoke, Loop, PassPhase, Program
 
 
 @pytest.fixture(autouse=True)
@@ -141,3 +147,124 @@ def test_a_region_function_that_fails_is_reported(
     with pytest.raises(BackendError) as caught:
         compiled(Pools(stream=False), network())
     assert caught.value.code == code
+
+
+def wait_once(calls: Sequence[Sequence[Command]]) -> Sequence[Command]:
+    """The commands of all calls, of which only the last one ends with a wait."""
+    return [*(command for commands in calls for command in commands[:-1]), calls[-1][-1]]
+
+
+def waiting_rows(*, merge: bool) -> Rows:
+    """An engine with kernels by rows; a pass after placement appends a wait to each call."""
+    backend = Rows({PassPhase.PROGRAM_PHASE_2: phases.wait_at_the_end})
+    if merge:
+        backend._register_region(wait_once)
+    return backend
+
+
+def five_poolings() -> Graph:
+    net = penstock.GraphBuilder("pools")
+    x = net.input((1, 64, 64, 4))
+    for k in range(5):
+        x = net.max_pool2d(x, 2, name=f"pool{k}")
+    return net.build(x)
+
+
+def invoked_at_every_point(
+    monkeypatch: pytest.MonkeyPatch, done: penstock.Compiled
+) -> Mapping[int, Counter[str]]:
+    """By bytes of the point, how often the machine invokes each driver function."""
+    found: dict[int, Counter[str]] = {}
+    invoke = Devices.invoke
+
+    def counted(self: Devices, command: Invoke, variables: Mapping[str, int]) -> None:
+        found[height][command.driver.name] += 1
+        invoke(self, command, variables)
+
+    compilation = done.compilation
+    (inputs,) = api.drawn_sets(compilation, 1)
+    reference = run_graph(compilation.model, inputs)
+    with monkeypatch.context() as patch:
+        patch.setattr(Devices, "invoke", counted)
+        for point in compilation.points:
+            height = point.height_bytes
+            found[height] = Counter()
+            assert ladder.run_point(compilation, inputs, reference, point).mismatches == 0
+    return found
+
+
+def test_kernels_by_rows_run_in_regions_at_points_with_cascades(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rows of a region's input may be stored one by one, as here after a cascade."""
+    found: dict[bool, Mapping[int, Counter[str]]] = {}
+    for merge in (True, False):
+        waiting_rows(merge=merge).register()
+        done = penstock.compile(five_poolings(), "host", accelerators=("rows",))
+        found[merge] = invoked_at_every_point(monkeypatch, done)
+    merged, apart = found[True], found[False]
+    smallest = done.compilation.points[0]
+    assert any(isinstance(c, Loop) for c in lower_point(smallest).run)
+    assert len(merged) > 5
+    assert merged.keys() == apart.keys()
+    for height, counts in merged.items():
+        assert counts["rows_max"] == apart[height]["rows_max"] == 32 + 16 + 8 + 4 + 2
+        assert counts["rows_end"] < apart[height]["rows_end"]
+
+
+def test_kernels_by_rows_in_a_region_are_exact_in_c() -> None:
+    waiting_rows(merge=True).register()
+    done = penstock.verify(
+        five_poolings(), "cortex-m4", accelerators=("rows",), optimize="size", every_point=True
+    )
+    assert [(rung.step, rung.comparison.mismatches) for rung in done.rungs] == [
+        ("machine", 0), ("points", 0), ("host", 0), ("core", 0),
+    ]  # fmt: skip
+    program = done.compiled.compilation.program
+    (region,) = (call for call in calls(program) if call.members)
+    assert region.inputs[0].rows.table is not None
+    assert any(isinstance(command, Loop) for command in program.run)
+
+
+def test_a_kernel_of_whole_tensors_in_a_region_takes_no_scattered_rows() -> None:
+    waiting_rows(merge=True).register()
+    done = penstock.compile(five_poolings(), "host", accelerators=("rows",), optimize="size")
+    program, (inputs,) = done.compilation.program, api.drawn_sets(done.compilation, 1)
+
+    def whole(command: Command) -> Command:
+        if not isinstance(command, Call) or not command.members:
+            return command
+        first = command.members[0]
+        kernel = replace(first.kernel, by_rows=False)
+        return replace(command, members=(replace(first, kernel=kernel), *command.members[1:]))
+
+    with pytest.raises(InternalError) as caught:
+        Machine(replace(program, run=tuple(map(whole, program.run)))).run(inputs)
+    assert caught.value.code == "machine-009"
+    assert '"pool1"' in caught.value.what
+
+
+def test_regions_form_between_the_third_and_the_fourth_phase() -> None:
+    """A region function receives what passes after placement return; passes before emission see
+    what it returns."""
+    seen: dict[PassPhase, list[tuple[int, int, int]]] = {phase: [] for phase in phases.PASSES}
+
+    def spy(phase: PassPhase) -> Any:
+        def look(program: Program, target: AcceleratorTarget) -> Program:
+            every = [call for call in calls(program) if call.engine == target.name]
+            ends = [c for call in every for c in walk(call.body) if c == Invoke(phases.END, ())]
+            members = sum(len(call.members) for call in every)
+            seen[phase].append((len(every), members, len(ends)))
+            return program
+
+        return look
+
+    backend: Any = waiting_rows(merge=True)
+    for phase in phases.PASSES:
+        backend._register_tir_pass(phase, spy(phase))
+    backend.register()
+    penstock.compile(phases.network(), "host", accelerators=("rows",), optimize="speed")
+    before, stripes, placed, emitted = (set(seen[phase]) for phase in phases.PASSES)
+    assert before == stripes == {(2, 0, 0)}, "one call for each layer, not yet a wait"
+    assert placed == {(2, 0, 2)}, "the earlier pass of this phase has added the waits"
+    assert emitted == {(1, 2, 1)}, "one call for the region, with one wait"

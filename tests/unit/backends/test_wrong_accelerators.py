@@ -148,6 +148,18 @@ def test_a_breakdown_of_anything_else_is_refused(cost: Breakdown, what: str) -> 
             ConstantPrefetch("shifts", 5, 9.0, copying),
             '5 bytes are to be prefetched of "shifts", which has 4',
         ),
+        (
+            ConstantPrefetch("shifts", 3.5, 9.0, copying),  # type: ignore[arg-type]
+            "size_bytes is 3.5, must be an integer",
+        ),
+        (
+            ConstantPrefetch("shifts", 4, "9", copying),  # type: ignore[arg-type]
+            "cycles is '9', must be a number of cycles",
+        ),
+        (
+            ConstantPrefetch("shifts", 4, float("nan"), copying),
+            "cycles is nan, must be a number of cycles",
+        ),
     ],
 )
 def test_prefetched_constants_are_part_of_a_table(prefetch: object, why: str) -> None:

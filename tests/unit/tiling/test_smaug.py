@@ -10,7 +10,7 @@ import pytest
 from layers import convolution
 
 from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
-from penstock.errors import CapacityError, UsageError
+from penstock.errors import CapacityError, UnsupportedError
 from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
@@ -107,6 +107,6 @@ def test_what_it_has_no_rule_for_is_refused(scratchpads: Scratchpads) -> None:
     box = tuple(Dimension(n, name) for n, name in ((40, "h"), (50, "w"), (30, "c")))
     axes = tuple(Axis(d.axis or "", d.size) for d in box)
     layer = Layer("sum", axes, (LayerOperand("x", "input", box),), LayerOperand("y", "output", box))
-    with pytest.raises(UsageError, match="no rule") as caught:
+    with pytest.raises(UnsupportedError, match="no rule") as caught:
         choose(Smaug(), layer, scratchpads)
     assert caught.value.code == "tiling-006"

@@ -11,19 +11,20 @@ from itertools import product
 from penstock.accelerators.smv.layers import layer_of_call
 from penstock.uma import (
     AcceleratorTarget,
+    CapacityError,
     Copies,
     Layer,
     LeastTraffic,
     Offloaded,
-    PenstockError,
     Scratchpads,
     Smaug,
     Tiler,
     TileSequence,
     TileSequencer,
     Tiling,
+    UnsupportedError,
     choose,
-    does_not_fit,
+    choose_sequence,
 )
 
 ALIGNMENT = 8
@@ -35,6 +36,8 @@ of its DMA engine; the other figures are assumptions."""
 PROCESSING_ELEMENTS, MULTIPLIERS = 8, 32
 """The default number of processing elements, and of multipliers in each of them.
 Source: SMAUG, SMV backend (kNumPEs, kNumMaccsPerPE)."""
+REFUSALS = (CapacityError, UnsupportedError)
+"""The errors by which a tiler refuses a layer.  Any other error is a mistake of the tiler."""
 TILERS: Mapping[str, Tiler] = {"least_traffic": LeastTraffic(), "smaug": Smaug()}
 
 
@@ -59,7 +62,7 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling | TileSeq
     computes the whole output.  If the tiler is a `TileSequencer`, the result is a sequence of tiles
     for the whole output, whatever the value of `rows`.
 
-    Raises PenstockError if the tiler finds no tiling."""
+    Raises one of `REFUSALS` if the tiler finds no tiling."""
     tiler, memories = _tiler(offloaded), scratchpads(offloaded.target)
     if isinstance(tiler, TileSequencer):
         return _sequence(tiler, layer_on_engine(offloaded), memories)
@@ -75,15 +78,15 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
     The function tries every number from `rows` down, because a tiler that cannot split rows, such
     as SMAUG's, may find a tiling for 4 and for 6 rows, for example, but none for 5."""
     for fewer in range(rows, 1, -1):
-        with suppress(PenstockError):
+        with suppress(*REFUSALS):
             tiling_of(offloaded, fewer)
             return fewer
     return 1
 
 
 def why_no_tile(offloaded: Offloaded) -> str:
-    """Return the reason why a layer cannot be tiled, as a phrase for an error message, or "" if it
-    can.
+    """Return the reason why the tiler refuses a layer, as a phrase for an error message; "" if it
+    does not.
 
     Both a call that computes all rows and a call that computes one row must have a tiling.  For a
     batch of images, or a tiler that returns tile sequences, only the call that computes all rows
@@ -92,7 +95,7 @@ def why_no_tile(offloaded: Offloaded) -> str:
     try:
         for rows in (None,) if sequenced or (len(shape) == 4 and shape[0] > 1) else (None, 1):
             tiling_of(offloaded, rows)
-    except PenstockError as error:
+    except REFUSALS as error:
         return error.what
     return ""
 
@@ -118,7 +121,7 @@ def _tiler(offloaded: Offloaded) -> Tiler:
 def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
     """Return the tiling that the tiler chooses for a layer and the scratchpads `memories`.
 
-    Results are cached.  Raises PenstockError if there is no tiling."""
+    Results are cached.  Raises one of `REFUSALS` if there is no tiling."""
     if type(tiler) is LeastTraffic:
         return tiler.tile(layer, memories)
     return choose(tiler, layer, memories)
@@ -126,19 +129,10 @@ def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
 
 @lru_cache(maxsize=256)
 def _sequence(tiler: TileSequencer, layer: Layer, memories: Scratchpads) -> TileSequence:
-    """Return the first feasible sequence of tiles that a tiler proposes for a layer.
+    """Return the first sequence of tiles of a tiler that the engine can execute for a layer.
 
-    A sequence is feasible if its attribute `faults` is empty and `overwritten_sums` returns ().
-    Results are cached.  Raises CapacityError, which states the fault of the last proposal, if no
-    sequence is feasible."""
-    fault = "the tiler yields no shape"
-    for shape in tiler.shapes(layer, memories, tiler.dims(layer, memories)):
-        found = TileSequence.of(tiler, layer, memories, tiler.cut(layer, shape))
-        faults = (*found.faults, *overwritten_sums(found))
-        if not faults:
-            return found
-        fault = faults[0]
-    raise does_not_fit(layer, fault)
+    Results are cached.  Raises CapacityError if there is none."""
+    return choose_sequence(tiler, layer, memories, overwritten_sums)
 
 
 def overwritten_sums(sequence: TileSequence) -> tuple[str, ...]:

@@ -270,9 +270,9 @@ class Registration(ABC):
     def _register_region(self, function: RegionFunction) -> None:
         """Register a function that merges the calls of a compiler region into one call.
 
-        function: its argument is a sequence with the commands of each call, in order; it returns
-            the commands of the region.  Without this registration, the commands of a region are
-            concatenated in a command stream, and calls in C remain separate.
+        function: its argument is a sequence with the commands of each call, in order, after the
+            passes of program phases 0 to 2; it returns those of the region, which phase 3 sees.
+            Without it, they are concatenated in a command stream, and calls in C remain separate.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):

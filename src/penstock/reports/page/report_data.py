@@ -29,7 +29,7 @@ from penstock.reports.page.records import (
     SeriesData,
     StatementData,
 )
-from penstock.reports.report import RamUsage, Report
+from penstock.reports.report import RamUsage, Report, RungReport
 from penstock.reports.row import Measured
 from penstock.reports.timeline import Timeline
 from penstock.reports.times import duration
@@ -180,15 +180,21 @@ def _ram_notes(report: Report) -> list[str]:
 def _statements(report: Report) -> tuple[StatementData, ...]:
     proved = (StatementData(v.subject, v.words) for v in verdicts(report.optimality))
     checked = (
-        StatementData(
-            f"checked: {rung.step}",
-            f"{number(rung.tensors)} tensors, {number(rung.elements)} elements, "
-            f"{number(rung.mismatches)} mismatches" + (f"; {rung.note}" if rung.note else ""),
-            bool(rung.mismatches),
-        )
+        StatementData(f"checked: {rung.step}", _found(rung), bool(rung.mismatches))
         for rung in report.verified
     )
     return (*proved, *checked)
+
+
+def _found(rung: RungReport) -> str:
+    """Return the counts of a rung as text; the reason if it was not run."""
+    if rung.mismatches is None:
+        return rung.note
+    counts = (
+        f"{number(rung.tensors)} tensors, {number(rung.elements)} elements, "
+        f"{number(rung.mismatches)} mismatches"
+    )
+    return f"{counts}; {rung.note}" if rung.note else counts
 
 
 def _tick_cycles(times: EngineTimes) -> tuple[int, ...]:

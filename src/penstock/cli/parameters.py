@@ -57,7 +57,7 @@ Clock = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also print details of interest to few.")
+    bool, typer.Option("--verbose", "-v", help="Also print details that few users need.")
 ]
 Sram = Annotated[
     str | None,

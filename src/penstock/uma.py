@@ -21,6 +21,8 @@ functional models           elements: the array at an address; convolved: sums o
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder, Smaug; Layer,
                             Tiler, Tiling; TileSequence: tiles in a free order; flattened: an
                             element-wise layer as one row; does_not_fit: the error without tiles
+tiles of a call             CallTiles, ScratchpadTile: loops and boxes of tiles, also in stripes;
+                            tiles_of_call; Span: an interval
 tensors in tiles            TiledTensor, SlidingWindow: halos, copies in and out
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
@@ -31,12 +33,14 @@ compares it with UMA.
 from __future__ import annotations
 
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
+from penstock.backends.call_tiles import CallTiles
 from penstock.backends.functional import convolved, elements
 from penstock.backends.kernel_call import Compute, KernelCall, Operand
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
 from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
+from penstock.backends.scratchpad_tile import ScratchpadTile, Span
 from penstock.backends.stream_commands import (
     AnyStreamCommand,
     Place,
@@ -46,6 +50,7 @@ from penstock.backends.stream_commands import (
     StreamTransfer,
 )
 from penstock.backends.uma.backend import UMABackend
+from penstock.backends.visited_tiles import tiles_of_call
 from penstock.errors import (
     BackendError,
     CapacityError,
@@ -108,6 +113,7 @@ __all__ = [
     "Breakdown",
     "Buffer",
     "Call",
+    "CallTiles",
     "CapacityError",
     "Command",
     "Composite",
@@ -144,9 +150,11 @@ __all__ = [
     "PlacedRows",
     "Program",
     "Quantisation",
+    "ScratchpadTile",
     "Scratchpads",
     "SlidingWindow",
     "Smaug",
+    "Span",
     "StreamCommand",
     "StreamOperation",
     "StreamRows",
@@ -186,6 +194,7 @@ __all__ = [
     "requantise",
     "rounding_shift",
     "row_count",
+    "tiles_of_call",
     "whole_work",
     "wildcard",
 ]

@@ -17,12 +17,13 @@ sizes                       parse_size: "64KiB" in bytes
 program passes              Program and its records
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream
-functional models           elements: the array at an address; convolved: sums of a convolution
+functional models           elements: the array at an address; convolved: sums of a convolution;
+                            sliding_windows: those of a pool; load_piece, store_piece: copies
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder, Smaug; Layer,
                             Tiler, Tiling; TileSequence: tiles in a free order; flattened: an
                             element-wise layer as one row; does_not_fit: the error without tiles
-tiles of a call             CallTiles, ScratchpadTile: loops and boxes of tiles, also in stripes;
-                            tiles_of_call; Span: an interval
+tiles of a call             CallTiles, ScratchpadTile, TilePiece: loops, copies and boxes of tiles,
+                            also in stripes; tiles_of_call; Span: an interval
 tensors in tiles            TiledTensor, SlidingWindow: halos, copies in and out
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
@@ -34,13 +35,19 @@ from __future__ import annotations
 
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
 from penstock.backends.call_tiles import CallTiles
-from penstock.backends.functional import convolved, elements
+from penstock.backends.functional import (
+    convolved,
+    elements,
+    load_piece,
+    sliding_windows,
+    store_piece,
+)
 from penstock.backends.kernel_call import Compute, KernelCall, Operand
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
 from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
-from penstock.backends.scratchpad_tile import ScratchpadTile, Span
+from penstock.backends.scratchpad_tile import ScratchpadTile, Span, TilePiece
 from penstock.backends.stream_commands import (
     AnyStreamCommand,
     Place,
@@ -162,6 +169,7 @@ __all__ = [
     "TableEntry",
     "TensorRows",
     "TensorType",
+    "TilePiece",
     "TileSequence",
     "TileSequencer",
     "TileShape",
@@ -185,6 +193,7 @@ __all__ = [
     "is_op",
     "is_tuple",
     "layer_of",
+    "load_piece",
     "maximum",
     "minimum",
     "multiply",
@@ -194,6 +203,8 @@ __all__ = [
     "requantise",
     "rounding_shift",
     "row_count",
+    "sliding_windows",
+    "store_piece",
     "tiles_of_call",
     "whole_work",
     "wildcard",

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from penstock.backends.kernel_call import KernelCall
 from penstock.backends.scratchpad_tile import ScratchpadTile, Span, is_flat
+from penstock.errors import BackendError
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import Command, Loop
 from penstock.tiling.layer import Dimension, Layer, LayerOperand
@@ -31,7 +32,14 @@ class CallTiles:
     tiling: the tiling for the largest number of rows that a call computes.
 
     Methods describe the current tile, inside the loops over tiles that `nest` returns.  The
-    intervals and offsets of this tile are expressions of the loop variables."""
+    intervals and offsets of this tile are expressions of the loop variables:
+
+        tiles = CallTiles(call, layer(call), tiling(call, call.rows))
+        x, y = tiles.operand_tiles
+        loads, stores = x.copies(call.operand(0), load), y.copies(call.result, store)
+        return tiles.nest([loads], [call.invoke(POOL, x.start, *x.shape, y.start)], stores)
+
+    docs/how-to/bring-up-an-accelerator.md builds a backend with it."""
 
     call: KernelCall
     whole: Layer
@@ -144,7 +152,17 @@ class CallTiles:
         stores: the commands that store the tile of the output.
 
         The loads and stores of a tile are in the innermost loop that changes this tile, or outside
-        all loops if none does."""
+        all loops if none does.
+
+        Raises BackendError if the tiling stores incomplete sums to memory."""
+        if self.tiling.spilled:
+            raise BackendError(
+                "backend-095",
+                "the tiling stores incomplete sums to memory",
+                where=f'layer "{self.whole.name}"',
+                why="the loops over tiles keep sums in the scratchpad until they are complete",
+                help="pass spills=False to Scratchpads, or do not tile the axes of sums",
+            )
         *inputs, output = self.operand_tiles
         body = tuple(compute)
         for level in range(len(self.tiling.order), -1, -1):

@@ -99,7 +99,7 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-065": region_without_commands,
     "backend-066": without_a_selection,
     "backend-067": lambda: registered_instances(max),
-    "backend-095": spilled_sums,
+    "backend-099": spilled_sums,
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),

@@ -157,7 +157,7 @@ class CallTiles:
         Raises BackendError if the tiling stores incomplete sums to memory."""
         if self.tiling.spilled:
             raise BackendError(
-                "backend-095",
+                "backend-099",
                 "the tiling stores incomplete sums to memory",
                 where=f'layer "{self.whole.name}"',
                 why="the loops over tiles keep sums in the scratchpad until they are complete",

@@ -25,9 +25,9 @@ Pair = tuple[int, int]
 
 
 @st.composite
-def tiles(draw: st.DrawFn) -> tuple[ScratchpadTile, dict[str, int]]:
+def tiles(draw: st.DrawFn, rank: int) -> tuple[ScratchpadTile, dict[str, int]]:
     """A tile of a tensor, one axis of which has expressions as bounds; and their values."""
-    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=rank, max_size=rank)))
     region: list[tuple[int, int]] = []
     for extent in shape:
         lower = draw(st.integers(0, extent - 1))
@@ -48,12 +48,11 @@ def tiles(draw: st.DrawFn) -> tuple[ScratchpadTile, dict[str, int]]:
 
 
 @st.composite
-def operands(draw: st.DrawFn, operand: LayerOperand) -> Operand:
+def operands(draw: st.DrawFn, operand: LayerOperand, layout: str) -> Operand:
     """The tensor of a tile in memory: contiguous, in a ring, row by row, or with wide rows."""
     dtype = DType.INT8 if operand.element_bytes == 1 else DType.INT32
     view = View.whole("x", TensorType(operand.shape, dtype), "arena")
     ring, size = view.rows.ring, view.row_bytes
-    layout = draw(st.sampled_from(("whole", "ring", "table", "columns")))
     if layout == "ring":
         view = replace(view, rows=Rows(size, draw(st.integers(1, ring))))
     if layout == "table":
@@ -107,19 +106,22 @@ def commands(tile: ScratchpadTile, memory: Operand | Address) -> tuple[Command, 
     return tile.copies(memory, lambda piece: Invoke(COPY, piece))
 
 
-@given(tile=tiles(), data=st.data())
-def test_each_byte_of_a_tensor_is_copied_once(
-    tile: tuple[ScratchpadTile, dict[str, int]], data: st.DataObject
-) -> None:
-    tensor = data.draw(operands(tile[0].operand))
-    found = sorted(copied(commands(tile[0], tensor), tile[1]))
-    assert found == sorted(expected(tile[0], tensor, tile[1]))
+@pytest.mark.parametrize("layout", ["whole", "ring", "table", "columns"])
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+@given(data=st.data())
+def test_each_byte_of_a_tensor_is_copied_once(rank: int, layout: str, data: st.DataObject) -> None:
+    tile, variables = data.draw(tiles(rank))
+    tensor = data.draw(operands(tile.operand, layout))
+    found = sorted(copied(commands(tile, tensor), variables))
+    assert found == sorted(expected(tile, tensor, variables))
 
 
-@given(tile=tiles())
-def test_each_byte_of_an_array_is_copied_once(tile: tuple[ScratchpadTile, dict[str, int]]) -> None:
-    found = sorted(copied(commands(tile[0], Address("table")), tile[1]))
-    assert found == sorted(expected(tile[0], None, tile[1]))
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+@given(data=st.data())
+def test_each_byte_of_an_array_is_copied_once(rank: int, data: st.DataObject) -> None:
+    tile, variables = data.draw(tiles(rank))
+    found = sorted(copied(commands(tile, Address("table")), variables))
+    assert found == sorted(expected(tile, None, variables))
 
 
 def whole(shape: tuple[int, ...], channels: int) -> ScratchpadTile:

@@ -17,11 +17,14 @@ sizes                       parse_size: "64KiB" in bytes
 program passes              Program and its records
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream
-functional models           elements: the array at an address; convolved: sums of a convolution
+functional models           elements: the array at an address; convolved: sums of a convolution;
+                            sliding_windows: those of a pool; load_piece, store_piece: copies
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder, Smaug; Layer,
                             Tiler, Tiling; choose_sequence, TileSequence: tiles in a free order;
                             flattened: an element-wise layer as one row; does_not_fit: the error
                             without tiles
+tiles of a call             CallTiles, ScratchpadTile, TilePiece: loops, copies and boxes of tiles,
+                            also in stripes; tiles_of_call; Span: an interval
 tensors in tiles            TiledTensor, SlidingWindow: halos, copies in and out
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
@@ -32,12 +35,20 @@ compares it with UMA.
 from __future__ import annotations
 
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
-from penstock.backends.functional import convolved, elements
+from penstock.backends.call_tiles import CallTiles
+from penstock.backends.functional import (
+    convolved,
+    elements,
+    load_piece,
+    sliding_windows,
+    store_piece,
+)
 from penstock.backends.kernel_call import Compute, KernelCall, Operand
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
 from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
+from penstock.backends.scratchpad_tile import ScratchpadTile, Span, TilePiece
 from penstock.backends.stream_commands import (
     AnyStreamCommand,
     Place,
@@ -47,6 +58,7 @@ from penstock.backends.stream_commands import (
     StreamTransfer,
 )
 from penstock.backends.uma.backend import UMABackend
+from penstock.backends.visited_tiles import tiles_of_call
 from penstock.errors import (
     BackendError,
     CapacityError,
@@ -114,6 +126,7 @@ __all__ = [
     "Breakdown",
     "Buffer",
     "Call",
+    "CallTiles",
     "CapacityError",
     "Command",
     "Composite",
@@ -150,9 +163,11 @@ __all__ = [
     "PlacedRows",
     "Program",
     "Quantisation",
+    "ScratchpadTile",
     "Scratchpads",
     "SlidingWindow",
     "Smaug",
+    "Span",
     "StreamCommand",
     "StreamOperation",
     "StreamRows",
@@ -160,6 +175,7 @@ __all__ = [
     "TableEntry",
     "TensorRows",
     "TensorType",
+    "TilePiece",
     "TileSequence",
     "TileSequencer",
     "TileShape",
@@ -184,6 +200,7 @@ __all__ = [
     "is_op",
     "is_tuple",
     "layer_of",
+    "load_piece",
     "maximum",
     "minimum",
     "multiply",
@@ -193,6 +210,9 @@ __all__ = [
     "requantise",
     "rounding_shift",
     "row_count",
+    "sliding_windows",
+    "store_piece",
+    "tiles_of_call",
     "whole_work",
     "wildcard",
 ]

@@ -11,6 +11,7 @@ from examples.uma import phases, regions
 from penstock import api
 from penstock.accelerators.vanilla import Vanilla
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
+from penstock.backends.call_tiles import CallTiles
 from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
 from penstock.ladder import run_machine
@@ -20,7 +21,7 @@ from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tile_sequence import TileVisit
-from penstock.tiling.tiler import choose
+from penstock.tiling.tiler import choose, innermost_depths
 from penstock.tiling.tiling import Tiling
 
 LARGE = Scratchpads.shared(4096)
@@ -98,6 +99,17 @@ class Visiting(LeastTraffic):
         return (TileVisit({}),)
 
 
+def spilled_sums() -> object:
+    """The loops over tiles of a tiling that stores incomplete sums."""
+    net = penstock.GraphBuilder("net")
+    node = net.build(net.conv2d(net.input((1, 4, 4, 4)), 2, 1, name="conv")).nodes[0]
+    layer, order = layer_of(node.op, node.site, "conv"), ("sum", "n", "h", "w", "c")
+    cuts = ((0, 1), (0, 2, 4), (0, 4), (0, 2), (0, 2, 4))
+    tiling = Tiling(layer, LARGE, cuts, order, innermost_depths(layer, order))
+    call: Any = None
+    return CallTiles(call, layer, tiling).nest((), (), ())
+
+
 WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-060": lambda: compiled(
         Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
@@ -113,6 +125,7 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-066": without_a_selection,
     "backend-067": lambda: registered_instances(max),
     "backend-095": with_unknown_cycles,
+    "backend-099": spilled_sums,
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),

@@ -129,6 +129,10 @@ class Offloaded:
     def layer(self, rows: int | None = None) -> Layer:
         """Return the main operator as a loop nest, the form that a tiler takes.
 
+        Its axes are those of the output, n, h, w and c for an image (n and c for a matrix), and
+        "sum" for a sum over input channels.  Its tensors are "input 0", "input 1" (weights),
+        "input 2" (biases), and "output".
+
         rows: the number of consecutive output rows that the loop nest computes; None for all
             rows."""
         layer = layer_of(self.main.op, self.main.site, self.main.name)

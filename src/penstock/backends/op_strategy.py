@@ -175,7 +175,8 @@ class OpStrategy:
             that returns them.  If the memory is not available, the implementation with the least
             working memory runs.
         `folded`: indices of the main operator's constant inputs that no command reads, because
-            tables replace them; they take no flash.
+            tables replace them.  Their elements are then not stored in flash: without `folded`, an
+            implementation whose table contains the biases stores them twice.
         `alignment_bytes`: rows of inputs and output start at multiples of this number of bytes.
         `prefetch`: a function of Offloaded that returns a ConstantPrefetch, or None for none.
             Before the first call of the kernel, possibly while other kernels run, the accelerator

@@ -12,6 +12,7 @@ from penstock.codegen.c_loop import loop_lines
 from penstock.codegen.drivers import CallTexts, DriverCode
 from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError
+from penstock.ir.op import row_count
 from penstock.program.expr import Expr, Var
 from penstock.program.program import (
     END,
@@ -32,14 +33,20 @@ def body_lines(
     names: Names,
     drivers: Mapping[str, DriverCode],
     call: Call,
-    rows: tuple[str, str],
+    rows: tuple[str, str] | None,
 ) -> tuple[str, ...]:
-    """The lines of the body of a step (`as_step`) for the interval `rows`, two C expressions."""
+    """The lines of the body of a step (`as_step`) for the interval `rows`, two C expressions, or
+    for all rows."""
     offsets = {v.offset.name for v in accessed_views(call) if isinstance(v.offset, Var)}
-    bounds = {FIRST.name: rows[0], END.name: rows[1], **{name: name for name in offsets}}
+    variables = {name: name for name in offsets}
+    numbers: dict[str, int] = {}
+    if rows is None:
+        numbers = {FIRST.name: 0, END.name: row_count(call.output.type.shape)}
+    else:
+        variables |= {FIRST.name: rows[0], END.name: rows[1]}
     taken = frozenset(p.name for p in names.parameters) | {"y", "lower", "upper"}
     writer = _Writer(program, names, drivers, call.engine)
-    scope = Scope(names.bounds, taken, bounds)
+    scope = Scope(names.bounds, taken, variables, numbers)
     return tuple(line for command in call.body for line in writer.lines(command, scope, 1))
 
 
@@ -93,11 +100,12 @@ class _Writer:
         base = f"{self.names.memories[buffer.memory].name} + {symbol}" if (
             buffer.kind is not Kind.CONSTANT
         ) else symbol  # fmt: skip
-        if argument.offset == 0:
+        inside = scope.folded(argument.offset)
+        if inside == 0:
             return base
         if buffer.kind is Kind.CONSTANT:
             base = f"(const int8_t *){symbol}"
-        offset = expression(argument.offset, scope)
+        offset = expression(inside, scope)
         return f"{base} + {offset}" if _is_sum_safe(offset) else f"{base} + ({offset})"
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.codegen import c_text
-from penstock.program.expr import Binary, Expr, TableEntry, Var
+from penstock.program.expr import Binary, Expr, TableEntry, Var, binary
 
 _FUNCTIONS = {
     "min": "penstock_min",
@@ -20,22 +20,45 @@ _PRECEDENCE = {"+": _SUM, "-": _SUM, "*": _PRODUCT}
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """C names of tables and visible loop variables; `taken` names must not be shadowed either."""
+    """C names of tables and visible loop variables; `taken` names must not be shadowed either.
+
+    `numbers` contains the values of variables that are constant in the scope."""
 
     tables: Mapping[tuple[int, ...], str]
     taken: frozenset[str]
     variables: Mapping[str, str]
+    numbers: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def inside(self, variable: str) -> Scope:
         """The scope of the body of a loop over `variable`, which gets a new C name."""
         taken = self.taken.union(self.variables.values(), self.tables.values())
         name = c_text.free_identifier(variable, taken)
-        return replace(self, variables={**self.variables, variable: name})
+        numbers = {key: number for key, number in self.numbers.items() if key != variable}
+        return replace(self, variables={**self.variables, variable: name}, numbers=numbers)
+
+    def folded(self, expr: Expr) -> Expr:
+        """The expression with variables of constant value replaced by these values."""
+        return _folded(expr, self.numbers) if self.numbers else expr
 
 
 def expression(expr: Expr, scope: Scope) -> str:
     """The expression as C of type int32_t."""
-    return _text(expr, scope)[0]
+    return _text(scope.folded(expr), scope)[0]
+
+
+def _folded(expr: Expr, numbers: Mapping[str, int]) -> Expr:
+    """The expression with constant variables replaced by their values.
+
+    Look-ups remain, even at a constant index, since their tables are declared."""
+    match expr:
+        case Var(name):
+            return numbers.get(name, expr)
+        case Binary(operator, left, right):
+            return binary(operator, _folded(left, numbers), _folded(right, numbers))
+        case TableEntry(values, index):
+            return TableEntry(values, _folded(index, numbers))
+        case _:
+            return expr
 
 
 def _text(expr: Expr, scope: Scope) -> tuple[str, int]:

@@ -209,7 +209,7 @@ def _offloaded(frame: _Frame, call: Call) -> str:
         (
             _step_comment(call, number),
             frame.head("PENSTOCK_STEP void", names.steps[call], call),
-            *body_lines(frame.program, names, frame.drivers, call, rows),
+            *body_lines(frame.program, names, frame.drivers, call, rows if frame.by_rows else None),
             f"    const penstock_sink y = {frame.view(call.output)};",
             "    (void)y;",
             f"    PENSTOCK_TRACE({number}, &y, {', '.join(rows)});",

@@ -80,6 +80,9 @@ OPERATORS: Mapping[str, Callable[[int, int], int]] = {
     "min": min,
     "max": max,
 }
+_COMMUTATIVE = ("+", "*", "min", "max")
+_NEUTRAL: Mapping[str, int] = {"+": 0, "-": 0, "*": 1, "//": 1}
+"""By operator, the right operand with which the result is the other operand."""
 
 
 def evaluate(expr: Expr, variables: Mapping[str, int]) -> int:
@@ -99,16 +102,38 @@ def evaluate(expr: Expr, variables: Mapping[str, int]) -> int:
 
 
 def binary(operator: str, left: Expr, right: Expr) -> Expr:
-    """The expression, simplified if both operands are constant or the right one is neutral.
+    """The expression, with its constants folded where they are adjacent.
 
     >>> binary("+", Var("r"), 0)
     Var(name='r')
+    >>> binary("-", binary("+", 3, Var("r")), 1)
+    Binary(operator='+', left=Var(name='r'), right=2)
     """
     if isinstance(left, int) and isinstance(right, int):
         return OPERATORS[operator](left, right)
-    if right == {"+": 0, "-": 0, "*": 1, "//": 1}.get(operator):
-        return left
+    if isinstance(left, int) and operator in _COMMUTATIVE:
+        left, right = right, left
+    if isinstance(right, int):
+        return _with_constant(operator, left, right)
+    if left == right and operator in ("-", "min", "max"):
+        return 0 if operator == "-" else left
     return Binary(operator, left, right)
+
+
+def _with_constant(operator: str, left: Expr, right: int) -> Expr:
+    """An operation on a constant, merged with the operation on a constant that it follows."""
+    if right == _NEUTRAL.get(operator):
+        return left
+    if (operator, right) in (("*", 0), ("%", 1)):
+        return 0
+    match left:
+        case Binary("+" | "-", rest, int(inner)) if operator in ("+", "-"):
+            total = OPERATORS[left.operator](0, inner) + OPERATORS[operator](0, right)
+            return binary("+" if total >= 0 else "-", rest, abs(total))
+        case Binary("*" | "min" | "max", rest, int(inner)) if operator == left.operator:
+            return binary(operator, rest, OPERATORS[operator](inner, right))
+        case _:
+            return Binary(operator, left, right)
 
 
 def minimum(left: Expr, right: Expr) -> Expr:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pydoc
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -307,6 +309,12 @@ def row_model(
 
 
 ROW = Driver("npu_row", "npu", row_model, device=dict)
+
+
+def test_the_help_of_the_class_lists_the_methods_that_register() -> None:
+    hooks = {name for name in dir(UMABackend) if name.startswith("_register_")}
+    text = pydoc.render_doc(UMABackend, renderer=pydoc.plaintext)
+    assert hooks <= set(re.findall(r"_register_\w+", text))
 
 
 def test_register_again_replaces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,25 +3,31 @@ intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 
 from penstock.accelerators.smv.cycles import EngineTiming
 from penstock.accelerators.smv.drivers import drivers
-from penstock.accelerators.smv.tiles import CallTiles, Span, added
-from penstock.accelerators.smv.tiling import rows_at_once, scratchpads
-from penstock.accelerators.smv.visited_tiles import tiles_of_call
+from penstock.accelerators.smv.tiling import (
+    layer_on_engine,
+    rows_at_once,
+    scratchpads,
+    tiling_of,
+)
 from penstock.uma import (
     Address,
+    CallTiles,
     Command,
     Compute,
     DriverRecord,
     Expr,
     KernelCall,
     Loop,
+    Span,
     Var,
     minimum,
+    tiles_of_call,
 )
 
 TiledKernel = Callable[[KernelCall, CallTiles], Sequence[Command]]
@@ -43,27 +49,28 @@ def tiled(kernel: TiledKernel) -> Compute:
     def compute(call: KernelCall) -> Sequence[Command]:
         rows, first = rows_at_once(call, call.rows), Var("first_row")
         if rows == call.rows:
-            return [c for tiles in tiles_of_call(call) for c in kernel(call, tiles)]
+            return [c for tiles in _tiles(call) for c in kernel(call, tiles)]
         part = replace(call, first=first, end=minimum(first + rows, call.end), rows=rows)
-        body = [c for tiles in tiles_of_call(part) for c in kernel(part, tiles)]
+        body = [c for tiles in _tiles(part) for c in kernel(part, tiles)]
         return [Loop(first.name, call.first, call.end, rows, tuple(body))]
 
     return compute
 
 
+def _tiles(call: KernelCall) -> Iterator[CallTiles]:
+    """Yield the descriptions of the tiles of a call.  Raises PenstockError if the tiler finds no
+    tiling."""
+    return tiles_of_call(call, layer_on_engine(call), tiling_of(call, call.rows))
+
+
 def offset(address: Address, offset_bytes: Expr) -> Address:
     """Return the address `offset_bytes` bytes after `address`."""
-    return Address(address.buffer, added(address.offset, offset_bytes))
+    return Address(address.buffer, address.offset + offset_bytes)
 
 
 def length(span: Span) -> Expr:
     """Return the number of elements of a half-open interval, as an expression."""
-    return difference(span[1], span[0])
-
-
-def difference(a: Expr, b: Expr) -> Expr:
-    """Return the expression a - b, or the number 0 if both are equal."""
-    return 0 if a == b else a - b
+    return span[1] - span[0]
 
 
 def invoke(call: KernelCall, record: DriverRecord) -> Command:

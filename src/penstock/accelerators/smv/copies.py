@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.accelerators.smv.commands import difference, invoke, length, offset
+from penstock.accelerators.smv.commands import invoke, length, offset
 from penstock.accelerators.smv.operations import LoadTile, ScratchpadNumber, StoreTile
-from penstock.accelerators.smv.tiles import ScratchpadTile, Span, added
 from penstock.uma import (
     INPUT,
     OUTPUT,
@@ -23,6 +22,8 @@ from penstock.uma import (
     KernelCall,
     Loop,
     Operand,
+    ScratchpadTile,
+    Span,
     Var,
     maximum,
     minimum,
@@ -112,7 +113,7 @@ def _copied(
         _memory_address(tensor, tile, _row_number(tile, image, row), columns, channels),
         length(columns),
         length(channels),
-        minimum(1, added(difference(row, rows[0]), 0 if images is None else image - images[0])),
+        minimum(1, row - rows[0] + (0 if images is None else image - images[0])),
     )
     by_row = Loop("r", *rows, 1, (copy(piece),))
     return [by_row] if images is None else [Loop("image", *images, 1, (by_row,))]
@@ -147,14 +148,12 @@ def _copied_elements(
         row."""
     lower, upper = tile.region[1]
     if tensor.contiguous:
-        return [
-            copy(_Piece(tile.base, offset(tensor.address, lower), 1, difference(upper, lower), 0))
-        ]
+        return [copy(_Piece(tile.base, offset(tensor.address, lower), 1, upper - lower, 0))]
     row, size = Var("r"), tensor.row_bytes
     rows = lower // size, (upper + size - 1) // size
     first, end = maximum(lower, row * size), minimum(upper, (row + 1) * size)
     piece = _Piece(
-        added(tile.base, first - lower),
+        tile.base + (first - lower),
         tensor.row(row, first - row * size),
         1,
         end - first,
@@ -217,7 +216,7 @@ def load_constants(
     loads = (
         LoadTile(
             ScratchpadNumber.WEIGHTS,
-            to=added(tile.base, k * tile.pitches[0]),
+            to=tile.base + k * tile.pitches[0],
             source=offset(source, channels[0]),
             runs=1,
             run_bytes=length(channels),
@@ -258,9 +257,9 @@ def scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr
     tile: the tile that holds the three arrays, one after the other: 4 bytes per bias and
         multiplier, 1 byte per shift.
     outputs: interval of output channels, all of which the tile contains."""
-    room, at = tile.room[0], difference(outputs[0], tile.region[0][0])
+    room, at = tile.room[0], outputs[0] - tile.region[0][0]
     pairs = ((0, at * 4), (4 * room, at * 4), (8 * room, at))
-    first, second, third = (added(tile.base + start, offset) for start, offset in pairs)
+    first, second, third = (tile.base + start + offset for start, offset in pairs)
     return first, second, third
 
 
@@ -289,10 +288,10 @@ def _row_offset(tile: ScratchpadTile, image: Expr, row: Expr) -> Expr:
     image: index of the image in the batch; 0 for a single image.
     row: index of the row in the image, not in the tile."""
     first = spans(tile.region)[0][0]
-    found = added(tile.base, difference(row, first) * row_and_column(tile)[0])
+    found = tile.base + (row - first) * row_and_column(tile)[0]
     if image == 0:
         return found
-    return added(found, difference(image, tile.region[0][0]) * tile.pitches[0])
+    return found + (image - tile.region[0][0]) * tile.pitches[0]
 
 
 def _memory_address(

@@ -31,8 +31,7 @@ from penstock.accelerators.smv.settings import (
     TilePitches,
     setting,
 )
-from penstock.accelerators.smv.tiles import CallTiles, ScratchpadTile
-from penstock.uma import Address, Command, Expr, KernelCall, Node
+from penstock.uma import Address, CallTiles, Command, Expr, KernelCall, Node, ScratchpadTile
 
 _OPERAND_PARAMETERS = (("zero0", "zero1"), ("multiplier0", "multiplier1"), ("shift0", "shift1"))
 """The parameters of the first operand, each with that of the second one."""
@@ -57,7 +56,7 @@ def batch_norm(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     x, w, y = tiles.operand_tiles
     product, total = call.composite.nodes
     corner = tiles.corner(y)
-    rows, columns, channels = spans(tiles.box(y.operand))
+    rows, columns, channels = spans(y.box)
     compute = NormaliseTile(
         x=x.at(*corner),
         factors=w.at(0, corner[-1]),
@@ -88,7 +87,7 @@ def lookup(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     x + 128 of a table."""
     x, table, y = tiles.operand_tiles
     corner = tiles.corner(y)
-    rows, columns, channels = spans(tiles.box(y.operand))
+    rows, columns, channels = spans(y.box)
     compute = LookUpTile(
         x=x.at(*corner),
         table=table.base,
@@ -118,7 +117,7 @@ def _combined(
     a, b, y = tiles.operand_tiles
     constant = constant_input(call.main)
     corner = tiles.corner(y)
-    rows, columns, channels = spans(tiles.box(y.operand))
+    rows, columns, channels = spans(y.box)
     compute = record(
         a=a.at(*corner),
         b=b.at(*corner) if constant is None else b.at(0, corner[-1]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.accelerators.smv.commands import difference, invoke, length, tiled
+from penstock.accelerators.smv.commands import invoke, length, tiled
 from penstock.accelerators.smv.copies import (
     load,
     load_scales,
@@ -20,8 +20,7 @@ from penstock.accelerators.smv.operations import (
     PoolTile,
 )
 from penstock.accelerators.smv.settings import ElementRange, TilePitches, WindowSteps, setting
-from penstock.accelerators.smv.tiles import CallTiles
-from penstock.uma import Command, KernelCall
+from penstock.uma import CallTiles, Command, KernelCall
 
 
 @tiled
@@ -30,17 +29,16 @@ def conv2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     channels."""
     p = call.parameters
     x, w, scale, y = tiles.operand_tiles
-    (_, rows, columns, depth), (outputs, *_) = tiles.box(x.operand), tiles.box(w.operand)
-    _, out_h, out_w, _ = tiles.box(y.operand)
-    _, d_rows, d_columns, _ = x.operand.dimensions
+    (_, rows, columns, depth), (outputs, *_) = x.box, w.box
+    _, out_h, out_w, _ = y.box
     bias, multiplier, shift = scale_offsets(scale, outputs)
     accumulate, finish = tiles.accumulation(depth, p["in_c"])
     compute = ConvolveTile(
         x=x.at(*tiles.corner(x)),
         in_h=length(rows),
         in_w=length(columns),
-        pad_top=tiles.padding(d_rows),
-        pad_left=tiles.padding(d_columns),
+        pad_top=x.padding[1],
+        pad_left=x.padding[2],
         depth=length(depth),
         kernel_h=p["kernel_h"],
         kernel_w=p["kernel_w"],
@@ -49,7 +47,7 @@ def conv2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
         multiplier=multiplier,
         shift=shift,
         y=y.at(tiles.image, out_h[0], out_w[0], y.region[3][0]),
-        y_first=difference(outputs[0], y.region[3][0]),
+        y_first=outputs[0] - y.region[3][0],
         out_h=length(out_h),
         out_w=length(out_w),
         outputs=length(outputs),
@@ -72,17 +70,16 @@ def depthwise_conv2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a depthwise convolution, in tiles of rows, columns and channels."""
     p = call.parameters
     x, w, scale, y = tiles.operand_tiles
-    _, rows, columns, _ = tiles.box(x.operand)
-    _, out_h, out_w, out_c = tiles.box(y.operand)
-    _, d_rows, d_columns, _ = x.operand.dimensions
+    _, rows, columns, _ = x.box
+    _, out_h, out_w, out_c = y.box
     bias, multiplier, shift = scale_offsets(scale, out_c)
     per_channel = p["multiplier_d"]
     compute = DepthwiseTile(
         x=x.at(*tiles.corner(x)),
         in_h=length(rows),
         in_w=length(columns),
-        pad_top=tiles.padding(d_rows),
-        pad_left=tiles.padding(d_columns),
+        pad_top=x.padding[1],
+        pad_left=x.padding[2],
         per_channel=per_channel,
         skipped=0 if per_channel == 1 or out_c[0] == 0 else out_c[0] % per_channel,
         kernel_h=p["kernel_h"],
@@ -110,8 +107,8 @@ def fully_connected(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a fully connected layer, in tiles of rows, outputs and inputs."""
     p = call.parameters
     x, w, scale, y = tiles.operand_tiles
-    rows, depth = tiles.box(x.operand)
-    outputs, _ = tiles.box(w.operand)
+    rows, depth = x.box
+    outputs, _ = w.box
     bias, multiplier, shift = scale_offsets(scale, outputs)
     accumulate, finish = tiles.accumulation(depth, p["in_c"])
     compute = FullyConnectedTile(
@@ -123,7 +120,7 @@ def fully_connected(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
         multiplier=multiplier,
         shift=shift,
         y=y.at(rows[0], y.region[1][0]),
-        y_first=difference(outputs[0], y.region[1][0]),
+        y_first=outputs[0] - y.region[1][0],
         outputs=length(outputs),
         accumulate=accumulate,
         finish=finish,
@@ -152,16 +149,15 @@ def _pool(call: KernelCall, tiles: CallTiles, function: PoolFunction) -> Sequenc
     """Return the commands of a pool, in tiles of rows, columns and channels."""
     p = call.parameters
     x, y = tiles.operand_tiles
-    _, rows, columns, _ = tiles.box(x.operand)
-    _, out_h, out_w, out_c = tiles.box(y.operand)
-    _, d_rows, d_columns, _ = x.operand.dimensions
+    _, rows, columns, _ = x.box
+    _, out_h, out_w, out_c = y.box
     compute = PoolTile(
         function,
         x=x.at(*tiles.corner(x)),
         in_h=length(rows),
         in_w=length(columns),
-        pad_top=tiles.padding(d_rows),
-        pad_left=tiles.padding(d_columns),
+        pad_top=x.padding[1],
+        pad_left=x.padding[2],
         kernel_h=p["kernel_h"],
         kernel_w=p["kernel_w"],
         y=y.at(*tiles.corner(y)),

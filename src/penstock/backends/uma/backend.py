@@ -56,6 +56,22 @@ REGISTERED: dict[str, UMABackend] = {}
 class UMABackend(Registration):
     """Description of an accelerator; derived classes register its features in `__init__`.
 
+    `help` omits methods whose names begin with an underscore.  These are the methods that
+    register features; help(UMABackend._register_pattern), for example, explains one:
+
+        _register_target_attr         an attribute that users set, such as a number of lanes
+        _register_graph_pass          a pass over the graph; _register_relay_pass is an alias
+        _register_pattern             nodes that run as one, and an optional predicate
+        _register_constraint          a condition on every match
+        _register_operator_strategy   the implementations of a pattern or operator (`OpStrategy`)
+        _register_tiler               the tiler of a pattern or operator
+        _register_memory              a memory of the accelerator
+        _register_roofline            the cost model of implementations without a cost function
+        _register_program_pass        a pass over the program; _register_tir_pass is an alias
+        _register_codegen             driver sources, and C calls or command streams
+        _register_region              how calls of a compiler region become one
+        _register_instances           the driver function that selects an instance
+
     merge_compiler_regions: whether adjacent composites (matched nodes as single nodes) join into
         regions.  Consecutive calls of a region run as one call.  With command streams, they share
         one stream; in C, the function given to `_register_region` merges their commands.  If

@@ -1,4 +1,4 @@
-"""tiles: the offsets of a kernel call's tiles in the scratchpads, and the loops over the tiles.
+"""CallTiles: the tiles of a kernel call in scratchpads, and the loops over the tiles.
 
 A call computes the output rows [first, end), or all rows of all images of a batch.  The number of
 rows may differ from call to call, but all calls of a kernel use the same tiling: that of the
@@ -14,73 +14,13 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
-from penstock.accelerators.smv.tiling import ALIGNMENT
-from penstock.uma import (
-    Command,
-    Dimension,
-    Expr,
-    KernelCall,
-    Layer,
-    LayerOperand,
-    Loop,
-    TableEntry,
-    Tiling,
-    Var,
-    maximum,
-    minimum,
-)
-
-Span = tuple[Expr, Expr]
-"""A half-open interval whose bounds are expressions."""
-
-
-def added(a: Expr, b: Expr) -> Expr:
-    """Return the expression a + b, or only one of the terms if the other is the number 0."""
-    return b if a == 0 else a if b == 0 else a + b
-
-
-def is_flat(operand: LayerOperand) -> bool:
-    """Whether an operand is a single row of elements, as in a flattened layer."""
-    return len(operand.dimensions) == 2 and operand.dimensions[0] == Dimension(1)
-
-
-@dataclass(frozen=True)
-class ScratchpadTile:
-    """The current tile of a tensor, inside the loops over tiles, and its location in a scratchpad.
-
-    operand: the tensor, as an operand of the loop nest.
-    base: offset in bytes of the tile in the scratchpad.  With double buffering, it alternates
-        between two values, so that one tile can be copied while the other is used.
-    room: number of elements along each dimension for which the scratchpad has space.
-    pitches: distance in bytes between consecutive elements of the tile along each dimension.
-    region: part of the tensor that the tile covers, a half-open interval of indices per dimension.
-    level: number of loops around the commands that load or store the tile; 0 if the whole call uses
-        one tile.
-
-    In a flattened layer, a tensor is a single row of elements: it has shape (1, elements)."""
-
-    operand: LayerOperand
-    base: Expr
-    room: tuple[int, ...]
-    pitches: tuple[int, ...]
-    region: tuple[Span, ...]
-    level: int
-
-    @property
-    def flat(self) -> bool:
-        """Whether the tile belongs to a flattened layer."""
-        return is_flat(self.operand)
-
-    def at(self, *corner: Expr) -> Expr:
-        """Return the offset in bytes, in the scratchpad, of one element of the tile.
-
-        corner: indices of the element in the whole tensor, one per dimension.  For example, if the
-            tile begins at row 4 and the row pitch is 64 bytes, an element of row 6 is 128 bytes
-            after one of row 4."""
-        found: Expr = self.base
-        for index, (lower, _), pitch in zip(corner, self.region, self.pitches, strict=True):
-            found = added(found, 0 if index == lower else (index - lower) * pitch)
-        return found
+from penstock.backends.kernel_call import KernelCall
+from penstock.backends.scratchpad_tile import ScratchpadTile, Span, is_flat
+from penstock.errors import BackendError
+from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
+from penstock.program.program import Command, Loop
+from penstock.tiling.layer import Dimension, Layer, LayerOperand
+from penstock.tiling.tiling import Tiling
 
 
 @dataclass(frozen=True)
@@ -93,7 +33,14 @@ class CallTiles:
     tiling: the tiling of a call with `call.rows` rows, the largest number that a call computes.
 
     Methods describe the current tile, inside the loops over tiles that `nest` returns.  The
-    intervals and offsets of this tile are expressions of the loop variables."""
+    intervals and offsets of this tile are expressions of the loop variables:
+
+        tiles = CallTiles(call, layer(call), tiling(call, call.rows))
+        x, y = tiles.operand_tiles
+        loads, stores = x.copies(call.operand(0), load), y.copies(call.result, store)
+        return tiles.nest([loads], [call.invoke(POOL, x.start, *x.shape, y.start)], stores)
+
+    docs/how-to/bring-up-an-accelerator.md builds a backend with it."""
 
     call: KernelCall
     whole: Layer
@@ -140,15 +87,14 @@ class CallTiles:
         for k, (moved, operand) in enumerate(
             zip(self.tiling.moved, self.whole.operands, strict=True)
         ):
-            start = ends.get(operand.role, 0)
-            ends[operand.role] = start + moved.held_bytes
+            memory = self.tiling.scratchpads.of(operand.role).name
+            start = ends.get(memory, 0)
+            ends[memory] = start + moved.held_bytes
             base: Expr = start
             if self.tiling.scratchpads.double_buffered and moved.tiles > 1:
-                base = added(start, self._tile_number(k) % 2 * (moved.held_bytes // 2))
+                base = start + self._tile_number(k) % 2 * (moved.held_bytes // 2)
             region = self._region(operand, self.tiling.order[: self.tiling.depths[k]])
-            room = self._room(k)
-            pitches = self._pitches(operand, room)
-            found.append(ScratchpadTile(operand, base, room, pitches, region, self._level(k)))
+            found.append(self._tile(operand, base, self._room(k), region, self._level(k)))
         return tuple(found)
 
     @property
@@ -174,14 +120,6 @@ class CallTiles:
             return 0, 1
         return minimum(1, depth[0]), depth[1] // channels
 
-    def box(self, operand: LayerOperand) -> tuple[Span, ...]:
-        """Return the region of a tensor that the computation of the current tile reads or writes:
-        an interval of indices per dimension, without padding.
-
-        The tile of the tensor in the scratchpad may cover a larger region
-        (`ScratchpadTile.region`), from which several computations read."""
-        return self._region(operand, self.tiling.order)
-
     @property
     def image(self) -> Expr:
         """The index of the image that a command computes: the variable of the loop that `by_image`
@@ -196,7 +134,7 @@ class CallTiles:
         compute: the command that computes the image with the index `image`."""
         if not self.has_batch:
             return (compute,)
-        return (Loop("image", *self.box(self.whole.output)[0], 1, (compute,)),)
+        return (Loop("image", *self.operand_tiles[-1].box[0], 1, (compute,)),)
 
     def corner(self, tile: ScratchpadTile) -> tuple[Expr, ...]:
         """Return the indices, in the whole tensor, of the first element that the computation of the
@@ -205,17 +143,8 @@ class CallTiles:
         If the layer computes several images, the first index is the loop variable `image`.
 
         tile: the tile of this tensor."""
-        lower = tuple(lower for lower, _ in self.box(tile.operand))
+        lower = tuple(lower for lower, _ in tile.box)
         return (self.image, *lower[1:]) if self.has_batch else lower
-
-    def padding(self, dimension: Dimension) -> Expr:
-        """Return how many elements of padding before index 0 of a dimension the windows of the
-        current tile cover.  Padding at the end of the dimension does not count.
-
-        For example, the result is 1 for the first tile of rows of a 3x3 convolution with padding 1,
-        and 0 for all other tiles."""
-        lower, _ = self._needs(dimension, self.spans[dimension.axis or ""])
-        return lower - self._reads(dimension, self.spans[dimension.axis or ""])[0]
 
     def nest(
         self,
@@ -230,7 +159,17 @@ class CallTiles:
         stores: the commands that store the tile of the output.
 
         The loads and stores of a tile are in the innermost loop that changes this tile, or outside
-        all loops if none does."""
+        all loops if none does.
+
+        Raises BackendError if the tiling stores incomplete sums to memory."""
+        if self.tiling.spilled:
+            raise BackendError(
+                "backend-099",
+                "the tiling stores incomplete sums to memory",
+                where=f'layer "{self.whole.name}"',
+                why="the loops over tiles keep sums in the scratchpad until they are complete",
+                help="pass spills=False to Scratchpads, or do not tile the axes of sums",
+            )
         *inputs, output = self.operand_tiles
         body = tuple(compute)
         for level in range(len(self.tiling.order), -1, -1):
@@ -240,6 +179,30 @@ class CallTiles:
             loop = self._axis_loop(self.tiling.order[level - 1])[1] if level else None
             body = (replace(loop, body=body),) if loop is not None else body
         return body
+
+    def _tile(
+        self,
+        operand: LayerOperand,
+        base: Expr,
+        room: tuple[int, ...],
+        region: tuple[Span, ...],
+        level: int,
+    ) -> ScratchpadTile:
+        """Return the description of an operand's current tile (`ScratchpadTile`)."""
+        pitches, box = self._pitches(operand, room), self._region(operand, self.tiling.order)
+        padding = tuple(map(self._padding, operand.dimensions))
+        return ScratchpadTile(operand, base, room, pitches, region, box, padding, level)
+
+    def _padding(self, dimension: Dimension) -> Expr:
+        """Return the width of the padding that the current tile reads, along a dimension.
+
+        It is the number of padding elements before index 0; padding at the end of the dimension
+        does not count.  For example, it is 1 for the first tile of rows of a 3x3 convolution with
+        padding 1, and 0 for all other tiles."""
+        if dimension.axis is None:
+            return 0
+        span = self.spans[dimension.axis]
+        return self._needs(dimension, span)[0] - self._reads(dimension, span)[0]
 
     def _axis_loop(self, name: str) -> tuple[Span, Loop | None]:
         """Return (interval, loop): the iterations that the current tile covers along a loop axis,
@@ -300,7 +263,7 @@ class CallTiles:
         if factor.denominator == 1:
             return span[0] * int(factor) + int(d.offset), span[1] * int(factor) + int(extra)
         up, down = factor.numerator, factor.denominator
-        lower = added(span[0] * up, int(d.offset * down)) // down
+        lower = (span[0] * up + int(d.offset * down)) // down
         return lower, (span[1] * up + (int(extra * down) + down - 1)) // down
 
     def _needs(self, d: Dimension, span: Span) -> Span:
@@ -350,18 +313,19 @@ class CallTiles:
             if loop is not None:
                 at = Var(name) if loop.lower == 0 else Var(name) - loop.lower
                 index = at if loop.step == 1 else at // loop.step
-                number = added(number * len(self.tiling.tiles[name]), index)
+                number = number * len(self.tiling.tiles[name]) + index
         return number
 
     def _room(self, k: int) -> tuple[int, ...]:
         """Return the maximum number of elements of an operand's tile along each dimension.
 
-        Along the last dimension, the number is rounded up to a multiple of `ALIGNMENT` (8).
+        Along the last dimension, the number is rounded up to the alignment of the scratchpad.
 
         k: index of the operand; the inputs come first, in order, then the output."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
-        return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)
+        alignment = self.tiling.scratchpads.of(operand.role).alignment
+        return (*room[:-1], -(-room[-1] // alignment) * alignment)
 
     def _extent(self, d: Dimension, followed: Sequence[str]) -> int:
         """Return the maximum number of elements of a tensor's tile along dimension `d`.
@@ -377,14 +341,14 @@ class CallTiles:
     def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> tuple[int, ...]:
         """Return the distance in bytes between consecutive elements of a tile along each dimension.
 
-        Partial sums take 4 bytes, final elements 1.  If the output tile holds partial sums, each
-        pixel therefore has 4 bytes per channel.  When the sums are complete, the pixel's final
-        elements are in the first quarter of these bytes.
+        If the output tile holds partial sums, each pixel has room for those of all its channels.
+        When the sums are complete, the final elements are at the beginning of this room.
 
         room: maximum number of elements of a tile along each dimension."""
         sums = operand is self.whole.output and self.has_partial_sums
-        pitches, size = [1], operand.unfinished_bytes if sums else 1
+        distance = operand.unfinished_bytes if sums else operand.element_bytes
+        pitches = [operand.element_bytes]
         for extent in reversed(room[1:]):
-            pitches.insert(0, pitches[0] * extent * size)
-            size = 1
+            distance *= extent
+            pitches.insert(0, distance)
         return tuple(pitches)

@@ -6,24 +6,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.accelerators.smv.tiles import CallTiles, ScratchpadTile, Span
-from penstock.accelerators.smv.tiling import layer_on_engine, tiling_of
-from penstock.uma import Command, Expr, KernelCall, TileSequence
+from penstock.backends.call_tiles import CallTiles
+from penstock.backends.kernel_call import KernelCall
+from penstock.backends.scratchpad_tile import ScratchpadTile, Span
+from penstock.program.expr import Expr
+from penstock.program.program import Command
+from penstock.tiling.layer import Layer
+from penstock.tiling.tile_sequence import TileSequence
+from penstock.tiling.tiling import Tiling
 
 
-def tiles_of_call(call: KernelCall) -> Iterator[CallTiles]:
+def tiles_of_call(
+    call: KernelCall, whole: Layer, tiling: Tiling | TileSequence
+) -> Iterator[CallTiles]:
     """Yield the `CallTiles` from which a kernel makes the commands of a call.
 
     For a tiling, there is a single `CallTiles`, which describes every tile by means of loop
     variables.  For a tile sequence, there is one `VisitedTiles` for each visit, in order.
 
-    Raises PenstockError if the tiler finds no tiling."""
-    found, whole = tiling_of(call, call.rows), layer_on_engine(call)
-    if not isinstance(found, TileSequence):
-        yield CallTiles(call, whole, found)
+    whole: the loop nest that computes all rows of the output.
+    tiling: the tiling of the loop nest for `call.rows` rows, or a sequence of tiles of `whole`."""
+    if not isinstance(tiling, TileSequence):
+        yield CallTiles(call, whole, tiling)
         return
-    for k in range(found.count):
-        yield VisitedTiles(call, whole, found.grid, found, k)
+    for k in range(tiling.count):
+        yield VisitedTiles(call, whole, tiling.grid, tiling, k)
 
 
 @dataclass(frozen=True)
@@ -53,13 +60,12 @@ class VisitedTiles(CallTiles):
         found: list[ScratchpadTile] = []
         visit = self.sequence.visits[self.visit]
         for moved, operand in zip(self.sequence.moved, self.whole.operands, strict=True):
-            start = ends.get(operand.role, 0)
-            ends[operand.role] = start + moved.held_bytes
+            memory = self.sequence.scratchpads.of(operand.role).name
+            start = ends.get(memory, 0)
+            ends[memory] = start + moved.held_bytes
             room = self.sequence.room(operand)
             region = self.sequence.held(visit, operand).intervals
-            found.append(
-                ScratchpadTile(operand, start, room, self._pitches(operand, room), region, 0)
-            )
+            found.append(self._tile(operand, start, room, region, 0))
         return tuple(found)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:

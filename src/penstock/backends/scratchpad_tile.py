@@ -1,0 +1,206 @@
+"""ScratchpadTile: a tile of a tensor in a scratchpad, and the commands that copy it.
+
+A tile is dense in its scratchpad, but rarely in memory: the rows of a stripe are in a ring buffer
+or placed one by one, and a tile of some columns or channels covers a part of each row.  `copies`
+divides it into pieces that a DMA engine can copy: runs of contiguous bytes at equal distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from penstock.backends.kernel_call import Operand
+from penstock.program.expr import Expr, Var
+from penstock.program.program import Address, Command, Loop
+from penstock.tiling.layer import Dimension, LayerOperand
+
+Span = tuple[Expr, Expr]
+"""A half-open interval whose bounds are expressions."""
+
+Number = TypeVar("Number")
+Memory = TypeVar("Memory")
+
+
+def is_flat(operand: LayerOperand) -> bool:
+    """Whether an operand is a single row of elements, as in a flattened layer."""
+    return len(operand.dimensions) == 2 and operand.dimensions[0] == Dimension(1)
+
+
+@dataclass(frozen=True)
+class TilePiece(Generic[Number, Memory]):
+    """A part of a tile that one command copies: `runs` runs of `run_bytes` contiguous bytes.
+
+    It can serve as the record of a driver function (`KernelCall.invoke_record`), whose functional
+    model receives numbers and the bytes at `address` (`load_piece`, `store_piece`).
+
+    local: offset in bytes of the first run in the scratchpad.
+    address: the address of the first run in memory.
+    pitch, local_pitch: the distance in bytes between runs, in memory and in the scratchpad; 0 if
+        there is a single run."""
+
+    local: Number
+    address: Memory
+    runs: Number
+    run_bytes: Number
+    pitch: int
+    local_pitch: int
+
+
+CopyCommand = Callable[[TilePiece[Expr, Address]], Command]
+"""Returns the command that copies a piece of a tile."""
+
+
+@dataclass(frozen=True)
+class ScratchpadTile:
+    """The current tile of a tensor, inside the loops over tiles, and its location in a scratchpad.
+
+    operand: the tensor.
+    base: offset in bytes of the tile in the scratchpad.  With double buffering, it alternates
+        between two values, so that one tile can be copied while the other is used.
+    room: number of elements along each dimension for which the scratchpad has space.
+    pitches: distance in bytes between consecutive elements of the tile along each dimension.
+    region: part of the tensor that the tile covers, a half-open interval of indices per dimension.
+    box: part of the tensor that the computation of the current tile reads or writes, without
+        padding.  `region` contains it, and is larger if several computations use the same tile.
+    padding: number of padding elements before `box` that the computation reads, per dimension.
+    level: number of loops around the commands that load or store the tile; 0 if the whole call uses
+        one tile.
+
+    In a flattened layer, a tensor is a single row of elements: it has shape (1, elements)."""
+
+    operand: LayerOperand
+    base: Expr
+    room: tuple[int, ...]
+    pitches: tuple[int, ...]
+    region: tuple[Span, ...]
+    box: tuple[Span, ...]
+    padding: tuple[Expr, ...]
+    level: int
+
+    @property
+    def flat(self) -> bool:
+        """Whether the tile belongs to a flattened layer."""
+        return is_flat(self.operand)
+
+    @property
+    def start(self) -> Expr:
+        """The offset in bytes, in the scratchpad, of the first element of `box`."""
+        return self.at(*(lower for lower, _ in self.box))
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The number of elements of `box` along each dimension."""
+        return tuple(upper - lower for lower, upper in self.box)
+
+    def at(self, *corner: Expr) -> Expr:
+        """Return the offset in bytes, in the scratchpad, of one element of the tile.
+
+        corner: indices of the element in the whole tensor, one per dimension.  For example, if the
+            tile begins at row 4 and the row pitch is 64 bytes, an element of row 6 is 128 bytes
+            after one of row 4."""
+        found: Expr = self.base
+        for index, (lower, _), pitch in zip(corner, self.region, self.pitches, strict=True):
+            found = found + (index - lower) * pitch
+        return found
+
+    def copies(self, memory: Operand | Address, command: CopyCommand) -> tuple[Command, ...]:
+        """Return the commands that copy the tile between its scratchpad and memory.
+
+        memory: the tensor in memory, or the address of an array that stores it contiguously, such
+            as a table of the kernel.
+        command: returns the command that loads or stores a piece.
+
+        If the rows of the tensor are contiguous, few commands copy the whole tile.  Otherwise, each
+        row is copied on its own.
+
+        Raises ValueError if the rows are not contiguous, and the tensor in memory has another shape
+        than `operand`."""
+        rank = len(self.operand.shape)
+        if isinstance(memory, Operand):
+            if not memory.contiguous and memory.type.shape == self.operand.shape:
+                return self._rows(memory, rank - (2 if rank >= 3 else 1), command)
+            memory = memory.address
+        return self._pieces(memory, self.base, range(rank), command)
+
+    def _rows(self, memory: Operand, outer: int, command: CopyCommand) -> tuple[Command, ...]:
+        """Return loops over the rows of the tile, with the commands that copy a row.
+
+        outer: the number of axes that are not part of a row."""
+        names = ("image", "row")[-outer:] if outer <= 2 else [f"row{k}" for k in range(outer)]
+        number: Expr = 0
+        local: Expr = self.base
+        loops: list[Loop] = []
+        for axis, name in enumerate(names[:outer]):
+            lower, upper = self.region[axis]
+            index: Expr = lower
+            if upper - lower != 1:
+                loops.append(Loop(name, lower, upper, 1, ()))
+                index = Var(name)
+            number = number * self.operand.shape[axis] + index
+            local = local + (index - lower) * self.pitches[axis]
+        inner = range(outer, len(self.operand.shape))
+        body = self._pieces(memory.row(number), local, inner, command)
+        for loop in reversed(loops):
+            body = (replace(loop, body=body),)
+        return body
+
+    def _pieces(
+        self,
+        address: Address,
+        local: Expr,
+        axes: range,
+        command: CopyCommand,
+    ) -> tuple[Command, ...]:
+        """Return the commands that copy the elements of the tile along `axes`, the last axes.
+
+        address: the address in memory of index 0 along these axes.
+        local: the offset in the scratchpad of the first of the elements."""
+        strides = self._strides(axes)
+        start = address.offset
+        for axis, stride in zip(axes, strides, strict=True):
+            start = start + self.region[axis][0] * stride
+        (run_bytes, *_), *rest = self._runs(axes, strides)
+        (runs, pitch, local_pitch), *outer = rest or [(1, 0, 0)]
+        loops: list[Loop] = []
+        for k, (count, stride, local_stride) in enumerate(outer):
+            name = f"part{k}"
+            loops.append(Loop(name, 0, count, 1, ()))
+            start = start + Var(name) * stride
+            local = local + Var(name) * local_stride
+        place = Address(address.buffer, start)
+        piece = TilePiece(local, place, runs, run_bytes, pitch, local_pitch)
+        body: tuple[Command, ...] = (command(piece),)
+        for loop in loops:
+            body = (replace(loop, body=body),)
+        return body
+
+    def _strides(self, axes: range) -> list[int]:
+        """Return the distance in bytes, in memory, between consecutive elements along each axis."""
+        strides = [self.operand.element_bytes]
+        for axis in reversed(axes[1:]):
+            strides.insert(0, strides[0] * self.operand.shape[axis])
+        return strides
+
+    def _runs(self, axes: range, strides: list[int]) -> list[tuple[Expr, int, int]]:
+        """Return the tile as nested repetitions (count, stride in memory, stride in the
+        scratchpad), innermost first.
+
+        The first one has strides of 1: its count is the number of contiguous bytes.  Repetitions at
+        equal distances are merged.
+
+        strides: the distance between elements in memory, per axis."""
+        found: list[tuple[Expr, int, int]] = [(self.operand.element_bytes, 1, 1)]
+        for axis, stride in zip(reversed(axes), reversed(strides), strict=True):
+            lower, upper = self.region[axis]
+            repeated, inner, local = found[-1]
+            count, pitch = upper - lower, self.pitches[axis]
+            if count == 1:
+                continue
+            adjacent = isinstance(repeated, int) and stride == repeated * inner
+            if adjacent and pitch == repeated * local:
+                found[-1] = (count * repeated, inner, local)
+            else:
+                found.append((count, stride, pitch))
+        return found

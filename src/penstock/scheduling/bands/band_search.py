@@ -40,7 +40,8 @@ class _Widths:
     least: first position in the execution order at which the cascade may begin.
     widest[p]: maximum over all bands of the number of output columns that the part at position p of
         the execution order computes.
-    computed[p]: sum of these numbers over all bands.
+    computed[p]: number of output columns that the part at position p computes in all bands
+        together.
     count: number of bands.
     """
 
@@ -155,7 +156,7 @@ class BandSearch:
         Only the first, a middle and the last band are analysed.  Every other band is assumed to
         compute as many columns as the middle one.
 
-        Returns None if no cascade with this end can run in such bands.
+        Returns None if no cascade that ends at `upper` can run in bands of this width.
         """
         columns = column_count(self._parts[upper - 1].output)
         count = -(-columns // width)

@@ -195,9 +195,10 @@ class BelowRows:
         return lambda upper, _: every[upper]
 
     def _row_cycles(self, k: int) -> float:
-        """Return the fixed cycles of an output row of part k, whatever its number of columns.
+        """Return the cycles that part k spends on each output row even if the row is narrow.
 
-        The result is 0.0 if the part cannot compute some columns only.
+        These cycles do not depend on the number of columns (`BandSource.row_cycles`).  The result
+        is 0.0 if the part cannot run in bands of columns.
         """
         if k not in self._known_row_cycles:
             part = self.accounting.parts.parts[k]
@@ -276,10 +277,11 @@ class BelowRows:
 
 
 def _worth_memory(cycles: int, than: int) -> bool:
-    """Return whether a proposal saves enough cycles to be built although it needs more memory.
+    """Return whether a proposal saves enough cycles to justify that it needs more memory.
 
+    The saving must be at least the fraction `WORTH_MEMORY` of `cycles`.
     cycles: cycles of the proposal.
-    than: cycles of the proposal with less memory.
+    than: cycles of another proposal, which needs less memory.
     """
     return than - cycles >= WORTH_MEMORY * cycles
 

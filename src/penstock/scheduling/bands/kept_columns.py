@@ -67,8 +67,8 @@ def kept_spans(
         two of them, the result may lack columns that are kept over several bands.
     needs: states which columns are read to compute columns of a tensor.
 
-    Returns None if a tensor cannot be computed in such bands, or if the bands of a tensor would not
-    be adjacent because no band needs the columns between them.
+    Returns None if a tensor cannot be computed in bands of this width, or if the bands of a tensor
+    would not be adjacent because no band needs the columns between them.
     """
     found: list[dict[str, Span]] = []
     for number in numbers:
@@ -154,8 +154,8 @@ class Location:
     Both fields are indices of columns in this memory.
 
     position: where this band stores the first column that it holds.
-    source: where the previous band has stored this first column, if the present band moves all kept
-        columns, so that the first one comes to `position`; None if it moves no columns.
+    source: where the previous band has stored the same column, if this band moves the kept columns;
+        the move brings the column to `position`.  None if this band moves no columns.
     """
 
     position: int
@@ -166,9 +166,9 @@ class Location:
 
         span: the columns that the band holds.
 
-        If the band moves columns, `position` is 0.  A move copies at most `source` columns, so that
-        its source and destination do not overlap.  For source = 2 and the kept columns [4, 9), the
-        result is ((4, 6), (6, 8), (8, 9)).
+        If the band moves columns, `position` is 0.  So each column moves by `source` columns, and a
+        move copies at most that many: its source and destination must not overlap.  For
+        source = 2 and the kept columns [4, 9), the result is ((4, 6), (6, 8), (8, 9)).
         """
         if self.source is None:
             return ()

@@ -62,9 +62,10 @@ class BandSource(Protocol):
         ...
 
     def row_cycles(self, part: Part) -> float:
-        """Return the fixed cycles of an output row of a part, whatever its number of columns.
+        """Return the cycles that a part spends on each output row even if the row is narrow.
 
-        If rows are divided into n bands, each row of the part takes these cycles n times.
+        These cycles do not depend on the number of columns.  If n bands compute the columns of a
+        row, the part spends these cycles n times on the row.
         """
         ...
 

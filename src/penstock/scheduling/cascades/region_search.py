@@ -311,14 +311,16 @@ class RegionSearch:
         return saved, extra
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
-        """Return how much longer a part computes because operands are outside the default region.
+        """Return the change of a part's computing time due to operands outside the default region.
 
         position: position of the part in the execution order.
         region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
         The result is an array in units of 1/1024 cycle (1/`FINE`): [increase of the part's first
-        call, increase of each later call]; negative if the part computes faster.  It is None if
-        both are 0.  The cost model determines these times, which do not include access times.
+        call, increase of each later call]; negative if the part computes faster.  The second entry
+        is the increase of the overhead of a call.  The first one also includes the increase of the
+        time to compute all rows of the part, in all calls together.  The result is None if both
+        are 0.  The cost model determines these times, which do not include access times.
         """
         operands = self._operands[position]
         key = position, tuple([region[s] for s in operands.values()])

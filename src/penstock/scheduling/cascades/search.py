@@ -52,7 +52,7 @@ class FrontierSearch:
     by_rows: proposals without recomputation.
     below_rows: proposals with bands of columns or chains, which recompute, in ascending order of
         memory.  They need less memory than those of `by_rows`.
-    recomputing: builds the schedules of `below_rows`; None if there are none.
+    recomputing: builds the schedules of `below_rows`; None if `below_rows` is empty.
     sources: the candidate cascades of `below_rows`, by execution order.
     limit_bytes: the live bytes of schedules with recomputation are below this number.
     """

@@ -55,7 +55,8 @@ def fits(
 
     All tensors that the nodes read or write occupy the buffer.  A tensor from outside the group
     occupies it from the start until its last reader in the group has run.  A tensor that is used
-    outside, by other nodes or as an output of the network, occupies it until the end.
+    outside, by other nodes or as an output of the network, occupies it until the end.  Any other
+    tensor occupies it from its writer to its last reader.
 
     members: indices of the group's nodes, ascending.
     cap: bytes of the buffer.

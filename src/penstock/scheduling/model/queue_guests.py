@@ -83,7 +83,7 @@ class _Slot:
     def admits(self, part: Part) -> bool:
         """Return whether the output of a part may be stored in the slot.
 
-        It may if it is live only while the slot is unused, and if it is not larger than the slot.
+        The output must be live only while the slot is unused, and must not be larger than the slot.
         """
         value = part.output
         return value.name in self.guests and value.type.size_bytes <= self.row_bytes

@@ -47,8 +47,9 @@ class CopiedRows:
     storage: name of the storage of the tensor that is copied.
     readers: indices of the parts that read the copy.
     ahead_rows: with double buffering, the maximum number of output rows that a call of the reader
-        computes.  Before each such call, the processor starts the copies of the input rows for
-        that many further output rows; they run during the call.  0 without double buffering.
+        computes.  Before each call of the reader, the processor starts to copy the input rows for
+        that many further output rows; the copy engine copies them during the call.  0 without
+        double buffering.
     """
 
     ring: str
@@ -101,9 +102,10 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 def _until_copied(read: RowRead, rows: int) -> RowRead:
     """Return a read that keeps each row of a copied tensor live until the row has been copied.
 
-    A part that reads a double-buffered copy has this read in addition to that of the copy.  The
-    copy of a row is certainly complete when the part has computed an output row that requires it;
-    before, the copy may be in progress.  The returned read requests no rows.
+    A part that reads a double-buffered copy has two reads: one of the copy, and the returned one of
+    the copied tensor, which requests no rows.  When the part has computed an output row, all input
+    rows that this output row requires have certainly been copied.  Before, the engine may still be
+    copying them.
 
     read: how the part would read the tensor itself.
     rows: number of rows of the copied tensor.

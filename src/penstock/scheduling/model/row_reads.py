@@ -54,10 +54,11 @@ NOTHING_KNOWN: KnownReads = MappingProxyType({})
 
 
 def known_reads(parts: Sequence[Part], owners: Mapping[str, str], rows: RowParts) -> KnownReads:
-    """Return the reads of a graph without queues, for `row_parts` of a graph with the same parts.
+    """Return the reads of a graph without queues, for the argument `known` of `row_parts`.
 
+    A later call of `row_parts`, for a graph that has some of the same parts, can reuse these reads.
     owners: name of the storage of each value, by value name.
-    rows: the result of `row_parts`.
+    rows: the result of `row_parts` for this graph.
     """
     return {
         (part.name, storage.name): KnownRead(

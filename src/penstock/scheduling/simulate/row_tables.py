@@ -173,7 +173,7 @@ def starts(counts: list[int]) -> Numbers:
 
 
 def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
-    """Return, for each position, whether the tables list the reads of its part in different orders.
+    """Return, for each position, whether the two tables list the part's reads in different orders.
 
     one, other: tables of the same execution order, with different values of `nearest_first`.
     """

@@ -137,7 +137,8 @@ class BandSearch:
         """Return the tables with which one band of the cascade [lower, upper) is simulated.
 
         In these tables, the rows of a tensor between two parts of the cascade have as many columns
-        as the widest band computes.  The rows of all other tensors have 0 bytes.
+        as the widest band computes.  The rows of all other tensors have 0 bytes, because they are
+        live during all bands and counted separately.
         """
         t = self._tables
         row_bytes = np.zeros_like(t.row_bytes)

@@ -193,11 +193,11 @@ class ChainSearch:
                     yield other
 
     def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
-        """Yield plans for every set of tensors that the cascade [lower, upper) can recompute.
+        """Yield plans for each height in `STRIPES` and each set of tensors that can be recomputed.
 
-        The first plan for a set has the fastest bands; each further one has the fastest bands that
-        need less scratch memory than the plan before.  Yields nothing if more than `MOST_TENSORS`
-        tensors of the execution order can be recomputed.
+        The plans are for the cascade [lower, upper).  The first plan for a set has the fastest
+        bands; each further one has the fastest bands that need less scratch memory than the plan
+        before.  Yields nothing if more than `MOST_TENSORS` tensors of the order can be recomputed.
         """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
             return

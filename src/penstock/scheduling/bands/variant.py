@@ -62,10 +62,10 @@ class BandSource(Protocol):
         ...
 
     def row_cycles(self, part: Part) -> float:
-        """Return the cycles that a part spends on each output row even if the row is narrow.
+        """Return the cycles of an output row of a part that do not depend on its number of columns.
 
-        These cycles do not depend on the number of columns.  If n bands compute the columns of a
-        row, the part spends these cycles n times on the row.
+        Such cycles are, for example, those before and after the loop over the columns.  If n bands
+        divide a row, the part spends these cycles n times on the row.
         """
         ...
 

@@ -156,7 +156,7 @@ class RegionSearch:
     ) -> Iterator[ValuedCandidate]:
         """Yield the candidate cascades at positions [p, `upper`) of the order, for each p.
 
-        Longer cascades than `Options.max_region_parts` are omitted.
+        Cascades of more than `Options.max_region_parts` parts are omitted.
         states[p]: memory assignments of the live tensors with which a cascade may begin at p.
         """
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
@@ -233,6 +233,8 @@ class RegionSearch:
 
         A choice is a tuple of region indices.  The first index is for all inner tensors, which only
         the cascade uses.  One index follows for each handed-on tensor, which later cascades read.
+        If there are more than `MOST_INDEPENDENT` handed-on tensors, they all have the same region.
+        When `Options.max_region_work` combinations have been valued, they have the default region.
         inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))

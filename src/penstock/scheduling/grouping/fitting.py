@@ -116,10 +116,10 @@ def least_live_fits(
 ) -> int:
     """Return FITS if one heuristic order of a group's nodes needs at most `cap` bytes.
 
-    Otherwise the result is UNDECIDED: another order may fit.  The heuristic order always runs, of
-    the ready nodes that fit, the one that leaves the fewest live bytes.  The group may have any
-    size.  A tensor is live from its writer to its last reader; a tensor from outside the group is
-    live from the start, and a tensor that is used outside is live to the end.
+    Otherwise the result is UNDECIDED: another order may fit.  In the heuristic order, the next
+    node is always the one, of the ready nodes that fit, that leaves the fewest live bytes.  The
+    group may have any size.  A tensor is live from its writer to its last reader; a tensor from
+    outside the group is live from the start, and a tensor that is used outside is live to the end.
 
     members: indices of the group's nodes.
     cap: bytes of the buffer.

@@ -138,8 +138,8 @@ class Band(Brief):
     slots: in a chain, the number of rows that the block of each intermediate tensor can hold, by
         tensor name.
     kept: for each tensor of the band that is stored in the memory of a kept tensor (`Bands.kept`):
-        the offset, in bytes, at which it begins in each row of that memory.  Keys: names of the
-        band's tensors.
+        the offset, in bytes, at which the tensor of the band begins in each row of that memory.
+        Keys: names of the band's tensors.
     """
 
     parts: Parts

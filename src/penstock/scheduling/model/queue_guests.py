@@ -12,8 +12,8 @@ two slots are unused for some time:
    fail: those without streamed inputs and without calls of accelerators.
 
 A guest is a tensor of one row.  A slot has at most one guest.  Only dependences between parts with
-a single output row are considered: whatever the execution order and the cascades, the dependent
-part runs after the other one.
+a single output row are considered.  Such a part always runs after the parts on which it depends,
+even if they are in the same cascade.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The copy engine copies the rows of the tensor to the ring when the cascade needs them.  A schedule
 represents a row copy as a `Part` of the cascade that computes nothing: it reads the tensor and
-writes the ring.  The simulation of the cascade (`simulate/execution.py`) treats it like any other
-part: it requests the rows of the ring on demand and determines their live ranges.  The maximum
-number of live rows is the size of the ring.
+writes the ring.  The simulation of the cascade (`simulate/execution.py`) treats this part like any
+other: the readers request rows of the ring on demand, and the simulation determines the live ranges
+of these rows.  The maximum number of live rows is the size of the ring.
 
 With double buffering, the rows for the next call of the reader are copied while the present call
 computes:
@@ -62,8 +62,9 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
     """Return which rows all parts read and write after row copies have been added to a graph.
 
     rows: which rows the parts read and write without the copies.
-    copies: the row copies to add.  In the result, each is a further part; these parts follow the
-        others, in this order.  The readers of a copy read it instead of the copied tensor.
+    copies: the row copies to add.  In the result, each copy is a further part.  These parts follow
+        the others, in the order of `copies`.  The readers of a copy read it instead of the copied
+        tensor.
     """
     storages, parts = list(rows.storages), list(rows.row_parts)
     for copy in copies:

@@ -205,7 +205,7 @@ def _reader_counts(parts: Sequence[Part], owners: Mapping[str, str]) -> Counter[
 class _RowAnalysis:
     """Determines which input rows a single part reads, from data about the whole graph.
 
-    A part is one node as a unit of scheduling, with its kernels.
+    A part is a node or a streamed input as a unit of scheduling, with its kernels.
 
     owner: name of the storage of each value, by value name.
     storages: all storages; `number` has the index of each one, by name.

@@ -79,9 +79,9 @@ def planned(
 def _bare_plan(parts: Parts, stripe: int | None, scratch_bytes: int) -> Plan:
     """Return the plan of a band, without costs.
 
-    scratch_bytes: scratch memory available to each kernel.  A part runs its preferred kernel if
-        this suffices, else its fallback kernel.  The plan has the scratch memory that the selected
-        kernels need, which may be less.
+    scratch_bytes: maximum size of the scratch buffer of the kernels.  A part runs its preferred
+        kernel if this suffices, else its fallback kernel.  `Plan.scratch_bytes` of the result is
+        the size that the selected kernels need, which may be less.
     """
     scratch = max(part.kernel_within(scratch_bytes).scratch_bytes for part in parts.parts)
     order = tuple(range(len(parts.parts)))

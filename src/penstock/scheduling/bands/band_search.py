@@ -1,8 +1,9 @@
 """Search for cascades that run once for each band, an interval of columns of their output.
 
-To compute a band, each part of the cascade computes only some columns of its output.  Their number
-depends on the last part of the cascade and on the width of the bands, but not on the first part.
-So the columns are derived once for each last part and width, backwards from the last part.
+To compute a band, each part of the cascade computes only some columns of its output.  Which columns
+these are depends on the last part of the cascade and on the width of the bands, but not on the
+first part.  So the columns are derived once for each last part and width, backwards from the last
+part.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class ChainSearch:
 
     tables: the parts of the order and the rows that they read.
     shapes: the shapes of the chains of the order.
-    nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
+    nearest_first: the value of `Plan.nearest_first` for which `tables` were made.
     """
 
     def __init__(
@@ -162,9 +162,9 @@ class ChainSearch:
     def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
         """Yield plans whose sets of recomputed tensors grow from the empty set, tensor by tensor.
 
-        Each iteration yields a plan for each tensor that can be added to the set.  The one of least
-        memory is the start of the next iteration.  It is also yielded in variants: for each n in
-        `SCRATCH_SHARES`, with the fastest bands that need at most `BandLimits.peak_bytes` / n of
+        Each iteration yields a plan for each tensor that can be added to the set.  Of these, the
+        plan of least memory starts the next iteration.  It is also yielded in variants: for each n
+        in `SCRATCH_SHARES`, with the fastest bands that need at most `BandLimits.peak_bytes` / n of
         scratch memory.  The first iteration also adds two or three consecutive tensors at once.
         lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
         stripe: maximum number of rows per call.

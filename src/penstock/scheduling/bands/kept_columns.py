@@ -24,7 +24,7 @@ cannot be computed by themselves."""
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Columns of one tensor in one band: it holds [lower, upper) and computes [begin, upper)."""
+    """Columns of a tensor in a band: the band holds [lower, upper) and computes [begin, upper)."""
 
     lower: int
     begin: int
@@ -87,9 +87,9 @@ def kept_spans(
 
 
 def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
-    """Return how many columns of each tensor, from the first on, must be computed, by tensor name.
+    """Return how many leading columns of each tensor must be computed, by tensor name.
 
-    columns: number of columns of the last tensor, from the first on, that are to be computed.
+    columns: the number of leading columns of the last tensor that are to be computed.
 
     Returns None if a tensor cannot be computed by columns.
     """
@@ -135,7 +135,7 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Extend `spans`, the columns of a band, by those that it must keep for the next band.
+    """Extend `spans`, the columns of a band, by those that the band must keep for the next one.
 
     after: the columns of the next band.
     """

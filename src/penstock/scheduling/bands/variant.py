@@ -57,7 +57,8 @@ class BandSource(Protocol):
     def costed(self, schedule: Schedule) -> Schedule:
         """Return a schedule with the costs of its chains.
 
-        They depend on how many rows each call of a chain computes, which the schedule determines.
+        The costs depend on how many rows each call of a chain computes.  The schedule determines
+        this number.
         """
         ...
 

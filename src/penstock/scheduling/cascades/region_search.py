@@ -11,11 +11,11 @@ After the search has valued `Options.max_region_work` combinations, it tries onl
 for the tensors that later cascades read.
 
 Each choice is tried with and without prefetches of the constants that the cascade reads repeatedly.
-If copies of rows save time (`row_copies/estimates.py`) and fit, the estimated time of the cascade
-includes what they save.  Network inputs and outputs are always in the default region.
+If copies of rows save time (`row_copies/estimates.py`) and fit, the time saved is subtracted from
+the estimated time of the cascade.  Network inputs and outputs are always in the default region.
 
-The candidates are combined by dynamic programming (`proposals.py`).  Its state between two cascades
-is the memory assignment of the live tensors, so it finds the optimum over all of these choices.
+The candidates are combined by dynamic programming (`proposals.py`).  The state between two cascades
+is the memory assignment of the live tensors, so the result is optimal over all of these choices.
 
 If a call lacks rows of several inputs, the rows of the input with the largest advance are always
 computed first (`Plan.nearest_first` is False).  The advance of a tensor is high if few of its rows
@@ -318,8 +318,8 @@ class RegionSearch:
         position: position of the part in the execution order.
         region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
-        The result is an array in units of 1/1024 cycle (1/`FINE`): [increase of the part's first
-        call, increase of each later call]; negative if the part computes faster.  The second entry
+        The result is an array in units of 1/1024 cycle (1/`FINE`): [increase in the part's first
+        call, increase in each later call]; negative if the part computes faster.  The second entry
         is the increase of the overhead of a call.  The first one also includes the increase of the
         time to compute all rows of the part, in all calls together.  The result is None if both
         are 0.  The cost model determines these times, which do not include access times.

@@ -82,7 +82,7 @@ class FrontierSearch:
         return builder.every_schedule(self.by_rows)
 
     def schedule_below_rows(self, proposal: Proposal) -> Schedule | None:
-        """Return the schedule of one of `below_rows`; None if it exceeds a limit of the options."""
+        """Return the schedule of one of `below_rows`; None if `BelowRows.schedule` rejects it."""
         assert self.recomputing is not None
         return self.recomputing.schedule(proposal, self.limit_bytes)
 

@@ -124,8 +124,8 @@ class Parts(Brief):
     def shared_constants(self) -> frozenset[str]:
         """Names of the constants that several parts read.
 
-        The copy engine does not prefetch them.  The buffer of a copy is named after the constant,
-        so a schedule can contain only one copy of it.
+        The copy engine does not prefetch these constants.  The buffer of a copy is named after the
+        constant, so a schedule can contain only one copy of each constant.
         """
         counts = Counter(value.name for part in self.parts for value in part.constants)
         return frozenset(name for name, count in counts.items() if count > 1)

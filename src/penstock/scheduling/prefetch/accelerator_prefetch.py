@@ -6,8 +6,8 @@ during the first call of a cascade: the part's own cascade or, for an early copy
 The copy occupies memory from the start of that cascade to the end of the part's cascade.
 
 The selection for a schedule is greedy: candidates are considered in descending order of the cycles
-that they save, estimated stalls subtracted.  A candidate is added if the live bytes stay within a
-limit, and if the cascade has fewer than `MOST_PREFETCHES` copies that start in the same cascade.
+that they save, estimated stalls subtracted.  A candidate is added if it saves cycles and the live
+bytes stay within a limit.  A cascade has at most `MOST_PREFETCHES` copies of each `PrefetchStart`.
 """
 
 from __future__ import annotations

@@ -173,8 +173,9 @@ def starts(counts: list[int]) -> Numbers:
 
 
 def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
-    """Return, for each position, whether the two tables list the part's reads in different orders.
+    """Compare the orders in which two tables list the reads of each part.
 
+    The result is True at the positions of the parts whose reads have different orders.
     one, other: tables of the same execution order, with different values of `nearest_first`.
     """
     differ = np.append(0, np.cumsum(one.storage != other.storage))

@@ -29,7 +29,7 @@ from penstock.scheduling.model.schedule import Schedule
 class ReadPlan:
     """A plan that has been parsed from the text of a frontier or schedule.
 
-    at: token of the name of its first part, for error messages.
+    at: token of the name of the plan's first part, for error messages.
     """
 
     assigned: AssignedPlan

@@ -52,16 +52,20 @@ def planned(
     model: CostModel,
     memories: MemorySystem,
 ) -> tuple[Plan, dict[str, int], int]:
-    """Plan one band as a cascade, and place its tensors in scratch memory.
+    """Plan one band as a cascade, and place its tensors in the scratch memory of the band.
+
+    The scratch memory of the band holds its intermediate tensors, and a scratch buffer that its
+    kernels use one after the other.  Each of these is a memory block.
 
     parts: the parts that compute the band.
     stripe: maximum number of output rows per call; None: all rows.
-    scratch_bytes: scratch memory available to each kernel.  A part runs its preferred kernel if
-        this suffices, else its fallback kernel.
+    scratch_bytes: maximum size of the scratch buffer of the kernels.  A part runs its preferred
+        kernel if this suffices, else its fallback kernel.
 
-    Returns (plan, offsets, size).  The plan includes its cost.  The offsets are those of the memory
-    blocks (intermediate tensors, and the scratch buffer of the kernels) from the start of the
-    scratch memory, by block name.  The size is that of the scratch memory.  Both are in bytes.
+    Returns (plan, offsets, size).
+    plan: the plan of the band, with its cost.
+    offsets: offset of each block in the scratch memory of the band, in bytes, by block name.
+    size: bytes of the scratch memory of the band.
     """
     bare = _bare_plan(parts, stripe, scratch_bytes)
     expanded = _expanded(parts, bare, memories.default_assignment)
@@ -75,9 +79,9 @@ def planned(
 def _bare_plan(parts: Parts, stripe: int | None, scratch_bytes: int) -> Plan:
     """Return the plan of a band, without costs.
 
-    scratch_bytes: scratch memory available to each kernel.  A part runs its preferred kernel if
-        this suffices, else its fallback kernel.  The plan has the scratch memory that the selected
-        kernels need, which may be less.
+    scratch_bytes: maximum size of the scratch buffer of the kernels.  A part runs its preferred
+        kernel if this suffices, else its fallback kernel.  `Plan.scratch_bytes` of the result is
+        the size that the selected kernels need, which may be less.
     """
     scratch = max(part.kernel_within(scratch_bytes).scratch_bytes for part in parts.parts)
     order = tuple(range(len(parts.parts)))
@@ -87,18 +91,21 @@ def _bare_plan(parts: Parts, stripe: int | None, scratch_bytes: int) -> Plan:
 def planned_chain(
     parts: Parts, call_rows: int, scratch_bytes: int, memories: MemorySystem
 ) -> tuple[Plan, Mapping[str, int], Mapping[str, int], int]:
-    """Plan one band of a chain, and place its intermediate tensors in scratch memory for one call.
+    """Plan one band of a chain, and place its intermediate tensors in the chain's scratch memory.
+
+    During a call, the scratch memory of the chain holds these tensors, and a scratch buffer that
+    the kernels use one after the other.  Each of these is a memory block.
 
     parts: the parts that compute the band.
     call_rows: maximum number of rows of the chain's output that a call computes.
-    scratch_bytes: scratch memory available to each kernel.  A part runs its preferred kernel if
-        this suffices, else its fallback kernel.
+    scratch_bytes: maximum size of the scratch buffer of the kernels.  A part runs its preferred
+        kernel if this suffices, else its fallback kernel.
 
-    Returns (plan, offsets, slots, size).  The plan has no costs.  The offsets are those of the
-    memory blocks (intermediate tensors, and the scratch buffer of the kernels) from the start of
-    the scratch memory, in bytes, by block name.  The slots are the number of rows that the block of
-    each intermediate tensor can hold, by tensor name.  The size is that of the scratch memory, in
-    bytes.
+    Returns (plan, offsets, slots, size).
+    plan: the plan of the band, without costs.
+    offsets: offset of each block in the scratch memory of the chain, in bytes, by block name.
+    slots: number of rows that the block of each intermediate tensor can hold, by tensor name.
+    size: bytes of the scratch memory that these blocks need.
     """
     plan = _bare_plan(parts, None, scratch_bytes)
     expanded = _expanded(parts, plan, memories.default_assignment)
@@ -133,8 +140,9 @@ def kept_tensors(
 ) -> tuple[KeptTensor, ...] | None:
     """Return the memory in which the bands of a chain keep columns, one entry per kept tensor.
 
-    A kept tensor is a tensor of the network; a value is a tensor in the graph of a band, which
-    consists of some columns of a tensor of the network.
+    A kept tensor is a tensor of the network of which each band keeps some columns for the next
+    band.  A value is a tensor in the graph of a band; it consists of some columns of a tensor of
+    the network.
     bands: for each band, a pair of its parts and a map.  The map has an entry for each value that
         is stored in the memory of a kept tensor.  Key: name of the value.  Entry: (name of the kept
         tensor, offset in bytes at which the value begins in each row of that memory).
@@ -185,9 +193,10 @@ def row_windows(tables: RowTables) -> tuple[tuple[Numbers, Numbers], ...]:
     tables: the parts of the chain; each one but the last writes a storage that a later one reads.
 
     If a call of the chain computes rows [first, end) of its output, the part with the arrays
-    (lower, upper) computes rows [lower[first], upper[end]) in this call.  Example: for the input of
-    a 3x3 convolution with padding, whose output is the chain's output of 8 rows, lower is
-    [0, 0, 1, ..] and upper is [0, 2, 3, .., 8]; so rows [1, 3) of the output need rows [0, 4).
+    (lower, upper) computes rows [lower[first], upper[end]) in this call.  Example: the last part is
+    a 3x3 convolution with padding, and its output has 8 rows.  The part that computes its input has
+    the arrays lower = [0, 0, 1, 2, ..] and upper = [0, 2, 3, 4, ..].  A call for rows [1, 3) of the
+    output computes rows [lower[1], upper[3]) = [0, 4) of the input.
     """
     last = int(tables.written[-1])
     counts = np.arange(int(tables.rows[last]) + 1)

@@ -1,8 +1,9 @@
 """Search for cascades that run once for each band, an interval of columns of their output.
 
-To compute a band, each part of the cascade computes only some columns of its output.  Their number
-depends on the last part of the cascade and on the width of the bands, but not on the first part.
-So the columns are derived once for each last part and width, backwards from the last part.
+To compute a band, each part of the cascade computes only some columns of its output.  Which columns
+these are depends on the last part of the cascade and on the width of the bands, but not on the
+first part.  So the columns are derived once for each last part and width, backwards from the last
+part.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class _Widths:
     least: first position in the execution order at which the cascade may begin.
     widest[p]: maximum over all bands of the number of output columns that the part at position p of
         the execution order computes.
-    computed[p]: sum of these numbers over all bands.
+    computed[p]: number of output columns that the part at position p computes in all bands
+        together.
     count: number of bands.
     """
 
@@ -136,7 +138,8 @@ class BandSearch:
         """Return the tables with which one band of the cascade [lower, upper) is simulated.
 
         In these tables, the rows of a tensor between two parts of the cascade have as many columns
-        as the widest band computes.  The rows of all other tensors have 0 bytes.
+        as the widest band computes.  The rows of all other tensors have 0 bytes, because they are
+        live during all bands and counted separately.
         """
         t = self._tables
         row_bytes = np.zeros_like(t.row_bytes)
@@ -155,7 +158,7 @@ class BandSearch:
         Only the first, a middle and the last band are analysed.  Every other band is assumed to
         compute as many columns as the middle one.
 
-        Returns None if no cascade with this end can run in such bands.
+        Returns None if no cascade that ends at `upper` can run in bands of this width.
         """
         columns = column_count(self._parts[upper - 1].output)
         count = -(-columns // width)

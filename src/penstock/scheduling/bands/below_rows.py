@@ -63,9 +63,9 @@ class BelowRows:
     _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
     _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
         in its bands.
-    _measured: live bytes at the peak of each cascade built so far, by (order, candidate).  They may
-        exceed the estimate of the search: the scratch memory of a cascade is live as a whole, with
-        the gaps that remain between the tensors placed in it.
+    _measured: live bytes at the peak of each cascade with bands or chains that has been built so
+        far, by (order, candidate).  They may exceed the estimate of the search: the scratch memory
+        of a cascade is live as a whole, with the gaps that remain between the tensors placed in it.
     """
 
     accounting: CostAccounting
@@ -103,9 +103,9 @@ class BelowRows:
         """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
         The peak of a proposal is an estimate.  If the schedule of a proposal has a higher peak, or
-        cannot be built, the search for proposals is repeated.  For each cascade with bands or
-        chains that occurs in a schedule built so far, it then uses the peak measured in this
-        schedule instead of the estimate.
+        cannot be built, the search for proposals is repeated.  The repeated search replaces
+        estimates by measurements: if a cascade with bands or chains occurs in a schedule built so
+        far, the peak of the cascade is the one measured in that schedule.
         first: the proposals that `proposals` returns before any schedule is built.
         """
         found: dict[Proposal, Schedule | None] = {}
@@ -195,9 +195,9 @@ class BelowRows:
         return lambda upper, _: every[upper]
 
     def _row_cycles(self, k: int) -> float:
-        """Return the fixed cycles of an output row of part k, whatever its number of columns.
+        """Return the cycles of an output row of part k that do not depend on its number of columns.
 
-        The result is 0.0 if the part cannot compute some columns only.
+        See `BandSource.row_cycles`.  The result is 0.0 if the part cannot run in bands of columns.
         """
         if k not in self._known_row_cycles:
             part = self.accounting.parts.parts[k]
@@ -276,10 +276,11 @@ class BelowRows:
 
 
 def _worth_memory(cycles: int, than: int) -> bool:
-    """Return whether a proposal saves enough cycles to be built although it needs more memory.
+    """Return whether a proposal saves enough cycles to justify that it needs more memory.
 
+    The saving must be at least the fraction `WORTH_MEMORY` of `cycles`.
     cycles: cycles of the proposal.
-    than: cycles of the proposal with less memory.
+    than: cycles of another proposal, which needs less memory.
     """
     return than - cycles >= WORTH_MEMORY * cycles
 

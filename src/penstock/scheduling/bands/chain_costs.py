@@ -19,7 +19,9 @@ from penstock.scheduling.simulate.row_tables import Numbers
 
 
 def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySystem) -> Schedule:
-    """Return a copy of the schedule in which the plans of the bands of its chains have costs.
+    """Return a copy of a schedule in which all chains have costs.
+
+    A chain runs in bands.  In the copy, the plan of each band (`Band.plan`) contains its cost.
 
     model: estimates the cycles of calls.
     memories: determines access times.
@@ -48,6 +50,7 @@ def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySyste
 def chain_calls(bands: Bands, cascade: ExpandedCascade) -> Numbers:
     """Return the rows [first, end) that each call of a chain computes, as an array (calls, 2).
 
+    bands: the bands of the chain.
     cascade: the cascade that contains the chain.
     """
     names = [cascade.parts.parts[k].name for k in cascade.plan.parts]

@@ -54,7 +54,7 @@ class ChainSearch:
 
     tables: the parts of the order and the rows that they read.
     shapes: the shapes of the chains of the order.
-    nearest_first: `Plan.nearest_first` of the cascades, with which `tables` were made.
+    nearest_first: the value of `Plan.nearest_first` for which `tables` were made.
     """
 
     def __init__(
@@ -162,10 +162,10 @@ class ChainSearch:
     def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
         """Yield plans whose sets of recomputed tensors grow from the empty set, tensor by tensor.
 
-        Each iteration adds every possible tensor in turn, yields the plans that result, and goes on
-        with the one of least memory.  For each n in `SCRATCH_SHARES`, it also yields this plan with
-        the fastest bands that need at most 1/n of the limit of the peak as scratch memory.  The
-        first iteration also adds two or three consecutive tensors at once.
+        Each iteration yields a plan for each tensor that can be added to the set.  Of these, the
+        plan of least memory starts the next iteration.  It is also yielded in variants: for each n
+        in `SCRATCH_SHARES`, with the fastest bands that need at most `BandLimits.peak_bytes` / n of
+        scratch memory.  The first iteration also adds two or three consecutive tensors at once.
         lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
         stripe: maximum number of rows per call.
         scratch: maximum bytes of the chains' scratch buffer while the set grows.
@@ -193,11 +193,11 @@ class ChainSearch:
                     yield other
 
     def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
-        """Yield plans for every set of tensors that the cascade [lower, upper) can recompute.
+        """Yield plans for each height in `STRIPES` and each set of tensors that can be recomputed.
 
-        The first plan for a set has the fastest bands; each further one has the fastest bands that
-        need less scratch memory than the plan before.  Yields nothing if more than `MOST_TENSORS`
-        tensors of the execution order can be recomputed.
+        The plans are for the cascade [lower, upper).  The first plan for a set has the fastest
+        bands; each further one has the fastest bands that need less scratch memory than the plan
+        before.  Yields nothing if more than `MOST_TENSORS` tensors of the order can be recomputed.
         """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
             return
@@ -281,8 +281,9 @@ class ChainSearch:
     def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
         """Return the additional cycles of a chain that are due to the division of rows into bands.
 
-        A row of a part takes `BandSource.row_cycles` once for each band in which it is computed.
-        share[k]: elements that part k of (*members, last) computes, divided by those of its output.
+        A part takes `BandSource.row_cycles` for a row once in each band that computes the row.
+        share[k]: elements that part k of (*members, last) computes in all calls together, as a
+            multiple of the elements of its output.
         """
         every = [*chain.members, last]
         rows = self._tables.rows[self._tables.written[every]]
@@ -294,7 +295,7 @@ class ChainSearch:
 
         A call runs all bands.  In each band, every part and every copy that moves kept columns has
         an overhead.  The overhead of a copy is estimated as the call overhead of the part that
-        computes these columns, plus `MOVE_CYCLES` for each byte.
+        computes the moved columns, plus `MOVE_CYCLES` for each byte.
         """
         inside = [*chain.members, *chain.moves, last]
         calls = chain.bands * int(self._tables.call_cycles[inside].sum())
@@ -303,9 +304,8 @@ class ChainSearch:
     def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
         """Return the plan `state` with other bands: the fastest ones that fit into `scratch` bytes.
 
-        scratch: maximum scratch memory of a call of a chain.
-
-        Returns None if a chain has no bands that fit, or if `evaluated` returns None.
+        `scratch` limits the scratch memory of each call of a chain.  Returns None if a chain has no
+        bands that fit, or if `evaluated` returns None.
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():

@@ -120,9 +120,9 @@ class ChainShapes:
     def readers(self, p: int) -> tuple[int, ...]:
         """Return the positions of the parts that read the output of the part at p.
 
-        The result is empty if chains cannot recompute the output.  They can if it need not survive
-        the run, if it has at least two rows, if no part reads it through an alias, and if the part
-        at p and all readers can be in a chain (`_joins`).
+        The result is empty if no chain can recompute the output.  A chain can recompute an output
+        that meets four conditions: it need not survive the run; it has at least two rows; no part
+        reads it through an alias; the part at p and all readers can be in a chain (`_joins`).
         """
         if p not in self._readers:
             self._readers[p] = self._found_readers(p)
@@ -269,8 +269,8 @@ class ChainShapes:
         Only some of the bands are analysed.  The remaining bands are assumed to compute as many
         columns as the middle band.
 
-        Returns None if a part cannot run in such bands, or if no band would keep columns although
-        `keeps_halos` is True.
+        Returns None if a part cannot run in bands of this width, or if no band would keep columns
+        although `keeps_halos` is True.
         """
         key = (last, width, members, keeps_halos)
         if key not in self._columns:
@@ -300,7 +300,7 @@ class ChainShapes:
     def _kept_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
         """Return how many columns each part computes if bands keep halos, by the part's position.
 
-        None if a part cannot run in such bands, or if no band would keep any columns.
+        None if a part cannot run in bands of this width, or if no band would keep any columns.
         """
         columns = column_count(self.parts[last].output)
         count = -(-columns // width)

@@ -13,9 +13,10 @@ from penstock.scheduling.simulate.execution import WHOLE
 
 
 def computes_columns(part: Part) -> bool:
-    """Return whether a part may be able to compute only an interval of its output's columns.
+    """Return whether a part can, in principle, compute some columns of its output without the rest.
 
-    This requires a batch of one image, an operator that can be cropped (`Croppable`), and kernels
+    An operator may still be unable to compute a certain interval of columns.  The result True
+    requires a batch of one image, an operator that can be cropped (`Croppable`), and kernels
     that are not recurrent, compute any interval of rows, and can access columns of wider tensors
     (`Kernel.by_columns`).
     """

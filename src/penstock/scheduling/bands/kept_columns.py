@@ -24,7 +24,7 @@ cannot be computed by themselves."""
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Columns of one tensor in one band: it holds [lower, upper) and computes [begin, upper)."""
+    """Columns of a tensor in a band: the band holds [lower, upper) and computes [begin, upper)."""
 
     lower: int
     begin: int
@@ -67,8 +67,8 @@ def kept_spans(
         two of them, the result may lack columns that are kept over several bands.
     needs: states which columns are read to compute columns of a tensor.
 
-    Returns None if a tensor cannot be computed in such bands, or if the bands of a tensor would not
-    be adjacent because no band needs the columns between them.
+    Returns None if a tensor cannot be computed in bands of this width, or if the bands of a tensor
+    would not be adjacent because no band needs the columns between them.
     """
     found: list[dict[str, Span]] = []
     for number in numbers:
@@ -87,9 +87,9 @@ def kept_spans(
 
 
 def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
-    """Return how many columns of each tensor, from the first on, must be computed, by tensor name.
+    """Return how many leading columns of each tensor must be computed, by tensor name.
 
-    columns: number of columns of the last tensor, from the first on, that are to be computed.
+    columns: the number of leading columns of the last tensor that are to be computed.
 
     Returns None if a tensor cannot be computed by columns.
     """
@@ -135,7 +135,7 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Extend `spans`, the columns of a band, by those that it must keep for the next band.
+    """Extend `spans`, the columns of a band, by those that the band must keep for the next one.
 
     after: the columns of the next band.
     """
@@ -154,8 +154,8 @@ class Location:
     Both fields are indices of columns in this memory.
 
     position: where this band stores the first column that it holds.
-    source: where the previous band has stored this first column, if the present band moves all kept
-        columns, so that the first one comes to `position`; None if it moves no columns.
+    source: where the previous band has stored the same column, if this band moves the kept columns;
+        the move brings the column to `position`.  None if this band moves no columns.
     """
 
     position: int
@@ -166,9 +166,9 @@ class Location:
 
         span: the columns that the band holds.
 
-        If the band moves columns, `position` is 0.  A move copies at most `source` columns, so that
-        its source and destination do not overlap.  For source = 2 and the kept columns [4, 9), the
-        result is ((4, 6), (6, 8), (8, 9)).
+        If the band moves columns, `position` is 0.  So each column moves by `source` columns, and a
+        move copies at most that many: its source and destination must not overlap.  For
+        source = 2 and the kept columns [4, 9), the result is ((4, 6), (6, 8), (8, 9)).
         """
         if self.source is None:
             return ()

@@ -57,14 +57,16 @@ class BandSource(Protocol):
     def costed(self, schedule: Schedule) -> Schedule:
         """Return a schedule with the costs of its chains.
 
-        They depend on how many rows each call of a chain computes, which the schedule determines.
+        The costs depend on how many rows each call of a chain computes.  The schedule determines
+        this number.
         """
         ...
 
     def row_cycles(self, part: Part) -> float:
-        """Return the fixed cycles of an output row of a part, whatever its number of columns.
+        """Return the cycles of an output row of a part that do not depend on its number of columns.
 
-        If rows are divided into n bands, each row of the part takes these cycles n times.
+        Such cycles are, for example, those before and after the loop over the columns.  If n bands
+        divide a row, the part spends these cycles n times on the row.
         """
         ...
 

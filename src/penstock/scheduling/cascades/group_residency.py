@@ -53,8 +53,8 @@ def grouped(
 def grouping_problem(parts: Parts) -> GroupingProblem:
     """Return the problem of dividing parts into groups.
 
-    Each node of the problem is a part.  Each tensor is a storage: the memory of a tensor and its
-    aliases.
+    Node k of the problem is part k.  A tensor of the problem is a storage of the network, that is,
+    the memory of a tensor and its aliases.
     """
     rows, count = parts.rows, len(parts.parts)
     sizes = [storage.size_bytes for storage in rows.storages]

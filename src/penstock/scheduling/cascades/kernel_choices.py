@@ -69,8 +69,8 @@ class KernelChoices:
         """Return the kernels that the parts of an execution order may run.
 
         order: indices of the parts.
-        memory: defines the region of constants and the default region; constants are prefetched
-            from the former to the latter.
+        memory: defines the region of constants, and the default region, to which constants are
+            prefetched.
         """
         steps = [parts.parts[k] for k in order]
         return KernelChoices(

@@ -38,8 +38,8 @@ def least_row_peak(parts: Parts, options: Options, limit_bytes: int = UNBOUNDED)
     None if it is not below `limit_bytes`.
 
     The cascades compute one or two rows per call, and each row once; a part alone may compute all
-    rows in one call.  This takes a small part of the time of a search for schedules, which also
-    compares stripe heights, execution orders and cycles.
+    rows in one call.  This function takes a small fraction of the time of a search for schedules,
+    which also compares stripe heights, execution orders and cycles.
     """
     count, most = len(parts.parts), options.max_parts
     both = [

@@ -5,7 +5,7 @@ memory is the largest peak of its cascades, and its time is the sum of their tim
 
 The state at a position of the order is the memory assignment of the tensors that are live there.
 For each position and state, the search keeps the Pareto-optimal (peak, time) divisions of the parts
-before the position.  Each of them is extended by the cascades that begin there.
+before the position.  Each such division is extended by the cascades that begin at the position.
 """
 
 from __future__ import annotations

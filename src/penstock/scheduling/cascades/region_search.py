@@ -11,11 +11,11 @@ After the search has valued `Options.max_region_work` combinations, it tries onl
 for the tensors that later cascades read.
 
 Each choice is tried with and without prefetches of the constants that the cascade reads repeatedly.
-If copies of rows save time (`row_copies/estimates.py`) and fit, the estimated time of the cascade
-includes what they save.  Network inputs and outputs are always in the default region.
+If copies of rows save time (`row_copies/estimates.py`) and fit, the time saved is subtracted from
+the estimated time of the cascade.  Network inputs and outputs are always in the default region.
 
-The candidates are combined by dynamic programming (`proposals.py`).  Its state between two cascades
-is the memory assignment of the live tensors, so it finds the optimum over all of these choices.
+The candidates are combined by dynamic programming (`proposals.py`).  The state between two cascades
+is the memory assignment of the live tensors, so the result is optimal over all of these choices.
 
 If a call lacks rows of several inputs, the rows of the input with the largest advance are always
 computed first (`Plan.nearest_first` is False).  The advance of a tensor is high if few of its rows
@@ -156,7 +156,7 @@ class RegionSearch:
     ) -> Iterator[ValuedCandidate]:
         """Yield the candidate cascades at positions [p, `upper`) of the order, for each p.
 
-        Longer cascades than `Options.max_region_parts` are omitted.
+        Cascades of more than `Options.max_region_parts` parts are omitted.
         states[p]: memory assignments of the live tensors with which a cascade may begin at p.
         """
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
@@ -233,6 +233,8 @@ class RegionSearch:
 
         A choice is a tuple of region indices.  The first index is for all inner tensors, which only
         the cascade uses.  One index follows for each handed-on tensor, which later cascades read.
+        If there are more than `MOST_INDEPENDENT` handed-on tensors, they all have the same region.
+        When `Options.max_region_work` combinations have been valued, they have the default region.
         inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))
@@ -311,14 +313,16 @@ class RegionSearch:
         return saved, extra
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
-        """Return how much longer a part computes because operands are outside the default region.
+        """Return the change of a part's computing time due to operands outside the default region.
 
         position: position of the part in the execution order.
         region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
-        The result is an array in units of 1/1024 cycle (1/`FINE`): [increase of the part's first
-        call, increase of each later call]; negative if the part computes faster.  It is None if
-        both are 0.  The cost model determines these times, which do not include access times.
+        The result is an array in units of 1/1024 cycle (1/`FINE`): [increase in the part's first
+        call, increase in each later call]; negative if the part computes faster.  The second entry
+        is the increase of the overhead of a call.  The first one also includes the increase of the
+        time to compute all rows of the part, in all calls together.  The result is None if both
+        are 0.  The cost model determines these times, which do not include access times.
         """
         operands = self._operands[position]
         key = position, tuple([region[s] for s in operands.values()])

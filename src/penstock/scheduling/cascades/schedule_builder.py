@@ -51,9 +51,9 @@ class ScheduleBuilder:
 
         In a variant, the copy engine also copies constants for a cascade while the previous cascade
         runs, if the memory region to which they are copied has room for them.  There is one variant
-        for each entry of `FILLS`, the share of a region that live bytes may occupy.  There are none
-        without a copy engine, or if an option disables them.  Each schedule may be followed by a
-        faster one that also copies rows of tensors to faster memory.
+        for each entry of `FILLS`, the share of a region that live bytes may occupy.  No variants
+        are yielded if the target has no copy engine, or if an option disables them.  Each schedule
+        may be followed by a faster one that also copies rows of tensors to faster memory.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
@@ -93,11 +93,11 @@ class ScheduleBuilder:
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield the Pareto-optimal schedules of all proposals, in ascending order of memory.
 
-        The objectives are peak memory and cycles.  For each schedule of the proposals, these
-        variants are compared with those of all others: the schedule as it was found, and copies
-        with prefetches by accelerators.  There is one such copy for each of four limits of its live
-        bytes: the schedule's own peak, the peak of the next schedule, the mean of these two, and
-        infinity.
+        The objectives are peak memory and cycles.  Each schedule of a proposal has up to five
+        variants: the schedule as it was found, and one with prefetches by accelerators for each of
+        four limits of the live bytes.  The limits are the peak of the schedule, the peak of the
+        next schedule, the mean of these two peaks, and infinity.  The result is the Pareto front of
+        the variants of all schedules.
         """
         known: set[tuple[Plan, ...]] = set()
         relevant = [*thinned(proposals, lambda p: p.time, noticeably_faster)]

@@ -52,7 +52,7 @@ class FrontierSearch:
     by_rows: proposals without recomputation.
     below_rows: proposals with bands of columns or chains, which recompute, in ascending order of
         memory.  They need less memory than those of `by_rows`.
-    recomputing: builds the schedules of `below_rows`; None if there are none.
+    recomputing: builds the schedules of `below_rows`; None if `below_rows` is empty.
     sources: the candidate cascades of `below_rows`, by execution order.
     limit_bytes: the live bytes of schedules with recomputation are below this number.
     """
@@ -82,7 +82,7 @@ class FrontierSearch:
         return builder.every_schedule(self.by_rows)
 
     def schedule_below_rows(self, proposal: Proposal) -> Schedule | None:
-        """Return the schedule of one of `below_rows`; None if it exceeds a limit of the options."""
+        """Return the schedule of one of `below_rows`; None if `BelowRows.schedule` rejects it."""
         assert self.recomputing is not None
         return self.recomputing.schedule(proposal, self.limit_bytes)
 

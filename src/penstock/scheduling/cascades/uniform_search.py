@@ -116,8 +116,8 @@ class UniformSearch:
         return self._found[upper]
 
     def _enumerated(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Simulate the cascades that end at position `upper` (exclusive) of the order; yield the
-        candidates: those that no other cascade of the same parts dominates (`_relevant`)."""
+        """Simulate the cascades that end at position `upper` (exclusive) of the order; yield those
+        that are worth keeping (`_relevant`) as candidates."""
         memory = self._memory
         alone = Candidate(upper - 1, upper, WHOLE, False, memory)
         peak, cycles = run_whole(self._tables[0], upper - 1)

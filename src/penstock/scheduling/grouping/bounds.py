@@ -50,8 +50,8 @@ def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[
 
     A piece is the set of nodes in an interval of the execution order.  A search looks for the
     cheapest grouping of the piece.  If the search does not finish, or if the piece has too many
-    nodes for a search, the two halves of the piece are bounded in the same way.  The sum of their
-    bounds replaces the bound of the whole piece if it is higher.
+    nodes for a search, the two halves of the piece are bounded in the same way.  The sum of
+    their bounds is returned if it is higher than the bound found for the whole piece.
 
     nodes: the nodes of the piece, in execution order.
     max_work: budget of the search; each half has half of it.  Work is the sum of the sizes (numbers
@@ -137,8 +137,8 @@ class PieceCost:
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
         """Return a function that tests whether nodes of `piece` may be in one group: always True.
 
-        A stricter test is not needed, since this method would serve only a search in a piece of
-        this piece, and there is none.
+        The method exists only because `GroupCost` requires it.  A search would call it to bound the
+        cost of a piece within this piece, but no search does so.
         """
         return lambda group: True
 

@@ -97,7 +97,8 @@ class OrderCost(GroupCost, Protocol):
     def tie(self, group: int) -> int:
         """Return the secondary cost of a group.
 
-        Among groupings of equal cost, that with the least sum of secondary costs is preferred.
+        Of several groupings of equal cost, the one with the least sum of secondary costs is
+        preferred.
         group: mask of nodes.
         """
         ...

@@ -55,7 +55,8 @@ def fits(
 
     All tensors that the nodes read or write occupy the buffer.  A tensor from outside the group
     occupies it from the start until its last reader in the group has run.  A tensor that is used
-    outside, by other nodes or as an output of the network, occupies it until the end.
+    outside, by other nodes or as an output of the network, occupies it until the end.  Any other
+    tensor occupies it from its writer to its last reader.
 
     members: indices of the group's nodes, ascending.
     cap: bytes of the buffer.
@@ -115,10 +116,10 @@ def least_live_fits(
 ) -> int:
     """Return FITS if one heuristic order of a group's nodes needs at most `cap` bytes.
 
-    Otherwise the result is UNDECIDED: another order may fit.  The heuristic order always runs, of
-    the ready nodes that fit, the one that leaves the fewest live bytes.  The group may have any
-    size.  A tensor is live from its writer to its last reader; a tensor from outside the group is
-    live from the start, and a tensor that is used outside is live to the end.
+    Otherwise the result is UNDECIDED: another order may fit.  In the heuristic order, the next
+    node is always the one, of the ready nodes that fit, that leaves the fewest live bytes.  The
+    group may have any size.  A tensor is live from its writer to its last reader; a tensor from
+    outside the group is live from the start, and a tensor that is used outside is live to the end.
 
     members: indices of the group's nodes.
     cap: bytes of the buffer.

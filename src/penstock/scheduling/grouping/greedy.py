@@ -56,8 +56,9 @@ def saving(cost: GroupCost, a: int, b: int) -> int:
 
 
 class Links:
-    """A graph whose vertices are groups that can be merged; an edge links a group to its readers.
+    """A graph whose vertices are groups that can be merged.
 
+    An edge leads from a group to each group that reads its tensors.
     groups: masks of nodes; 0 for a group that has been merged into another one.
     writers[g]: indices of the groups whose tensors group g reads.
     readers[g]: indices of the groups that read tensors of group g.
@@ -79,9 +80,9 @@ class Links:
                 self.readers[writer].add(g)
 
     def may_join(self, a: int, b: int) -> bool:
-        """Return whether group `a` and its reader `b` can be merged without creating a cycle.
+        """Return whether group `a` and one of its readers, `b`, can be merged without a cycle.
 
-        They can be merged if no path leads from `a` to `b` through another group.
+        The two can be merged if no path leads from `a` to `b` through another group.
         a, b: indices of groups.
         """
         stack = [reader for reader in self.readers[a] if reader != b]

@@ -7,7 +7,7 @@
 Small regions are regrouped by exact search.  If a region is too large or the search does not
 finish, it is divided into intervals of each of several orders, and the cheapest division is kept.
 
-The moves are those of Tan et al., Cocco (ASPLOS 2024); to regroup includes their moves join and
+The moves are those of Tan et al., Cocco (ASPLOS 2024); `regroup` includes their moves join and
 split.  Cocco draws moves at random; here all are tried until none improves the grouping or the
 budget is spent.
 """

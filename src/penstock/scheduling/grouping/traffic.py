@@ -28,7 +28,7 @@ class GroupLimits:
     weight_cap: maximum bytes of the weights of all nodes.  None: no limit.
     buffer_cap: maximum live bytes of tensors, if the nodes run in the order with the lowest peak.
         None: no limit.
-    single_always: whether a group of one node may exceed both limits.
+    single_always: whether a group of one node may exceed the limits.
     order_states: maximum number of states, for each group, of the search for an order that fits.
     """
 

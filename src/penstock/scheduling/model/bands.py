@@ -133,12 +133,13 @@ class Band(Brief):
     offsets: offset of each memory block in the scratch memory of the part that stands for all
         bands, in bytes, by block name.  The blocks are the tensors between `parts`, and a scratch
         buffer for their kernels.  The inputs and the output of the band are stored elsewhere.
-    call_scratch_bytes: bytes of scratch memory that these blocks take; kept tensors are left out.
+    call_scratch_bytes: bytes of scratch memory that the blocks in `offsets` take; kept tensors are
+        left out.
     slots: in a chain, the number of rows that the block of each intermediate tensor can hold, by
         tensor name.
     kept: for each tensor of the band that is stored in the memory of a kept tensor (`Bands.kept`):
-        the offset, in bytes, at which it begins in each row of that memory.  Keys: names of the
-        band's tensors.
+        the offset, in bytes, at which the tensor of the band begins in each row of that memory.
+        Keys: names of the band's tensors.
     """
 
     parts: Parts

@@ -115,8 +115,8 @@ class Part(Brief):
 
         In an accumulating kernel (`Kernel.accumulates`), each call reads only the weights for its
         own rows.  The first call counts the bytes of all calls, so each later call counts 0 bytes
-        and, usually, one access: (1, 0).  The number of accesses is that of the part's inputs that
-        are this constant and that the last output row needs.
+        and, usually, one access: (1, 0).  A constant may be several inputs of the part.  One access
+        is counted for each of these inputs that is read to compute the last output row.
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes

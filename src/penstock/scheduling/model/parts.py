@@ -62,8 +62,8 @@ class Parts(Brief):
 
     The `CascaderGraph` of TVM RFC 0037.
 
-    parts: one per node that computes something, and one per streamed input (a network input whose
-        rows the application supplies during the run).
+    parts: one per node that computes something, one per streamed input (a network input whose rows
+        the application supplies during the run), and one per row copy.
     accelerators: names of the accelerators.
     cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
     updates: the parts that copy new elements to states (tensors that persist from run to run), in
@@ -76,8 +76,8 @@ class Parts(Brief):
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
     least_row_bytes: for an alternative that saves memory at the cost of cycles, the least peak of
         the live bytes that cascades row by row can reach.  With this number, the search leaves out
-        the alternative if other schedules need no more memory and hardly more cycles.  None for
-        other parts.
+        the alternative if other schedules need no more memory and hardly more cycles.  None
+        otherwise.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
     similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
@@ -124,8 +124,8 @@ class Parts(Brief):
     def shared_constants(self) -> frozenset[str]:
         """Names of the constants that several parts read.
 
-        The copy engine does not prefetch them.  The buffer of a copy is named after the constant,
-        so a schedule can contain only one copy of it.
+        The copy engine does not prefetch these constants.  The buffer of a copy is named after the
+        constant, so a schedule can contain only one copy of each constant.
         """
         counts = Counter(value.name for part in self.parts for value in part.constants)
         return frozenset(name for name, count in counts.items() if count > 1)

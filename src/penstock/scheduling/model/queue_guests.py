@@ -12,8 +12,8 @@ two slots are unused for some time:
    fail: those without streamed inputs and without calls of accelerators.
 
 A guest is a tensor of one row.  A slot has at most one guest.  Only dependences between parts with
-a single output row are considered: whatever the execution order and the cascades, the dependent
-part runs after the other one.
+a single output row are considered.  Such a part always runs after the parts on which it depends,
+even within a cascade.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from penstock.scheduling.model.part import Part
 class QueueGuest:
     """A tensor of one row that is stored, for some time in each run, in the ring buffer of a queue.
 
-    row: the row of the queue whose slot holds the tensor, as an index into its kept rows followed
-        by its new rows.
+    row: index of a row in the window of the queue (the kept rows, followed by the new rows).  The
+        tensor is stored in the slot of this row.
     """
 
     value: Value
@@ -66,8 +66,8 @@ def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
 class _Slot:
     """A slot of a queue's ring buffer that is unused for some time in each run.
 
-    row: the row of the queue that the slot holds at other times, as an index into its kept rows
-        followed by its new rows.
+    row: the row of the queue that the slot holds at other times, as an index into the window (the
+        kept rows, followed by the new rows).
     guests: names of the tensors that are live only while the slot is unused.
     """
 
@@ -83,7 +83,7 @@ class _Slot:
     def admits(self, part: Part) -> bool:
         """Return whether the output of a part may be stored in the slot.
 
-        It may if it is live only while the slot is unused, and if it is not larger than the slot.
+        The output must be live only while the slot is unused, and must not be larger than the slot.
         """
         value = part.output
         return value.name in self.guests and value.type.size_bytes <= self.row_bytes

@@ -2,9 +2,9 @@
 
 The copy engine copies the rows of the tensor to the ring when the cascade needs them.  A schedule
 represents a row copy as a `Part` of the cascade that computes nothing: it reads the tensor and
-writes the ring.  The simulation of the cascade (`simulate/execution.py`) treats it like any other
-part: it requests the rows of the ring on demand and determines their live ranges.  The maximum
-number of live rows is the size of the ring.
+writes the ring.  The simulation of the cascade (`simulate/execution.py`) treats this part like any
+other: the readers request rows of the ring on demand, and the simulation determines the live ranges
+of these rows.  The maximum number of live rows is the size of the ring.
 
 With double buffering, the rows for the next call of the reader are copied while the present call
 computes:
@@ -47,8 +47,9 @@ class CopiedRows:
     storage: name of the storage of the tensor that is copied.
     readers: indices of the parts that read the copy.
     ahead_rows: with double buffering, the maximum number of output rows that a call of the reader
-        computes.  Before each such call, the processor starts the copies of the input rows for
-        that many further output rows; they run during the call.  0 without double buffering.
+        computes.  Before each call of the reader, the processor starts to copy the input rows for
+        that many further output rows; the copy engine copies them during the call.  0 without
+        double buffering.
     """
 
     ring: str
@@ -61,8 +62,9 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
     """Return which rows all parts read and write after row copies have been added to a graph.
 
     rows: which rows the parts read and write without the copies.
-    copies: the row copies to add.  In the result, each is a further part; these parts follow the
-        others, in this order.  The readers of a copy read it instead of the copied tensor.
+    copies: the row copies to add.  In the result, each copy is a further part.  These parts follow
+        the others, in the order of `copies`.  The readers of a copy read it instead of the copied
+        tensor.
     """
     storages, parts = list(rows.storages), list(rows.row_parts)
     for copy in copies:
@@ -88,9 +90,10 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
 
 
 def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
-    """Return a copy of `read` that requests input rows earlier.
+    """Return a read like `read`, but one that requests input rows earlier.
 
-    To compute the first n > 0 output rows, it requires the input rows for n + `ahead_rows` rows.
+    For the first n > 0 output rows, it requires the input rows that `read` requires for the first
+    n + `ahead_rows` output rows.
     """
     last = len(read.needed) - 1
     needed = read.needed[np.minimum(np.arange(last + 1) + ahead_rows, last)].copy()
@@ -101,9 +104,10 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 def _until_copied(read: RowRead, rows: int) -> RowRead:
     """Return a read that keeps each row of a copied tensor live until the row has been copied.
 
-    A part that reads a double-buffered copy has this read in addition to that of the copy.  The
-    copy of a row is certainly complete when the part has computed an output row that requires it;
-    before, the copy may be in progress.  The returned read requests no rows.
+    A part that reads a double-buffered copy has two reads: one of the copy, and the returned one of
+    the copied tensor, which requests no rows.  When the part has computed an output row, all input
+    rows that this output row requires have certainly been copied.  Before, the engine may still be
+    copying them.
 
     read: how the part would read the tensor itself.
     rows: number of rows of the copied tensor.

@@ -54,10 +54,11 @@ NOTHING_KNOWN: KnownReads = MappingProxyType({})
 
 
 def known_reads(parts: Sequence[Part], owners: Mapping[str, str], rows: RowParts) -> KnownReads:
-    """Return the reads of a graph without queues, for `row_parts` of a graph with the same parts.
+    """Return the reads of a graph without queues, for the argument `known` of `row_parts`.
 
+    A later call of `row_parts`, for a graph that has some of the same parts, can reuse these reads.
     owners: name of the storage of each value, by value name.
-    rows: the result of `row_parts`.
+    rows: the result of `row_parts` for this graph.
     """
     return {
         (part.name, storage.name): KnownRead(
@@ -204,7 +205,7 @@ def _reader_counts(parts: Sequence[Part], owners: Mapping[str, str]) -> Counter[
 class _RowAnalysis:
     """Determines which input rows a single part reads, from data about the whole graph.
 
-    A part is one node as a unit of scheduling, with its kernels.
+    A part is a node or a streamed input as a unit of scheduling, with its kernels.
 
     owner: name of the storage of each value, by value name.
     storages: all storages; `number` has the index of each one, by name.

@@ -73,7 +73,7 @@ class Schedule(Brief):
         return self.parts if self.assigned is None else self.assigned
 
     def find_bands(self, part: Part) -> Bands | None:
-        """Return the bands of the cascade or chain that `part` replaces, or None."""
+        """Return the bands of the cascade or chain that `part` replaces; None if there is none."""
         return next((bands for bands in self.bands if bands.name == part.name), None)
 
     @cached_property

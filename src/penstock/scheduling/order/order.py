@@ -190,7 +190,7 @@ class _Run:
     def improve(self, piece_order: _PieceOrder) -> None:
         """Search for a better order of a piece if that may lower the overall peak.
 
-        A piece is a set of steps that are consecutive in every execution order.  It is skipped
+        A piece is a set of steps that are consecutive in every execution order.  A piece is skipped
         unless the peak of its best known order exceeds both `bound`, a lower bound of the overall
         peak, and `reached`, the largest peak of the pieces processed so far.
         piece_order: the piece and its best known order; updated.
@@ -212,8 +212,9 @@ class _Run:
 
         A piece is a set of steps that are consecutive in every execution order.  Each beam search
         looks for an order of these steps whose peak is at most a limit.  The limit is halfway
-        between the lowest peak found so far and a peak assumed to be unreachable.  The latter is at
-        first one byte below the proven lower bound, then the limit of the last search that failed.
+        between the lowest peak found so far and a peak assumed to be unreachable.  The unreachable
+        peak is at first one byte below the proven lower bound, then the limit of the last search
+        that failed.
         piece_order: the piece and its best known order; updated.
         """
         failed = self.bound - 1

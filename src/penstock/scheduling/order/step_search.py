@@ -51,7 +51,7 @@ class Piece:
     """The problem of ordering some of the steps: those in `goal` that are not in `done`.
 
     These steps are consecutive in every execution order, so they can be ordered separately.
-    done: mask of the steps that run before all of them.
+    done: mask of the steps that run before all steps to be ordered.
     live_bytes: live bytes when exactly the steps in `done` have run.
     goal: mask of `done` and the steps to be ordered.
     """
@@ -179,9 +179,9 @@ class StepSearch:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
         A successor has one more completed step, and then all free steps that follow.
-        tried: for each set of completed steps that has been reached, as a mask without these free
-            steps, the lowest peak in bytes; updated.  If `OrderTricks.merge` is set, a successor is
-            omitted if `tried` has an entry for it that is not higher than its peak.
+        tried: the lowest peak, in bytes, with which each set of completed steps has been reached;
+            updated.  Keys are masks before the free steps run.  With `OrderTricks.merge`, a
+            successor is yielded only if its set is new or its peak is lower than the known one.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)

@@ -29,7 +29,7 @@ class InPlacePair:
     """Two tensors of a step: its output `written` may overwrite its input `read`.
 
     They share memory while the step runs if all other readers of `read` have run.
-    others: mask of these readers.
+    others: mask of the other readers of `read`.
     read, written: names of the two tensors.
     saved_bytes: bytes saved by sharing.
     """

@@ -5,8 +5,9 @@ many calls then reads its constants from slow memory only once.  The accelerator
 during the first call of a cascade: the part's own cascade or, for an early copy, the one before it.
 The copy occupies memory from the start of that cascade to the end of the part's cascade.
 
-The selection for a schedule is greedy: candidates are added in descending order of the cycles that
-they save, if the live bytes stay within a limit and the number of copies within `MOST_PREFETCHES`.
+The selection for a schedule is greedy: candidates are considered in descending order of the cycles
+that they save, estimated stalls subtracted.  A candidate is added if it saves cycles and the live
+bytes stay within a limit.  A cascade has at most `MOST_PREFETCHES` copies of each `PrefetchStart`.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class PrefetchCandidate:
 class PrefetchedSchedule:
     """A schedule with prefetches by accelerators, and its estimated cycles.
 
-    schedule: the schedule; its plans contain the prefetches, but their costs do not include them.
+    schedule: the schedule.  Its plans contain the prefetches, but the costs in the plans are those
+        without the prefetches.
     cycles: estimated cycles of the schedule, including the effect of the prefetches.
     """
 

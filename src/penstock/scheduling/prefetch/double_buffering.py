@@ -1,8 +1,8 @@
 """Double buffering: prefetches by the copy engine that overlap with the previous cascade.
 
 A prefetch is early if its copy starts one cascade before the reading cascade, the one that reads
-the constant.  The time that an early prefetch saves depends on how the reading cascade obtains the
-constant without it:
+the constant.  The time that an early prefetch saves depends on how the reading cascade would obtain
+the constant otherwise:
 
 - If a copy starts when the reading cascade begins, the early prefetch saves the stall of this copy.
 - If every call reads the constant from slow memory, the early prefetch saves the additional time of
@@ -38,10 +38,11 @@ FILLS = (FILL, 0.7, 0.5)
 
 
 def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: float) -> Schedule:
-    """Return a schedule with additional early prefetches: copies that start one cascade earlier.
+    """Return a schedule with additional early prefetches by the copy engine.
 
-    An early copy overlaps with the calls of the cascade before the one that reads it.  Its target
-    is any of the memory regions for tensors except the default one.
+    An early copy starts in the cascade before the one that reads the copy, and overlaps with the
+    calls of that cascade.  Its target is any of the memory regions for tensors except the default
+    one.
     schedule: a schedule with costs; the costs of the result are not updated.
     fill: maximum share of a memory region that live bytes may occupy, in (0, 1].
     """
@@ -116,7 +117,7 @@ class _Room:
         return tuple(found)
 
     def _savings(self, cascade: ExpandedCascade, late: set[str]) -> Iterator[_Saving]:
-        """Yield the constants that may be copied one cascade earlier, with the time this saves.
+        """Yield the constants that may be copied during the previous cascade, with the time saved.
 
         Three kinds of constants are excluded: those that the cascade prefetches to another region,
         those whose copies already start in the previous cascade, and `Parts.shared_constants`.

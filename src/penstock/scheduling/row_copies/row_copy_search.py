@@ -4,8 +4,8 @@ The search adds copies to a schedule that is complete otherwise.  For each casca
 that the cascade reads in slow memory, it estimates the cycles that a copy saves, with and without
 double buffering (`estimates.py`).  It selects copies greedily, in descending order of these cycles,
 while their rings fit into the faster memory region.  Then it costs the schedule with these copies
-exactly.  While a cascade is not faster with its copies, or a region is too full, the copy that
-saves least is removed from this cascade.
+exactly.  As long as some cascade is not faster with its copies, or a region is too full while it
+runs, the copy that saves least is removed from that cascade.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _copy_node(reader: Part, copy: RowCopy, names: set[str]) -> Node:
     """Return a new node that performs a row copy, and add its name to `names`.
 
     The name is "tensor/region", after the copied tensor and the region of the ring.  A number is
-    appended if that is one of `names`.
+    appended if `names` already contains this name.
     reader: a part that reads the tensor; provides the tensor's type.
     """
     tensor = next(value for value in reader.variable_inputs if value.name == copy.tensor)

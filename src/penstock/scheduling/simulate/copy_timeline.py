@@ -40,8 +40,9 @@ def copy_times(
     setup_time: int,
     busy_time: int,
 ) -> Mapping[int, int]:
-    """Return the time (setup and stalls) that each row copy adds to a cascade, by its position.
+    """Return the time (setup and stalls) that each row copy adds to a cascade.
 
+    Keys of the result: positions of the parts that perform the copies.
     calls[i]: (position of the part, first row, end row, position of the part that requested the
         rows) of call i of the cascade.
     copies: the row copies, by position of the part.  Copies with the same reader start in the order
@@ -82,8 +83,8 @@ class _Run:
 
     now: time at the processor.
     free: time at which the engine will have executed all copies started so far.
-    complete: for each row copy, by its position, the time at which the last row whose copy has been
-        started will be complete.
+    complete: for each row copy, by its position, the time at which the engine will have copied all
+        of its rows that have been started.
     added: setup time and stalls of each row copy until `now`, by its position.
     """
 

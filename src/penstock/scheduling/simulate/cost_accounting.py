@@ -118,7 +118,7 @@ class CostAccounting:
 
     def for_parts(self, parts: Parts) -> CostAccounting:
         """Return a cost accounting for other parts of the same graph: for example, parts that stand
-        for several (`Schedule.bands`).  Both share the memoised results about single parts."""
+        for several (`Schedule.bands`).  The two share the memoised results about single parts."""
         return CostAccounting(
             parts, self.model, self.memories, self._traffic, self._costs, self._stalls
         )
@@ -344,7 +344,7 @@ class CostAccounting:
         return tuple(inputs), memory.region(owners[part.output.name])
 
     def call_traffic(self, part: Part, out: Region) -> CallTraffic:
-        """Return the work and traffic of the call of a part for a region of its output."""
+        """Return the work and traffic of a call of `part` that computes the output region `out`."""
         key = (part.name, out)
         if key not in self._traffic:
             self._traffic[key] = _traffic_of_call(part, out)

@@ -1,8 +1,8 @@
 """Compiled (numba) loops that simulate the calls of cascades, to find which rows are live when.
 
 All are in one file, because numba's cache does not notice changes of functions in other files.
-A call of a compiled function updates the reference counts of its array arguments, which may take
-longer than its body; therefore the innermost loops only call functions that the compiler inlines.
+A call of a compiled function updates the reference counts of its array arguments.  This may take
+longer than the function body, so the innermost loops only call functions that the compiler inlines.
 
 Parameters that many functions share:
 
@@ -63,8 +63,8 @@ def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
 def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
     """Return the index of the first read that requires rows not yet computed; -1 if there is none.
 
-    A read is an edge in `RowTables` from an input storage to the part at position `a`, which is to
-    compute its output rows below `end`.
+    A read is an edge in `RowTables` from an input storage to the part at position `a`.
+    end: the part is to compute its output rows below `end`.
     produced[s]: number of rows of storage s that have been computed.
     """
     for e in range(t.reads[a], t.reads[a + 1]):
@@ -126,8 +126,8 @@ def overwritten_storage(
     """Return the index of the storage that a call overwrites in place; -1 if there is none.
 
     The call, in the cascade [lower, upper), computes rows [first, end) of the part at position `a`.
-    It may overwrite the same rows of an input if it is the last reader of these rows, and if input
-    and output are in the same memory region.
+    It overwrites the same rows of an input if `RowTables.joint` permits this, if it is the last
+    reader of these rows, and if input and output are in the same memory region.
     produced[s], dead[s]: how many rows of storage s have been computed, and how many are dead.
     region[s]: index of the memory region of storage s.
     """

@@ -45,9 +45,9 @@ class RowTables(NamedTuple):
         requests rows; 0 except for some row copies.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
-    reads[p]: the part has the reads e in [reads[p], reads[p + 1]).  If several lack rows, the rows
-        are computed in the order of these reads.  `Plan.nearest_first` determines this order,
-        except that reads from parts with `first_rows` come last.
+    reads[p]: the part has the reads e in [reads[p], reads[p + 1]).  If several reads lack
+        rows, the rows are computed in the order of the reads.  `Plan.nearest_first` determines this
+        order, except that reads from parts with `first_rows` come last.
     resident[p]: bytes of the storages that are written before p and read at p or later.
 
     By read:
@@ -173,8 +173,9 @@ def starts(counts: list[int]) -> Numbers:
 
 
 def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
-    """Return, for each position, whether the tables list the reads of its part in different orders.
+    """Compare the orders in which two tables list the reads of each part.
 
+    The result is True at the positions of the parts whose reads have different orders.
     one, other: tables of the same execution order, with different values of `nearest_first`.
     """
     differ = np.append(0, np.cumsum(one.storage != other.storage))
@@ -185,7 +186,8 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
     """Return the bytes of the storages that are live at each position p of the execution order.
 
     These are the storages written before p and read at p or later.  The result has an entry for
-    each p in [0, count]; network inputs count as written before 0.
+    each p in [0, count].  Network inputs count as written before 0, and storages that must survive
+    the run as read at `count`.
     sizes: bytes of each storage.
     maker[s]: position of the part that writes storage s, or -1 for a network input.
     last[s]: position of its last reader; -1 if none, `count` if it must survive the run.

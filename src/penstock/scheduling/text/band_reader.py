@@ -29,7 +29,7 @@ from penstock.scheduling.model.schedule import Schedule
 class ReadPlan:
     """A plan that has been parsed from the text of a frontier or schedule.
 
-    at: token of the name of its first part, for error messages.
+    at: token of the name of the plan's first part, for error messages.
     """
 
     assigned: AssignedPlan
@@ -81,8 +81,8 @@ class BandReader:
 
         memory: memory assignment of the schedule.
 
-        Raises ModelError if the cascade or a chain cannot run in such bands, or if there is no
-        `source` that could create them.
+        Raises ModelError if the cascade or a chain cannot run in bands of the stated width, or if
+        there is no `source` that could create them.
         """
         if not read.assigned.in_bands:
             return ()
@@ -114,8 +114,8 @@ class BandReader:
 def _is_possible(parts: Parts, assigned: AssignedPlan, candidate: Candidate) -> bool:
     """Return whether a plan meets the necessary conditions for its bands, or for its chains.
 
-    A chain has at least two parts, no part is in two chains, and all are parts of the cascade.
-    `can_run_in_bands` checks the other conditions.
+    A chain must have at least two parts, all of them in the cascade, and no part may be in two
+    chains.  `can_run_in_bands` checks the other conditions.
     candidate: the plan as a candidate cascade, with the widths of bands.
     """
     cascade = assigned.plan.parts

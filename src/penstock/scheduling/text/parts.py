@@ -41,7 +41,7 @@ from penstock.scheduling.model.parts import CpuFallback, Parts, update_order
 
 
 class Resolver(Protocol):
-    """Provides the kernels to `read_parts`, since the text of parts contains only their names."""
+    """Provides kernels to `read_parts`, since the text of parts contains only names of kernels."""
 
     def graph(self, graph: Graph) -> Graph:
         """Return the graph with a kernel in each composite node.

@@ -15,11 +15,17 @@ excludes most pairs of a depthwise and a pointwise layer.  Nor can they lower th
 network if it is no larger than the memory of the last group's first layer: the rows that it reads,
 and a row of sums or else the hidden rows of all groups; this excludes most classifiers.  For the
 others, the least memory of the network in cascades row by row tells which groups lower it.
+
+Below the least memory row by row, chains recompute rows of hidden tensors with less memory than
+groups keep them (decision 21).  They cannot recompute what is summed over all rows, such as a
+global average of hidden channels before a classifier; there, groups alone help.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import row_count
@@ -33,32 +39,68 @@ COUNTS = (2, 4, 8, 32)
 """Numbers of groups to try where groups lower the least memory."""
 TRIED_COUNT = 8
 """The number of groups with which chains are selected."""
+SUMMED_COUNT = 4
+"""Number of groups of channels that are summed over all rows."""
+NEAR_FLOOR = Fraction(5, 4)
+"""Up to this multiple of the memory that a chain needs at least, it may limit the network's."""
+MOST_SAVED = 3
+"""Recomputation lowers the least memory of cascades row by row at most to a fraction of this."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedGraph:
+    """A graph with groups of hidden channels, and a field of its `Parts`."""
+
+    graph: Graph
+    least_row_bytes: int | None = None
+    floor_bytes: int | None = None
 
 
 def grouped_graphs(
     graph: Graph, parts: Parts, estimated: Callable[[Graph], Parts], options: Options
-) -> Iterator[tuple[Graph, int]]:
-    """Yield graphs that need less memory than `graph`, since hidden channels are grouped.
-
-    Each comes with its `Parts.least_row_bytes`.  The chains that determine the least memory are
-    grouped, one by one, each time the chain that runs at the peak.  Numbers of groups are tried
-    while they lower the least memory.
+) -> Iterator[GroupedGraph]:
+    """Yield graphs that may need less memory than `graph`, since hidden channels are grouped.
 
     parts: those of `graph`.
     estimated: returns the parts of a graph, with kernels that may differ from those of `parts`.
     """
-    paying = _paying(parts, hidden_chains(graph))
-    whole = least_row_peak(parts, options) if paying else None
+    chains = hidden_chains(graph)
+    paying = _paying(parts, chains)
+    floors = {c.name: _floor_bytes(parts, c) for c in chains if options.max_recompute > 1}
+    whole = least_row_peak(parts, options) if paying or any(floors.values()) else None
     if whole is None:
         return
+    grouped: set[str] = set()
+    for chosen, count, least_bytes in _row_groups(graph, parts, paying, whole, estimated, options):
+        grouped |= {chain.name for chain in chosen}
+        yield GroupedGraph(_grouped(graph, chosen, count), least_row_bytes=least_bytes)
+    others = [chain for chain in chains if floors.get(chain.name) and chain.name not in grouped]
+    for chain in sorted(others, key=lambda c: -floors[c.name])[:1]:
+        if MOST_SAVED * floors[chain.name] >= whole.live_bytes:
+            summed = _grouped(graph, [chain], SUMMED_COUNT)
+            yield GroupedGraph(summed, floor_bytes=floors[chain.name])
+
+
+def _row_groups(
+    graph: Graph,
+    parts: Parts,
+    paying: Sequence[HiddenChain],
+    whole: RowPeak,
+    estimated: Callable[[Graph], Parts],
+    options: Options,
+) -> Iterator[tuple[Sequence[HiddenChain], int, int]]:
+    """Yield chains and their number of groups, with the least memory of cascades row by row.
+
+    The chains that determine the least memory are grouped, one by one, each time the chain that
+    runs at the peak.  Numbers of groups are yielded while they lower the least memory.
+
+    paying: chains of which groups may need less memory.
+    whole: the peak of cascades without groups."""
     least_bytes = whole.live_bytes
     paying = _disjoint([c for c in paying if _least_bytes(parts, c) < least_bytes])
 
-    def grouped(chosen: Sequence[HiddenChain], count: int) -> Graph:
-        return group_channels(graph, {c.name: min(count, c.channels) for c in chosen})
-
     def peak(chosen: Sequence[HiddenChain], count: int, limit_bytes: int) -> RowPeak | None:
-        return least_row_peak(estimated(grouped(chosen, count)), options, limit_bytes)
+        return least_row_peak(estimated(_grouped(graph, chosen, count)), options, limit_bytes)
 
     tried, needed = list[HiddenChain](), list[HiddenChain]()
     found: RowPeak | None = whole
@@ -75,7 +117,27 @@ def grouped_graphs(
         found = peak(needed or tried, count, least_bytes)
         if found is not None:
             least_bytes = found.live_bytes
-            yield grouped(needed or tried, count), least_bytes
+            yield needed or tried, count, least_bytes
+
+
+def _grouped(graph: Graph, chosen: Sequence[HiddenChain], count: int) -> Graph:
+    return group_channels(graph, {chain.name: min(count, chain.channels) for chain in chosen})
+
+
+def _floor_bytes(parts: Parts, chain: HiddenChain) -> int:
+    """Return the memory of a chain that neither bands nor chains of a schedule lower.
+
+    It is the most that a part needs for a row while the sums of the rows before it are live; 0 if
+    the chain sums no rows."""
+    rows, names = parts.rows, _names(chain)
+    sums_bytes, most_bytes = 0, 0
+    for k, part in enumerate(parts.parts):
+        if part.name in names:
+            storages = (rows.storages[read.storage] for read in rows.row_parts[k].reads)
+            summed = [storage.size_bytes for storage in storages if storage.accumulates]
+            sums_bytes += sum(summed)
+            most_bytes = max(most_bytes, 0 if summed else rows.row_bytes(k))
+    return sums_bytes and sums_bytes + most_bytes
 
 
 def _fewest(tried: Sequence[HiddenChain], options: Options) -> Sequence[int]:

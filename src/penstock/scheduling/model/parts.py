@@ -77,6 +77,9 @@ class Parts(Brief):
     least_row_bytes: for an alternative that saves memory at the cost of cycles, the least live
         bytes of its cascades row by row; the search leaves out what it estimates other schedules to
         dominate.  None for other parts.
+    floor_bytes: for an alternative that saves memory only in schedules that recompute, the bytes
+        that the parts which it replaces need in any of them; the search considers the alternative
+        if these may limit the least memory found before.  None for other parts.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
     similar: parts of another graph, some of which are also parts of this one; only saves time.
@@ -92,6 +95,7 @@ class Parts(Brief):
     alternatives: tuple[Parts, ...] = field(default=(), compare=False)
     alternative: int = 0
     least_row_bytes: int | None = None
+    floor_bytes: int | None = None
     row_copies: tuple[CopiedRows, ...] = ()
     uncopied: Parts | None = field(default=None, compare=False)
     similar: Parts | None = field(default=None, compare=False)

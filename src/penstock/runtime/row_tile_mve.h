@@ -65,9 +65,7 @@ struct penstock_mve_row {
     "vmov q0[2],q0[0],r0,r4\n"                                                                    \
     "vmov q0[3],q0[1],r2,r6\n"                                                                    \
     "vmov q1[2],q1[0],r8,r12\n"                                                                   \
-    "vmov q1[3],q1[1],r10,lr\n"
-
-#define PENSTOCK_MVE_ROW_OFFSETS                                                                  \
+    "vmov q1[3],q1[1],r10,lr\n"                                                                   \
     "ldrd r0,r2,[r9],#8\n"                                                                        \
     "ldrd r4,r6,[r11,#16]\n"                                                                      \
     "vldrw.32 q2,[r9],#16\n"                                                                      \
@@ -106,36 +104,17 @@ struct penstock_mve_row {
 __attribute__((naked, noinline, unused)) static void penstock_mve_row_plain(
     const struct penstock_mve_row *row __attribute__((unused)),
     int8_t *out __attribute__((unused))) {
-    __asm__ volatile(PENSTOCK_MVE_ROW_SUMS PENSTOCK_MVE_ROW_OFFSETS PENSTOCK_MVE_ROW_OUTPUTS);
+    __asm__ volatile(PENSTOCK_MVE_ROW_SUMS PENSTOCK_MVE_ROW_OUTPUTS);
 }
 
 /* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_mve_row_signed(
     const struct penstock_mve_row *row __attribute__((unused)),
     int8_t *out __attribute__((unused))) {
-    __asm__ volatile(PENSTOCK_MVE_ROW_SUMS PENSTOCK_MVE_ROW_OFFSETS PENSTOCK_MVE_ROW_CORRECTIONS
-                         PENSTOCK_MVE_ROW_OUTPUTS);
-}
-
-/* Sums of eight outputs, not requantised. */
-__attribute__((naked, noinline, unused)) static void penstock_mve_row_sums(
-    const struct penstock_mve_row *row __attribute__((unused)),
-    int32_t *sums __attribute__((unused))) {
-    __asm__ volatile(PENSTOCK_MVE_ROW_SUMS
-                     "vstrw.32 q0,[r5],#16\n"
-                     "vstrw.32 q1,[r5],#16\n"
-                     "add sp,#4\n"
-                     "pop {r4-r11,pc}\n");
+    __asm__ volatile(PENSTOCK_MVE_ROW_SUMS PENSTOCK_MVE_ROW_CORRECTIONS PENSTOCK_MVE_ROW_OUTPUTS);
 }
 
 #else
-
-static inline void penstock_mve_row_sums(const struct penstock_mve_row *row, int32_t *sums) {
-    for (int32_t o = 0; o < 8; o++) {
-        sums[o] = penstock_dot(row->x, row->weights + o * PENSTOCK_VECTOR, row->more_steps + 1,
-                               8 * PENSTOCK_VECTOR);
-    }
-}
 
 /* Computes the outputs of a row; the scales of eight outputs take `words` words. */
 static inline void penstock_mve_row_words(const struct penstock_mve_row *row, int8_t *out,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -99,6 +100,16 @@ def dense(d: Drawing, x: Value) -> Value:
     flat = x if x.type.rank == 2 else d.net.reshape(x, (1, -1))
     most = max(1, 200_000 // flat.type.shape[1])
     return d.net.fully_connected(flat, min(most, d.random.randint(1, 130)), d.activation())
+
+
+def uneven_dense(d: Drawing, x: Value) -> Value:
+    """A fully connected layer whose channels have scales that differ a thousandfold."""
+    flat = d.net.reshape(x, (1, -1))
+    depth = flat.type.shape[1]
+    outputs = min(max(2, 100_000 // depth), d.random.randint(2, 130))
+    drawn = d.uneven_weights(outputs, (1, 1), depth)
+    weights = replace(drawn, elements=drawn.elements.reshape(outputs, depth))
+    return d.net.fully_connected(flat, outputs, d.activation(), weights)
 
 
 def average_pool(d: Drawing, x: Value) -> Value:
@@ -422,5 +433,6 @@ LAYERS: Mapping[str, Layer] = {
         spectral,
         remembered,
         partial_products,
+        uneven_dense,
     )
 }

@@ -76,7 +76,9 @@ def _dense(draw: st.DrawFn) -> Sample:
     depth, batches = draw(st.integers(1, 40)), draw(st.integers(1, 3))
     op = FullyConnected(draw(activations))
     depth = depth * 4 if draw(st.booleans()) else depth
-    return _layer(draw, op, (batches, depth), (draw(st.integers(1, 20)), depth), 0)
+    shape = (draw(st.integers(1, 20)), depth)
+    exponents = draw(st.sampled_from(((-12, -6), (-14, -2))))
+    return _layer(draw, op, (batches, depth), shape, 0, exponents)
 
 
 def _partial(draw: st.DrawFn) -> Sample:
@@ -122,9 +124,17 @@ def _pair(draw: st.DrawFn) -> Sample:
 
 
 def _layer(
-    draw: st.DrawFn, op: Op, x: tuple[int, ...], shape: tuple[int, ...], axis: int
+    draw: st.DrawFn,
+    op: Op,
+    x: tuple[int, ...],
+    shape: tuple[int, ...],
+    axis: int,
+    exponents: tuple[int, int] = (-12, -6),
 ) -> Sample:
-    """A layer with random weights; most outputs are inside of int8, or most are outside."""
+    """A layer with random weights; most outputs are inside of int8, or most are outside.
+
+    exponents: of the scales of the channels, to base 2.
+    """
     rng = np.random.default_rng(draw(seeds))
     channels = shape[axis]
     largest = draw(st.sampled_from((127, 127, 40, 3)))
@@ -133,7 +143,7 @@ def _layer(
         weights[(slice(None),) * axis + (rng.integers(channels),)] = 0
     if draw(st.integers(0, 9)) == 0:
         weights.flat[rng.integers(weights.size)] = -128
-    scales = 2.0 ** rng.uniform(-12, -6, channels)
+    scales = 2.0 ** rng.uniform(*exponents, channels)
     type = TensorType(shape, DType.INT8, Quantisation(tuple(scales), (0,) * channels, axis))
     bias = rng.normal(0, 2.0 ** draw(st.integers(0, 16)), channels).astype(np.int32)
     if draw(st.booleans()):  # outputs of some channels are far outside, whatever the input

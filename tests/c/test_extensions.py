@@ -20,7 +20,10 @@ FAMILIES = {
     "_mve": ("MVE", ("-mcpu=cortex-m55+nofp", "-mfloat-abi=hard"), ("-mcpu=cortex-m33", "")),
 }
 """By the end of a kernel's name: what it needs, flags of a core with it, and of cores without."""
-ASSEMBLY_OF_THUMB = ("conv2d_s8_thumb", "depthwise_conv2d_s8_thumb", "fully_connected_s8_thumb")
+ASSEMBLY_OF_THUMB = (
+    *("conv2d_s8_thumb", "depthwise_conv2d_s8_thumb", "fully_connected_s8_thumb"),
+    "fully_connected_forms_s8_thumb",
+)
 
 
 def compile_header(kernel: str, folder: Path, compiler: Compiler, *flags: str) -> None:

@@ -86,6 +86,17 @@ def test_the_affine_region_contains_the_exact_one(sample: Sample, data: st.DataO
         assert affine.apply(out).meet(Region.whole(type.shape)).contains(need)
 
 
+@every_sample
+@few
+@given(data=st.data())
+def test_the_exact_region_depends_on_shapes_and_element_types_alone(
+    sample: Sample, data: st.DataObject
+) -> None:
+    """The search shares what it knows of an operator between layers of the same shapes."""
+    out = data.draw(regions(sample.site.output.shape))
+    assert sample.op.needs(sample.site.bare, out) == sample.op.needs(sample.site, out)
+
+
 @pytest.mark.parametrize(("sample", "exact"), EXACT)
 @few
 @given(data=st.data(), seed=seeds)

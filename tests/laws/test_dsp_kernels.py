@@ -33,6 +33,7 @@ NAMES = (
     "depthwise_conv2d_s8_dsp",
     "depthwise_multiple_s8_dsp",
     "fully_connected_s8_dsp",
+    "fully_connected_forms_s8_dsp",
     "add_s8_dsp",
     "mul_s8_dsp",
     "lookup_s8",
@@ -132,6 +133,9 @@ SERVED = {
     ),
     "a factor of each channel": sample(Mul(), int8(1, 6, 6, 16), int8(1, 1, 1, 16)),
     "fully connected": sample(FullyConnected(), int8(1, 12), weights(5, 12), bias(5)),
+    "sums that do not fit 24 bits": sample(
+        FullyConnected(), int8(1, 4096), weights(5, 4096), bias(5)
+    ),
 }
 REFUSED = {
     "pixels of three channels, each with a factor": sample(
@@ -139,9 +143,6 @@ REFUSED = {
     ),
     "a depth that is no multiple of four": sample(
         FullyConnected(), int8(1, 10), weights(5, 10), bias(5)
-    ),
-    "sums that do not fit 24 bits": sample(
-        FullyConnected(), int8(1, 4096), weights(5, 4096), bias(5)
     ),
 }
 

@@ -32,6 +32,7 @@ from strategies import seeds
 NAMES = (
     *("conv2d_s8_mve", "depthwise_conv2d_s8_mve", "fully_connected_s8_mve", "add_s8_mve"),
     "average_pool2d_s8_mve",
+    "fully_connected_forms_s8_mve",
 )
 THREE = Window(3, 1, 1, 1, 1)
 
@@ -108,6 +109,9 @@ SERVED = {
         DepthwiseConv2D(THREE, THREE, 4), int8(1, 6, 6, 1), weights(1, 3, 3, 4, axis=3), bias(4)
     ),
     "fully connected": sample(FullyConnected(), int8(1, 11), weights(5, 11), bias(5)),
+    "sums that do not fit 24 bits": sample(
+        FullyConnected(), int8(1, 4096), weights(5, 4096), bias(5)
+    ),
     "sum": sample(Add(), int8(1, 3, 4, 5, scale=0.05), int8(1, 3, 4, 5, scale=0.05)),
 }
 OTHERS = {

@@ -30,6 +30,7 @@ NAMES = (
     "conv2d_s8_thumb",
     "depthwise_conv2d_s8_thumb",
     "fully_connected_s8_thumb",
+    "fully_connected_forms_s8_thumb",
     "average_pool2d_s8",
     "add_s8_thumb",
 )

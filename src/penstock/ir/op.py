@@ -37,6 +37,13 @@ class Site:
         assert data is not None, f"input {k} is not constant"
         return data.array(self.inputs[k])
 
+    @property
+    def bare(self) -> Site:
+        """The operands with their shapes and element types alone."""
+        inputs = tuple(TensorType(x.shape, x.dtype) for x in self.inputs)
+        output = TensorType(self.output.shape, self.output.dtype)
+        return Site(inputs, output, (None,) * len(inputs))
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -234,7 +241,9 @@ class Op(Protocol):
         ...
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        """The region of each input that computing region `out` reads, clipped to the input."""
+        """The region of each input that computing region `out` reads, clipped to the input.
+
+        It depends on shapes and element types alone (`Site.bare`)."""
         ...
 
     def affine(self, site: Site) -> tuple[Affine, ...]:

@@ -30,7 +30,6 @@ from itertools import pairwise
 from penstock.brief import Brief
 from penstock.fixedpoint import Rounding
 from penstock.ir.graph import Graph, Node, Value, free_name
-from penstock.ir.op import row_count
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.elementwise import Elementwise
@@ -72,12 +71,6 @@ class HiddenChain(Brief):
     def channels(self) -> int:
         """Number of hidden channels, and so the largest number of groups."""
         return self.last.inputs[0].type.shape[-1]
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row of the hidden tensor whose rows are largest."""
-        types = (node.output.type for node in self.nodes)
-        return max(type.size_bytes // row_count(type.shape) for type in types)
 
 
 def hidden_chains(graph: Graph) -> tuple[HiddenChain, ...]:

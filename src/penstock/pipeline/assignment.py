@@ -80,9 +80,9 @@ def _alternatives(graph: Graph, parts: Parts, request: Request) -> Iterator[Part
         found = _processor_parts(changed, request, partial(shared_part, portable_part))
         return replace(found, similar=parts)
 
-    for changed, least_bytes in grouped_graphs(graph, parts, estimated, request.options):
-        found = _processor_parts(changed, request, partial(shared_part, single_node_part))
-        yield replace(found, least_row_bytes=least_bytes)
+    for one in grouped_graphs(graph, parts, estimated, request.options):
+        found = _processor_parts(one.graph, request, partial(shared_part, single_node_part))
+        yield replace(found, least_row_bytes=one.least_row_bytes, floor_bytes=one.floor_bytes)
 
 
 def assign_kernels(graph: Graph, request: Request, make_part: MakePart | None = None) -> Parts:

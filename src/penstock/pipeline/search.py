@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from penstock.backends.accelerator import Accelerator
@@ -10,6 +11,7 @@ from penstock.backends.portable import Processor
 from penstock.hardware.target import Target
 from penstock.pareto import frontier, is_dominated
 from penstock.pipeline.banding import TargetBands
+from penstock.pipeline.channel_alternatives import NEAR_FLOOR
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.search import FrontierSearch, frontier_search
 from penstock.scheduling.cascades.selection import KNEE
@@ -53,19 +55,25 @@ def searches(
     for one in (parts, *(parts.alternatives if comparable else ())):
         if not _is_relevant(one, model, [*rivals, *_by_rows(known)]):
             continue
-        bands = band_source(target, accelerators)
-        search = frontier_search(one, model, memories, options, bands=bands, others=tuple(known))
+        limit_bytes = math.inf
+        if one.floor_bytes is not None:  # only schedules that recompute may need less memory
+            limit_bytes = min(peak for peak, _ in _by_rows(known)) - 1
+        bands, others = band_source(target, accelerators), tuple(known)
+        search = frontier_search(one, model, memories, options, limit_bytes, bands, others)
         rivals += ((p.peak_bytes, search.estimated_cycles(p)) for p in search.below_rows)
         yield search
 
 
 def _is_relevant(parts: Parts, model: Engines, rivals: Sequence[tuple[int, int]]) -> bool:
-    """Return whether parts may have a schedule row by row that is worth its cycles.
+    """Return whether parts may have a schedule that is worth its cycles.
 
     An alternative has none if a rival needs no more than the least memory of its schedules, and
-    hardly more cycles than its kernels.
+    hardly more cycles than its kernels.  Nor has an alternative to parts that do not limit the
+    least memory of the rivals.
     rivals: (live bytes, estimated cycles) of other schedules.
     """
+    if parts.floor_bytes is not None:
+        return min(peak for peak, _ in rivals) <= NEAR_FLOOR * parts.floor_bytes
     least_bytes = parts.least_row_bytes
     if least_bytes is None:
         return True

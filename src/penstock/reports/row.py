@@ -18,6 +18,7 @@ FLOOR_CYCLES_PER_MAC = {
     "conv2d_groups_s8_dsp": 155 / 128,
     "depthwise_conv2d_s8_dsp": 2.5,
     "depthwise_multiple_s8_dsp": 2.5,
+    "fully_connected_forms_s8_dsp": 25 / 16,
     "fully_connected_s8_dsp": 87 / 64,
 }
 """Cycles per multiply-accumulate in the inner loop of a kernel: loads, widening and multiplication

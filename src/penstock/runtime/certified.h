@@ -21,4 +21,14 @@ static inline int32_t penstock_certified(int32_t sum, const int32_t *form) {
     return (form[4] + (int32_t)((int64_t)t * form[3] >> 32)) >> form[5];
 }
 
+/* The outputs of `count` sums plus biases, clamped. */
+static inline void penstock_certified_outputs(const int32_t *sums, const int32_t *bias,
+                                              const int32_t *forms, int32_t count, int32_t least,
+                                              int32_t most, int8_t *out) {
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t y = penstock_certified(sums[k] + bias[k], forms + 6 * k);
+        out[k] = (int8_t)penstock_clamp(y, least, most);
+    }
+}
+
 #endif

@@ -105,7 +105,33 @@ __attribute__((naked, noinline, unused)) static void penstock_thumb_row_signed(
     __asm__ volatile(PENSTOCK_THUMB_ROW(PENSTOCK_THUMB_SIGNED));
 }
 
+/* A sum that is not requantised. */
+#define PENSTOCK_THUMB_SUM(sum, same)                                                             \
+    "mov r0," sum "\n"                                                                            \
+    "ldr r1,[sp]\n"                                                                               \
+    "stm r1!,{r0}\n"                                                                              \
+    "str r1,[sp]\n"
+
+/* Sums of a row, not requantised.  No scales follow the weights. */
+__attribute__((naked, noinline, unused)) static void penstock_thumb_row_sums(
+    const struct penstock_thumb_row *row __attribute__((unused)),
+    int32_t *sums __attribute__((unused))) {
+    __asm__ volatile(PENSTOCK_THUMB_ROW(PENSTOCK_THUMB_SUM));
+}
+
 #else
+
+static inline void penstock_thumb_row_sums(const struct penstock_thumb_row *row, int32_t *sums) {
+    const int8_t *w = row->weights;
+    for (int32_t group = 0; group < row->groups; group++, sums += 4) {
+        memset(sums, 0, 4 * sizeof *sums);
+        for (int32_t k = 0; k < row->depth; k++, w += 4) {
+            for (int32_t o = 0; o < 4; o++) {
+                sums[o] += w[o] * row->row[k];
+            }
+        }
+    }
+}
 
 static inline void penstock_thumb_row(const struct penstock_thumb_row *row, int32_t is_signed,
                                       int8_t *out) {

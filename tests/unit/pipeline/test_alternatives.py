@@ -12,6 +12,7 @@ from penstock.ir.graph import Graph
 from penstock.ladder import climb, run_point
 from penstock.ops.partial_product import PartialProduct
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
+from penstock.pipeline.request import Request
 from penstock.pipeline.search import band_source
 from penstock.pipeline.texts import print_point, read_point
 from penstock.scheduling.options import DEFAULTS, Options
@@ -43,18 +44,32 @@ def bottleneck() -> Graph:
     return net.build(net.add(x, net.conv2d(hidden, 8, 1, name="project")))
 
 
+def summed() -> Graph:
+    """A wide first layer, and many channels that are summed over all rows for a classifier."""
+    net = GraphBuilder("summed")
+    x = net.conv2d(net.input((1, 40, 40, 4)), 24, 3, 2, "same", "relu6")
+    x = net.depthwise_conv2d(net.conv2d(x, 8, 3, 2, "same"), 3, 2, "same")
+    x = net.global_average_pool(net.conv2d(x, 192, 1, name="expand"))
+    return net.build(net.fully_connected(net.reshape(x, (1, 192)), 8))
+
+
 GRAPHS = {
     "strip": lambda: chain(1, 64),
     "wide": lambda: chain(4, 48),
     "pair": pair,
     "bottleneck": bottleneck,
+    "summed": summed,
 }
 
 
 @cache
 def compiled(name: str) -> Compilation:
     options = Options(max_recompute=1.0) if name == "bottleneck" else DEFAULTS
-    return compile_graph(GRAPHS[name](), api.request("zoo:lenet5", "cortex-m4", options=options))
+    return compile_graph(GRAPHS[name](), requested(options, stream_input=name == "summed"))
+
+
+def requested(options: Options, *, stream_input: bool) -> Request:
+    return api.request("zoo:lenet5", "cortex-m4", options=options, stream_input=stream_input)
 
 
 def test_a_strip_of_columns_needs_what_a_strip_of_rows_needs() -> None:
@@ -90,6 +105,18 @@ def test_a_bottleneck_keeps_hidden_rows_of_all_groups_but_computes_those_of_one(
     assert all(point.schedule.cost.macs == done.model.macs() for point in done.points)
 
 
+def test_groups_of_what_is_summed_over_rows_lower_the_memory_of_recomputation() -> None:
+    """Row by row, the first layers need more.  Chains lower that to the memory of the summed rows,
+    which only groups lower."""
+    least = compiled("summed").points[0].schedule
+    whole = compile_graph(summed(), requested(Options(alternatives=False), stream_input=True))
+    row, sums, pixels = 5 * 192, 4 * 192, 5 * 8
+    assert whole.points[0].schedule.peak_bytes >= row + sums + pixels
+    assert least.peak_bytes < row + sums + pixels
+    assert least.bands
+    assert least.assigned_parts.alternative
+
+
 @pytest.mark.parametrize("name", GRAPHS)
 def test_points_of_alternatives_are_exact(name: str) -> None:
     done = compiled(name)
@@ -108,7 +135,8 @@ def test_points_of_alternatives_are_exact(name: str) -> None:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_texts_state_the_alternative(name: str) -> None:
     done = compiled(name)
-    parts = next(p.schedule.parts for p in done.points if not p.schedule.assigned_parts.alternative)
+    every = (point.schedule.assigned_parts for point in done.points)
+    parts = next(parts for parts in every if not parts.alternative)
     bands = band_source(done.request.target)
     text = print_frontier(done.frontier)
     assert "\nalternative " in text

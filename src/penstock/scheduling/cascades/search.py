@@ -125,7 +125,7 @@ def frontier_search(
     searches = _uniform_searches(parts, orders, model, memories.nominal, options, limit_bytes)
     chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
-    useful = options.max_recompute > 1 and chosen[0].peak_bytes < bound
+    useful = options.max_recompute > 1 and (not chosen or chosen[0].peak_bytes < bound)
     if parts.least_row_bytes is not None and memories.uniform:
         by_rows = [(one.peak_bytes, one.cost.cycles) for one in others if not one.bands]
         chosen = _relevant_proposals(chosen, parts, model, by_rows)
@@ -135,7 +135,7 @@ def frontier_search(
     start = _inputs_bytes(parts)
     rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
     below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
-    limit = int(min(map(_default_peak, chosen)))
+    limit = int(min((limit_bytes + 1, *map(_default_peak, chosen))))
     sources = below.sources(searches, limit)
     first = below.proposals(sources, limit)
     return FrontierSearch(builder, chosen, first, below, sources, limit)

@@ -78,6 +78,9 @@ class Parts(Brief):
         the live bytes that cascades row by row can reach.  With this number, the search leaves out
         the alternative if other schedules need no more memory and hardly more cycles.  None
         otherwise.
+    floor_bytes: for an alternative that saves memory only in schedules that recompute, the bytes
+        that any schedule needs for the parts which the alternative replaces.  The search considers
+        the alternative if these parts may limit the least memory found before.  None otherwise.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
     similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
@@ -94,6 +97,7 @@ class Parts(Brief):
     alternatives: tuple[Parts, ...] = field(default=(), compare=False)
     alternative: int = 0
     least_row_bytes: int | None = None
+    floor_bytes: int | None = None
     row_copies: tuple[CopiedRows, ...] = ()
     uncopied: Parts | None = field(default=None, compare=False)
     similar: Parts | None = field(default=None, compare=False)

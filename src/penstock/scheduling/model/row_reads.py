@@ -15,10 +15,10 @@ import numpy as np
 
 from penstock.errors import InternalError
 from penstock.ir.graph import Graph, Value
-from penstock.ir.op import row_axis, row_count
-from penstock.ir.region import Region
+from penstock.ir.op import row_count
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_memory import COUNTER_BYTES, QueueMemory
+from penstock.scheduling.model.read_rows import read_rows
 from penstock.scheduling.model.row_units import storage_rows, works_by_rows
 from penstock.scheduling.model.rows import (
     Counts,
@@ -270,7 +270,7 @@ class _RowAnalysis:
         ):
             return known.read.needed, known.read.done
         taken = [self._row_intervals(part, k, storage, calls) for k in inputs]
-        firsts, ends = (np.array(column, np.int32) for column in zip(*taken, strict=True))
+        firsts, ends = (np.stack(rows).astype(np.int32) for rows in zip(*taken, strict=True))
         done = np.minimum.accumulate(firsts.min(axis=0)[::-1])[::-1]
         needed = np.maximum.accumulate(ends.max(axis=0))
         return (
@@ -293,34 +293,28 @@ class _RowAnalysis:
 
     def _row_intervals(
         self, part: Part, k: int, storage: Storage, calls: int
-    ) -> tuple[list[int], list[int]]:
+    ) -> tuple[Counts, Counts]:
         """Return the intervals [first, end) of rows of `storage` that the calls of a part read.
 
         k: index of the input through which the rows are read.
         calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
-        The result is (list of all first rows, list of all end rows), with one entry per call.  A
-        call that reads nothing has first = the number of rows and end = 0.
+        The result is (all first rows, all end rows), with one entry per call.  A call that reads
+        nothing has first = the number of rows and end = 0.
 
         If the input is the window of a queue or a section (slice) of a window, `storage` consists
         of the new rows; reads of the rows kept from the previous run are left out.
         """
         value = part.inputs[k]
-        rows = storage.rows
         queue = self.windows.get(value.name)
         kept = 0 if queue is None else queue.kept_rows - queue.place(value.name)[0]
-        shape = value.type.shape
-        by_rows = queue is not None or rows_coincide(value, storage)
-        pairs: list[tuple[int, int]] = []
-        for window in _windows(part, k, calls):
-            if window.empty:
-                first, end = rows, 0
-            elif by_rows:
-                first, end = (r - kept for r in row_interval(window, shape))
-            else:
-                first, end = 0, rows
-            pairs.append((max(first, 0), end) if end > 0 else (rows, 0))
-        return [first for first, _ in pairs], [end for _, end in pairs]
+        firsts, ends = read_rows(part.nodes[-1], k, calls)
+        reads = ends > max(kept, 0)
+        if queue is not None or rows_coincide(value, storage):
+            firsts, ends = np.maximum(firsts - kept, 0), ends - kept
+        else:
+            firsts, ends = np.zeros_like(firsts), np.full_like(ends, storage.rows)
+        return np.where(reads, firsts, storage.rows), np.where(reads, ends, 0)
 
 
 def _inputs_in(part: Part, owners: Mapping[str, str], storage: Storage) -> tuple[int, ...]:
@@ -350,33 +344,3 @@ def _may_overwrite_rows(
         and (storage.rows, storage.row_bytes) == (written.rows, written.row_bytes)
         and (calls == 1 or all(rows_coincide(part.inputs[k], storage) for k in inputs))
     )
-
-
-def _windows(part: Part, k: int, calls: int) -> list[Region]:
-    """Return the regions of input `k` that a part reads, one region for each call.
-
-    calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
-    """
-    shape = part.output.type.shape
-    whole = Region.whole(shape)
-    node = part.nodes[-1]
-    op, site = node.op, node.site
-    if calls == 1:
-        return [op.needs(site, whole)[k]]
-    axis = row_axis(len(shape))
-    return [op.needs(site, whole.replace(axis, (r, r + 1)))[k] for r in range(calls)]
-
-
-def row_interval(region: Region, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the smallest interval [first, end) of rows that contains a region of a tensor.
-
-    shape: shape of the tensor.  Rows of a tensor of shape (N, H, W, C) are numbered n * H + h; a
-        tensor with fewer than two axes has a single row.
-    """
-    if len(shape) < 2:
-        return 0, 1
-    first = last = 0
-    for axis in range(row_axis(len(shape)) + 1):
-        first = first * shape[axis] + region.lower[axis]
-        last = last * shape[axis] + region.upper[axis] - 1
-    return first, last + 1

@@ -56,7 +56,7 @@ def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
     Kernels of operators that do not requantise per channel are returned unchanged."""
     if not isinstance(op, Requantised):
         return kernel
-    classes, forms = _forms(op, site)
+    classes, forms = certified_forms(op, site)
     if set(classes) == {Class.D.value}:
         return replace(kernel, classes=classes)
     others = tuple((name, t) for name, t in kernel.tables if name not in ("multiplier", "shift"))
@@ -71,5 +71,6 @@ def form_table(forms: Int64s) -> Table:
 
 
 @lru_cache(maxsize=1024)
-def _forms(op: Requantised, site: Site) -> tuple[str, Int64s]:
+def certified_forms(op: Requantised, site: Site) -> tuple[str, Int64s]:
+    """Return the requantisation form of each output channel, as `channel_forms` does."""
     return channel_forms(reference_channels(op, site))

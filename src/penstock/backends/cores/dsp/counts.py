@@ -297,6 +297,20 @@ def _fully_connected(p: Params, site: Site) -> Counts:
     }
 
 
+def _separate_forms(p: Params, site: Site) -> Counts:
+    """Return how often each section of `fully_connected_forms_s8_dsp` runs.
+
+    "quad" counts the groups of four outputs.  "step" counts the iterations of the inner loop, each
+    of which multiplies four inputs by the weights of four outputs."""
+    quads = p["batches"] * -(-p["out_c"] // QUAD)
+    return {
+        "batch": p["batches"],
+        "quad": quads,
+        "step": quads * p["in_c"] // QUAD,
+        "output": site.output.elements,
+    }
+
+
 def _pool(p: Params, site: Site) -> Counts:
     """Return how often each section of `pool2d_s8_dsp` runs.
 
@@ -364,6 +378,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "conv2d_s8_dsp": _convolution,
     "depthwise_conv2d_s8_dsp": _depthwise,
     "depthwise_multiple_s8_dsp": _depthwise,
+    "fully_connected_forms_s8_dsp": _separate_forms,
     "fully_connected_s8_dsp": _fully_connected,
     "mul_s8_dsp": _pairs,
     "partial_product_s8_dsp": _partial,

@@ -24,6 +24,7 @@ from penstock.backends.cores.common.parameters import inner_columns
 from penstock.backends.cores.dsp import taps, tiles
 from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
 from penstock.backends.cores.dsp.elementwise import elementwise_kernel
+from penstock.backends.cores.dsp.fully_connected import fully_connected_kernel
 from penstock.backends.cores.dsp.grouped import as_one_group, group_kernel
 from penstock.backends.cores.dsp.partial import partial_kernel
 from penstock.backends.cores.dsp.pools import pool_kernel
@@ -77,7 +78,7 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
         case DepthwiseConv2D():
             return _depthwise(op, site)
         case FullyConnected():
-            return _fully_connected(op, site)
+            return fully_connected_kernel(op, site)
         case Add() | Sub() | Mul():
             return elementwise_kernel(op, site)
         case AveragePool2D() | MaxPool2D():
@@ -351,35 +352,6 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         name="depthwise_multiple_s8_dsp",
         params=(*single.params, ("multiplier_d", windows), ("fours", len(fours))),
         scratch_bytes=site.output.shape[2] * x.shape[3],
-    )
-
-
-def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
-    """Return the fully connected kernel, which computes four outputs at a time.
-
-    Returns None if the number of inputs is not a multiple of four, if the requantisation is not
-    proved bit-exact, or if two weights do not fit into 16 bits (`tiles.packed_weights`)."""
-    x, w, _ = site.inputs
-    outputs, depth = w.shape
-    if depth % tiles.QUAD:
-        return None
-    layer = certified_layer(op, site, tiles.FRACTION_BITS, np.arange(outputs))
-    if layer is None:
-        return None
-    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(1, depth)])
-    if weights is None:
-        return None
-    return Kernel(
-        "fully_connected_s8_dsp",
-        params=(
-            ("batches", x.elements // depth),
-            ("in_c", depth),
-            ("out_c", outputs),
-            *layer.shared_params,
-        ),
-        tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
-        folded=(1, 2),
-        classes=layer.classes,
     )
 
 

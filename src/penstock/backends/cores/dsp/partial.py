@@ -23,16 +23,16 @@ def partial_kernel(op: PartialProduct, site: Site) -> Kernel | None:
     return replace(
         portable,
         name="partial_product_s8_dsp",
-        tables=(*portable.tables, ("weights", Table.of(_packed(weights)))),
+        tables=(*portable.tables, ("weights", packed_products(weights))),
         constants=tuple((k, name) for k, name in portable.constants if name != "weights"),
         folded=(2,),
     )
 
 
-def _packed(weights: Array) -> Array:
-    """Return weights of shape (outputs, inputs) in the order in which the kernel reads them.
+def packed_products(weights: Array) -> Table:
+    """Return weights of shape (outputs, inputs) in the order of `runtime/products_dsp.h`.
 
     Axes of the result: group of four outputs, group of four inputs, output in group, input in
     group.  The outputs are padded with zeros to a multiple of four."""
     padded = np.pad(weights, ((0, -weights.shape[0] % QUAD), (0, 0)))
-    return padded.reshape(len(padded) // QUAD, QUAD, -1, QUAD).swapaxes(1, 2).ravel()
+    return Table.of(padded.reshape(len(padded) // QUAD, QUAD, -1, QUAD).swapaxes(1, 2).ravel())

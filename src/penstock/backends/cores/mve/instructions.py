@@ -23,6 +23,9 @@ pixel; per computation of the tap addresses."""
 EIGHT, EIGHT_STEP, EIGHT_CORRECTIONS, ROW = 45, 18, 6, 80
 """Fully connected layer: instructions per eight outputs; per eight outputs and vector after the
 first; corrections per eight outputs; per batch."""
+FOUR_SUMS, FOUR_STEP, OWN_FORM = 10, 10, 34
+"""Fully connected layer with a requantisation form for each output: instructions per four outputs;
+per four outputs and vector; per output."""
 FOUR, SUM_ROW = 8, 45
 """Sum of two tensors: instructions per four elements; per row."""
 POOL_EIGHT, POOL_ROW, POOL_TAP = 110, 20, 4
@@ -83,6 +86,16 @@ def fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) -> 
         constant from each; this takes extra instructions for every output."""
     eight = EIGHT + EIGHT_STEP * (steps - 1) + EIGHT_CORRECTIONS * signed
     return batches * (ROW + -(-outputs // 8) * eight)
+
+
+def separate_forms(batches: int, outputs: int, steps: int) -> int:
+    """Return the number of instructions of a fully connected layer with a form for each output.
+
+    batches: number of input vectors.
+    outputs: number of outputs per input vector.
+    steps: number of vectors of 16 bytes that hold an input vector."""
+    four = FOUR_SUMS + FOUR_STEP * steps
+    return batches * (-(-outputs // 4) * four + outputs * OWN_FORM)
 
 
 def weighted_sum(elements: int, rows: int) -> int:

@@ -26,6 +26,7 @@ from penstock.backends.cores.mve.packing import (
     packed_scales,
     packed_weights,
 )
+from penstock.backends.cores.mve.separate_forms import separate_forms
 from penstock.fixedpoint import Int64s
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
@@ -317,15 +318,16 @@ def _runs(op: DepthwiseConv2D, site: Site) -> int:
     return images * (height * width - inner_rows * max(0, min(width, right) - left - 1))
 
 
-def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
+def _fully_connected(op: FullyConnected, site: Site) -> Kernel:
     """Return the fully connected kernel, which computes eight outputs at a time.
 
-    Returns None if the kernel's requantisation is not proved bit-exact."""
+    It requantises all outputs in one form if the form is proved bit-exact, and otherwise each
+    output in a form of its own."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     found = _layer(op, site, np.arange(outputs))
     if found is None:
-        return None
+        return separate_forms(op, site)
     layer, bits = found
     steps, batches = -(-depth // VECTOR), x.elements // depth
     return Kernel(

@@ -32,6 +32,9 @@ TAPS_PIXELS, FOUND_TAP, TAPS_ROW = 131, 65, 150
 FOUR_INPUTS, REST_INPUT, FOUR_OUTPUTS = 77, 22, 24
 """Cycles of four outputs of a fully connected layer: per four inputs; per remaining input; constant
 part."""
+FOUR_SUMS, OWN_FORM = 174, 91
+"""Cycles of a fully connected layer with a requantisation form for each output: per four outputs,
+besides their inputs; per output."""
 ELEMENT, SUM_ROW = 25.6, 60
 """Cycles of the sum of two tensors: per element; per row."""
 POOL_ROW, POOL_TAP = 16, 4
@@ -93,6 +96,16 @@ def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> 
     group = FOUR_INPUTS * fours + REST_INPUT * rest + FOUR_OUTPUTS
     group += 4 * (OUTPUTS + CORRECTIONS * signed)
     return batches * (-(-outputs // 4) * group + 90)
+
+
+def separate_forms(batches: int, outputs: int, depth: int) -> int:
+    """Return the cycles of a fully connected layer with a requantisation form for each output.
+
+    batches: number of input vectors, of `depth` elements each.
+    outputs: number of outputs per input vector."""
+    fours, rest = divmod(depth, 4)
+    group = FOUR_INPUTS * fours + REST_INPUT * rest + FOUR_SUMS
+    return batches * (-(-outputs // 4) * group + outputs * OWN_FORM + 32)
 
 
 def weighted_sum(elements: int, rows: int) -> int:

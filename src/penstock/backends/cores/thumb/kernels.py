@@ -13,8 +13,9 @@ import numpy as np
 from penstock.backends.cores.common.element_types import for_element_types
 from penstock.backends.cores.common.layer import LayerOp, variable_channels, variable_weights
 from penstock.backends.cores.common.parameters import inner_columns, sum_params
+from penstock.backends.cores.common.separate_forms import separate_forms_kernel
 from penstock.backends.cores.thumb import cycles
-from penstock.backends.cores.thumb.tables import ThumbLayer, by_pairs, by_rows, by_taps
+from penstock.backends.cores.thumb.tables import ThumbLayer, by_fours, by_pairs, by_rows, by_taps
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
@@ -222,18 +223,25 @@ def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
-    Returns None if the kernel's requantisation is not proved bit-exact, or if a channel's weights
-    are too large (`_layer`)."""
+    It requantises outputs without 64-bit products if this is proved bit-exact for all of them, and
+    otherwise each output in a form of its own.  Returns None if the sum of an output's absolute
+    weights reaches `MOST_WEIGHT_SUM`."""
     x, w, _ = site.inputs
+    weights = site.constant(1)
+    outputs, depth = w.shape
+    batches = x.elements // depth
     layer = _layer(op, site)
     if layer is None:
-        return None
-    outputs, depth = w.shape
+        if np.abs(weights.astype(np.int64)).sum(axis=1).max() >= MOST_WEIGHT_SUM:
+            return None
+        packed = Table.of(by_fours(weights))
+        kernel = separate_forms_kernel("fully_connected_forms_s8_thumb", op, site, packed)
+        return replace(kernel, work_cycles=cycles.separate_forms(batches, outputs, depth))
     groups = -(-outputs // 4)
     return Kernel(
         "fully_connected_s8_thumb",
         params=(
-            ("batches", x.elements // depth),
+            ("batches", batches),
             ("in_c", depth),
             ("out_c", outputs),
             ("groups", groups),
@@ -242,9 +250,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
         tables=(("weights", _table(by_rows(layer))),),
         folded=(1, 2),
         classes=layer.classes,
-        work_cycles=cycles.fully_connected(
-            x.elements // depth, outputs, depth, signed=layer.corrects
-        ),
+        work_cycles=cycles.fully_connected(batches, outputs, depth, signed=layer.corrects),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.fixedpoint import Int64s, wrap_int32
+from penstock.ir.tensor import Array
 from penstock.requantisation.clamped import ClampedForm
 
 MOST_WORDS = 8
@@ -109,6 +110,14 @@ def by_rows(layer: ThumbLayer) -> bytes:
         content += layer.weights[four].T.astype(np.int8).tobytes()
         content += b"".join(map(layer.scale, four))
     return bytes(content)
+
+
+def by_fours(weights: Array) -> Array:
+    """Return weights of shape (outputs, inputs), for each four outputs a word per input.
+
+    The outputs are padded with zeros to a multiple of four."""
+    padded = np.pad(weights, ((0, -len(weights) % _WORD), (0, 0)))
+    return padded.reshape(-1, _WORD, padded.shape[1]).swapaxes(1, 2).ravel()
 
 
 def by_pairs(layer: ThumbLayer) -> PackedPairs | None:

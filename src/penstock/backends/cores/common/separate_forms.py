@@ -1,0 +1,44 @@
+"""Fully connected kernels that requantise each output in a form of its own.
+
+The kernels with one requantisation form for all outputs need fewer cycles, but for some layers, no
+such form is proved bit-exact: their sums have too many bits, or some outputs need other constants.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from penstock.backends.cores.common.accumulators import weight_matrix
+from penstock.backends.cores.common.forms import certified_forms, form_table
+from penstock.ir.op import Kernel, Site, Table
+from penstock.ops.fully_connected import FullyConnected
+
+
+def separate_forms_kernel(name: str, op: FullyConnected, site: Site, weights: Table) -> Kernel:
+    """Return the kernel `name`, which computes int32 sums and requantises each in its own form.
+
+    weights: the weights of the layer, in the order in which the kernel reads them."""
+    classes, forms = certified_forms(op, site)
+    matrix = weight_matrix(op, site)
+    bias = site.constant(2).astype(np.int64) - site.inputs[0].zero_point * matrix.sum(axis=1)
+    outputs, depth = matrix.shape
+    least, most = op.activation.bounds(site.output)
+    return Kernel(
+        name,
+        params=(
+            ("batches", math.prod(site.output.shape[:-1])),
+            ("in_c", depth),
+            ("out_c", outputs),
+            ("least", least),
+            ("most", most),
+        ),
+        tables=(
+            ("weights", weights),
+            ("bias", Table.of(bias.astype(np.int32))),
+            ("forms", form_table(forms)),
+        ),
+        folded=(1, 2),
+        classes=classes,
+    )

@@ -1,0 +1,24 @@
+"""MVE kernel of fully connected layers that requantises each output in a form of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.backends.cores.common.accumulators import weight_matrix
+from penstock.backends.cores.common.separate_forms import separate_forms_kernel
+from penstock.backends.cores.mve import instructions
+from penstock.backends.cores.mve.packing import QUAD, VECTOR, packed_weights
+from penstock.ir.op import Kernel, Site
+from penstock.ops.fully_connected import FullyConnected
+
+
+def separate_forms(op: FullyConnected, site: Site) -> Kernel:
+    """Return the kernel, which computes four outputs at a time."""
+    x, w, _ = site.inputs
+    outputs, depth = w.shape
+    steps = -(-depth // VECTOR)
+    weights = packed_weights(weight_matrix(op, site), QUAD)
+    kernel = separate_forms_kernel("fully_connected_forms_s8_mve", op, site, weights)
+    return replace(
+        kernel, work_cycles=instructions.separate_forms(x.elements // depth, outputs, steps)
+    )

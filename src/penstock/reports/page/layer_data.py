@@ -85,7 +85,7 @@ def _layer(
         place=printable(main.place),
         attributes={printable(one.name): printable(one.words) for one in layer.attributes},
         constant_bytes=main.constant_bytes,
-        stored_bytes=layer.weight_bytes,
+        weight_bytes=layer.weight_bytes,
         tensors=tuple(_tensor(one) for one in layer.tensors),
         steps=tuple(_step(step) for step in row.steps),
     )

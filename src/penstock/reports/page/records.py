@@ -75,7 +75,7 @@ class LayerData:
     `bands` says in which chain and how many bands it runs, `factor` is its F; both are absent if no
     layer of the network runs in bands. `place` is its node in the model file, `attributes` are
     those of its operator, by name. `constant_bytes` are weights and bias as the model stores them,
-    `stored_bytes` as the flash does. `constant` describes constant channels, `channels` lists them.
+    `weight_bytes` as the flash does. `constant` describes constant channels, `channels` lists them.
     """
 
     step: int | None
@@ -112,7 +112,7 @@ class LayerData:
     place: str
     attributes: Mapping[str, str]
     constant_bytes: int
-    stored_bytes: int
+    weight_bytes: int
     tensors: tuple[LayerTensorData, ...]
     steps: tuple[StepData, ...]
 

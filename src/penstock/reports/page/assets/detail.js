@@ -70,7 +70,7 @@ function operatorFacts(layer) {
     ["operator", layer.kind],
     ...Object.entries(layer.attributes ?? {}),
     ["weights, bias", layer.constant_bytes ? bytes(layer.constant_bytes) : ""],
-    ["stored in flash", layer.stored_bytes ? bytes(layer.stored_bytes) : ""],
+    ["stored in flash", layer.weight_bytes ? bytes(layer.weight_bytes) : ""],
   ];
 }
 

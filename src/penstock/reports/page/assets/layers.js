@@ -204,7 +204,7 @@ function layerSection() {
     numeric(
       "stored",
       "flash\nbytes",
-      (layer) => layer.stored_bytes,
+      (layer) => layer.weight_bytes,
       number,
       "constants in flash for this layer: weights, bias, and the tables of its kernels",
       undefined,

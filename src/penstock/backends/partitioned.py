@@ -37,8 +37,8 @@ def with_settings(graph: Graph, accelerator: Accelerator) -> Graph:
 def is_partitioned(graph: Graph, accelerator: Accelerator) -> bool:
     """Return whether a graph is partitioned for an accelerator, that is, has composites of it.
 
-    Raises BackendError if the graph was partitioned with other values of the accelerator's
-    attributes."""
+    Raises BackendError if the graph was partitioned for attribute values of the accelerator that
+    differ from those in `accelerator`."""
     composites = [
         (node, node.op)
         for node in graph.nodes

@@ -33,8 +33,8 @@ class Roofline:
     def of(chip: Target) -> Roofline:
         """Return the default model for a chip.
 
-        It assumes one multiply-accumulate per cycle, and the bandwidth of the memory that holds
-        tensors."""
+        The model assumes one multiply-accumulate per cycle, and the bandwidth of the chip's memory
+        for the arena, which holds the activations."""
         bandwidth = chip.memory_for("arena").bandwidth_bytes_per_cycle
         return Roofline(DEFAULT_MACS_PER_CYCLE, bandwidth, 0.0)
 

@@ -86,6 +86,7 @@ def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
     """Return a copy of `memory` with another size.
 
     size: a number of bytes, or a string such as "32KiB".
+    place: the location that the error reports.
 
     Raises BackendError if the size, or the bandwidth or latency of `memory`, is invalid."""
     try:

@@ -60,9 +60,9 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
-    """Return the operator's outputs for every value of one input, if the other input is constant.
+    """Return the outputs of an operator with one constant and one variable input.
 
-    The outputs are in the order of this input's values, -128 to 127.
+    The result has 256 outputs, one for each value of the variable input from -128 to 127.
 
     k: index of the constant input.
     other: the quantised value of the constant input, as an array of one element."""

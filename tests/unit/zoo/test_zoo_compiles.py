@@ -10,7 +10,11 @@ from penstock.zoo.registry import open_zoo
 M4, NVDLA = ("cortex-m4", ()), ("host", ("nvdla:config=large",))
 SQUEEZENET = "zoo:squeezenet:resolution=32,classes=10"
 EFFICIENTNET = "zoo:efficientnet_b0:alpha=0.25,resolution=32,classes=10"
-LARGER = ("zoo:densenet121:growth=8,resolution=32,classes=10", "zoo:inception_v3:resolution=75")
+LARGER = (
+    "zoo:densenet121:growth=4,resolution=32,classes=10",
+    "zoo:densenet121:growth=8,resolution=32,classes=10",
+    "zoo:inception_v3:resolution=75",
+)
 SRAM_BYTES = 32 << 20
 
 

@@ -242,7 +242,8 @@ def offloading_kernel(
     by_columns: True if inputs and output may also be columns of wider tensors.
     scratch_bytes: the working memory of a call.
     folded: indices of the composite's constant inputs that no command reads.
-    alignment_bytes: rows of inputs and output start at multiples of this number of bytes.
+    alignment_bytes: rows of inputs and output, and scratch, start at multiples of this number of
+        bytes.
     prefetch: the bytes of a table that are copied before the first call; None for none.
     placed: the cost of a call whose tensors have addresses; None if not stated.
     filled: the cost of a call that also copies constants, before addresses are known; None if not

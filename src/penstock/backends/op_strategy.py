@@ -77,7 +77,8 @@ class DescribedImplementation:
     scratch_bytes: working memory of a call, or a function that returns its size.
     folded: indices of the main operator's constant inputs that no command reads, since tables
         replace them.
-    alignment_bytes: rows of inputs and output start at multiples of this number of bytes.
+    alignment_bytes: rows of inputs and output, and scratch, start at multiples of this number of
+        bytes.
     prefetch: returns the constants to copy before the first call; None for no copy.
     placed_cost: returns the cost of a call whose tensors have addresses; None if not stated.
     filled_cost: returns the cost of a call that also copies constants, before addresses are
@@ -177,7 +178,8 @@ class OpStrategy:
         `folded`: indices of the main operator's constant inputs that no command reads, because
             tables replace them.  Their elements are then not stored in flash: without `folded`, an
             implementation whose table contains the biases stores them twice.
-        `alignment_bytes`: rows of inputs and output start at multiples of this number of bytes.
+        `alignment_bytes`: rows of inputs and output, and scratch, start at multiples of this
+            number of bytes.
         `prefetch`: a function of Offloaded that returns a ConstantPrefetch, or None for none.
             Before the first call of the kernel, possibly while other kernels run, the accelerator
             copies these constants into the memory that holds tensors.  `call.prefetched` is the

@@ -26,7 +26,6 @@ from penstock.program.tables import table_bytes
 from penstock.toolchains.compiler import WARNINGS, Optimise
 from penstock.toolchains.cortex_m import CODE_FLAGS
 
-ARENA_ALIGNMENT_BYTES = 16
 TEMPLATES = (
     "model.h",
     "model.c",
@@ -73,14 +72,15 @@ def generate(
     parts = functions(program, names, drivers)
     run = body(program, names, parts)
     headers = _headers(program)
+    model = interface(program, names)
     holes = {
-        "model": interface(program, names),
+        "model": model,
         "prefix": prefix,
         "upper": prefix.upper(),
         "provenance": c_text.comment(provenance),
         "compiler": c_text.comment(compiler),
         "keeps_input": keeps_input,
-        "alignment": ARENA_ALIGNMENT_BYTES,
+        "alignment": model.alignment_bytes,
         "build_type": BUILD_TYPES[optimise],
         "warnings": WARNINGS,
         "core_flags": CODE_FLAGS,

@@ -14,6 +14,9 @@ from penstock.ir.op import row_count
 from penstock.program.program import Kind, Memory, Program, View
 from penstock.program.steps import lives, steps, streams
 
+LEAST_ARENA_ALIGNMENT_BYTES = 16
+"""Alignment of memories whose kernels require less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ram:
@@ -93,9 +96,13 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """The public interface of a model, with parameters and arguments of its run function as C."""
+    """The public interface of a model, with parameters and arguments of its run function as C.
+
+    `alignment_bytes`: alignment of every memory, such that tensors at aligned offsets in it are
+    aligned as kernels of accelerators require."""
 
     prefix: str
+    alignment_bytes: int
     rams: tuple[Ram, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -175,8 +182,10 @@ class Interface:
 
 def interface(program: Program, names: Names) -> Interface:
     """The public interface of a program."""
+    alignments = (step.kernel.alignment_bytes for step in steps(program))
     return Interface(
         names.prefix,
+        max((LEAST_ARENA_ALIGNMENT_BYTES, *alignments)),
         tuple(_ram(program, memory, names) for memory in program.ram()),
         _ports(program, program.inputs, "input", names),
         _ports(program, program.outputs, "output", names),

@@ -121,7 +121,7 @@ class Kernel:
     `work_cycles`: cycles of computing the whole output, if known better than by the engine's
         model; `call_cycles`: cycles that each call adds; `odd_cycles`: further cycles of a call
         for an odd number of rows.
-    `alignment_bytes`: alignment of the rows of its inputs and output.
+    `alignment_bytes`: alignment of the rows of its inputs and output, and of its scratch memory.
     `prefetch`: the prefetch of constants that the kernel relies on.
     `placed`: cost of a call whose tensors have addresses, where cycles depend on these.
     `filled`: cost of a call that also copies constants, before addresses are known.

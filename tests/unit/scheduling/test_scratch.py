@@ -26,7 +26,7 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems
+from penstock.scheduling.simulate.placement_problems import placement_problems, scratch_name
 from penstock.zoo.registry import open_zoo
 
 TARGET = load_target("cortex-m4")
@@ -88,6 +88,27 @@ def test_the_search_knows_what_scratch_takes(found: tuple[Schedule, ...]) -> Non
         ((_, rectangles),) = placement_problems(ExpandedSchedule(one))
         assert peak_live_bytes(rectangles) <= one.peak_bytes + 16
         assert one.peak_bytes <= peak_live_bytes(rectangles)
+
+
+def test_scratch_has_the_alignment_of_the_kernels_that_use_it(parts: Parts) -> None:
+    """An accelerator copies rows to its scratch memory, so it addresses both in the same steps."""
+    strict = next(part.name for part in parts.parts if part.fallback is not None)
+    aligned = tuple(
+        part.with_kernel(replace(part.kernel, alignment_bytes=64, scratch_bytes=100))
+        if part.name == strict
+        else part
+        for part in parts.parts
+    )
+    every = replace(parts, parts=aligned)
+    seen = 0
+    for one in schedule(every, TARGET, ROWS).schedules:
+        ((_, problem),) = placement_problems(ExpandedSchedule(one))
+        alignments = {buffer.name: buffer.alignment for buffer in problem.buffers}
+        for plan in one.plans:
+            if strict in [every.parts[k].name for k in plan.parts]:
+                assert alignments[scratch_name(one, plan)] == 64
+                seen += 1
+    assert seen
 
 
 def test_cycles_are_those_of_the_kernels_that_run(found: tuple[Schedule, ...]) -> None:

@@ -8,9 +8,17 @@ from offloading import assert_exact, claimed, compiled
 from penstock.zoo.registry import open_zoo
 
 M4, NVDLA = ("cortex-m4", ()), ("host", ("nvdla:config=large",))
+NVDLA_SMALL = ("host", ("nvdla:config=small",))
 SQUEEZENET = "zoo:squeezenet:resolution=32,classes=10"
 EFFICIENTNET = "zoo:efficientnet_b0:alpha=0.25,resolution=32,classes=10"
-LARGER = ("zoo:densenet121:growth=8,resolution=32,classes=10", "zoo:inception_v3:resolution=75")
+RANDWIRE = "zoo:randwire:nodes=6,channels=8,resolution=32,classes=10"
+NASNET = "zoo:nasnet_mobile:filters=8,cells=1,resolution=32,classes=10"
+PNASNET = "zoo:pnasnet_mobile:filters=8,cells=1,resolution=32,classes=10"
+LARGER = (
+    "zoo:densenet121:growth=4,resolution=32,classes=10",
+    "zoo:densenet121:growth=8,resolution=32,classes=10",
+    "zoo:inception_v3:resolution=75",
+)
 SRAM_BYTES = 32 << 20
 
 
@@ -20,6 +28,8 @@ SRAM_BYTES = 32 << 20
         (SQUEEZENET, *M4),
         (SQUEEZENET, *NVDLA),
         (EFFICIENTNET, *M4),
+        (RANDWIRE, *M4),
+        (RANDWIRE, *NVDLA),
         pytest.param(EFFICIENTNET, *NVDLA, marks=pytest.mark.long),
         *(
             pytest.param(network, *where, marks=pytest.mark.long)
@@ -35,3 +45,16 @@ def test_a_network_runs_exactly_in_the_machine(
     done = compiled(open_zoo(network), *accelerators, target=target, sram_bytes=sram_bytes)
     assert bool(claimed(done.graph)) == bool(accelerators)
     assert_exact(done, "machine")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("network", [NASNET, PNASNET, RANDWIRE])
+@pytest.mark.parametrize(("target", "accelerators"), [M4, NVDLA_SMALL, NVDLA])
+def test_an_irregular_network_runs_exactly_in_c(
+    network: str, target: str, accelerators: tuple[str, ...]
+) -> None:
+    """On the simulated core if it is small enough to be run there within a minute."""
+    sram_bytes = None if accelerators else SRAM_BYTES
+    done = compiled(open_zoo(network), *accelerators, target=target, sram_bytes=sram_bytes)
+    on_core = network == RANDWIRE and not accelerators
+    assert_exact(done, "core" if on_core else "host", every_point=False)

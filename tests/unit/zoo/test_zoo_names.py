@@ -11,7 +11,8 @@ from penstock.zoo.registry import open_zoo, zoo_networks
 
 NAMES = [
     *("densenet121", "efficientnet_b0", "googlenet", "inception_v3", "lenet5", "mobilenet_v1"),
-    *("mobilenet_v2", "resnet50", "resnet8", "squeezenet", "tc_resnet8", "vgg16"),
+    *("mobilenet_v2", "nasnet_mobile", "pnasnet_mobile", "randwire", "resnet50", "resnet8"),
+    *("squeezenet", "tc_resnet8", "vgg16"),
 ]
 
 
@@ -59,8 +60,8 @@ def test_an_unknown_network_is_answered_with_a_near_one_and_the_list() -> None:
         "  --> zoo:mobilenetv1:alpha=1\n"
         "  help: did you mean zoo:mobilenet_v1? one of: zoo:densenet121, zoo:efficientnet_b0, "
         "zoo:googlenet, zoo:inception_v3, zoo:lenet5, zoo:mobilenet_v1, "
-        "zoo:mobilenet_v2, zoo:resnet50, zoo:resnet8, zoo:squeezenet, "
-        "zoo:tc_resnet8, zoo:vgg16"
+        "zoo:mobilenet_v2, zoo:nasnet_mobile, zoo:pnasnet_mobile, zoo:randwire, zoo:resnet50, "
+        "zoo:resnet8, zoo:squeezenet, zoo:tc_resnet8, zoo:vgg16"
     )
 
 

@@ -74,6 +74,9 @@ SMALL = (
     "zoo:densenet121:growth=8,resolution=32,classes=10",
     "zoo:efficientnet_b0:alpha=0.5,resolution=64,classes=10",
     "zoo:inception_v3:resolution=75",
+    "zoo:nasnet_mobile:filters=8,cells=1,resolution=64,classes=10",
+    "zoo:pnasnet_mobile:filters=8,cells=1,resolution=64,classes=10",
+    "zoo:randwire:nodes=6,channels=8,resolution=64,classes=10",
     "zoo:vgg16:resolution=32,classes=10",
 )
 MEANT = ("Logistic",)
@@ -82,10 +85,12 @@ PUBLISHED_MACS = {
     "zoo:densenet121": 2.834,
     "zoo:efficientnet_b0": 0.386,
     "zoo:inception_v3": 5.713,
+    "zoo:nasnet_mobile": 0.564,
     "zoo:resnet50": 4.089,
     "zoo:squeezenet": 0.349,
 }
-"""In giga, at the published resolution.  Source: torchvision, `_ops` of its weights."""
+"""In giga, at the published resolution.  Source: torchvision, `_ops` of its weights; for NASNet,
+table 3 of the paper."""
 DIGESTS = {
     "zoo:lenet5": "c6f6e4dd1e56c826",
     "zoo:resnet8": "e12b8d46b5415c0b",

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 from penstock.brief import Brief
 from penstock.codegen import c_text
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.c_program import ARENA_ALIGNMENT_BYTES, render
+from penstock.codegen.c_program import render
 from penstock.codegen.interface import Interface
 from penstock.ir.tensor import DType
 from penstock.toolchains.compiler import WARNINGS, Optimise
@@ -101,7 +101,7 @@ class Delivery(Brief):
             "unique": self.unique_name,
             "header": self.header,
             "sources": self.sources,
-            "alignment": ARENA_ALIGNMENT_BYTES,
+            "alignment": self.interface.alignment_bytes,
             "description": c_text.comment(f"Neural network {self.prefix}: {self.provenance}"),
             "target": c_text.comment(self.target),
             "version": VERSION,

@@ -21,8 +21,8 @@ from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     ALIGNMENT_BYTES,
-    SCRATCH_ALIGNMENT_BYTES,
     placement_problems,
+    scratch_alignment,
     scratch_name,
     storage_alignments,
 )
@@ -127,7 +127,7 @@ def planned_chain(
     if users:
         name, size = scratch_name(expanded.schedule, plan), plan.scratch_bytes
         live = users[0], users[-1] + 1
-        buffers.append(LiveBuffer(name, *live, size, SCRATCH_ALIGNMENT_BYTES))
+        buffers.append(LiveBuffer(name, *live, size, scratch_alignment(parts.parts)))
     placement = place(PlacementProblem(tuple(buffers)))
     return plan, dict(placement.offsets), slots, placement.height_bytes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from penstock.scheduling.simulate.row_tables import Numbers
 ALIGNMENT_BYTES = 4
 """Minimum alignment of tensor blocks."""
 SCRATCH_ALIGNMENT_BYTES = 16
-"""Alignment of scratch buffers and of prefetched constants."""
+"""Minimum alignment of scratch buffers, and alignment of prefetched constants."""
 
 
 def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, PlacementProblem], ...]:
@@ -169,6 +169,14 @@ def storage_alignments(parts: Parts) -> Mapping[str, int]:
     return found
 
 
+def scratch_alignment(parts: Iterable[Part]) -> int:
+    """Return the alignment of a scratch buffer that the kernels of `parts` share.
+
+    Accelerators copy rows of their inputs to scratch memory, so rows there need the alignment of
+    the inputs."""
+    return max((SCRATCH_ALIGNMENT_BYTES, *(part.kernel.alignment_bytes for part in parts)))
+
+
 def _other_buffers(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
     """Yield (name of the memory region, buffer) for prefetched constants and scratch buffers."""
     yield from _prefetched(expanded, by_accelerator=False)
@@ -203,5 +211,7 @@ def _scratch(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
         size = cascade.plan.scratch_bytes
         if size:
             name = scratch_name(expanded.schedule, cascade.plan)
-            buffer = LiveBuffer(name, cascade.tick, cascade.end, size, SCRATCH_ALIGNMENT_BYTES)
+            users = [expanded.schedule.parts.parts[k] for k in cascade.plan.parts]
+            alignment = scratch_alignment(users)
+            buffer = LiveBuffer(name, cascade.tick, cascade.end, size, alignment)
             yield expanded.schedule.memory.default, buffer

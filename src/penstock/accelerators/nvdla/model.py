@@ -15,34 +15,36 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from penstock.accelerators.nvdla.arithmetic import (
+    Sums,
+    combined,
+    converted,
+    depthwise,
+    elements_by_tap,
+    int8,
+    pooled,
+)
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import (
     TABLE_ROW_BYTES,
     ElementwiseMode,
     Post,
-    Range,
-    Scale,
     WindowKind,
     WindowLayer,
     decode_post,
     decode_window,
 )
-from penstock.accelerators.nvdla.layer import Conversion, ConvolutionLayer, NvdlaMemory, Surface
+from penstock.accelerators.nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
 from penstock.accelerators.nvdla.packing import pack_features, unpack_features, unpack_weights
 from penstock.accelerators.nvdla.registers import UNITS, decode
 from penstock.accelerators.nvdla.stream import SOURCES, from_bytes
 from penstock.accelerators.nvdla.traffic import LayerTraffic
-from penstock.uma import Array, BackendError, multiply, requantise, rounding_shift
+from penstock.uma import Array, BackendError, requantise, rounding_shift
 
-Sums = NDArray[np.int64]
 Memories = Mapping[NvdlaMemory, Array]
 """The contents of each memory as uint8, from address 0 on."""
 
-INT8 = Range()
-TERM_BITS = 20
-"""The number of bits by which the operands of an element-wise sum are shifted left."""
 PIPELINES = {"CDMA": frozenset(UNITS), "WINDOW": frozenset({"WINDOW", "SDP"})}
 """For each unit that reads the input from memory, the units that must be started with it.  POST may
 be started in addition."""
@@ -160,11 +162,11 @@ class Device:
         padded = np.pad(
             rows,
             ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0)),
-            constant_values=_int8(layer.pad_value),
+            constant_values=int8(layer.pad_value),
         )
         out = (layer.out_height, layer.out_width)
         totals = np.zeros((*out, layer.kernels))
-        for k, l, taps in _taps(padded, layer):  # noqa: E741
+        for k, l, taps in elements_by_tap(padded, layer):  # noqa: E741
             totals += taps @ weights[:, k, l].astype(np.float64).T  # exact: below 2**53
         # No layer has enough taps to overflow the accumulators.
         found = rounding_shift(totals.astype(np.int64), layer.accumulators.truncate)
@@ -274,102 +276,6 @@ def execute(
         if write.starts in SOURCES:
             device.run(write.starts)
     return tuple(LayerTraffic(**moved) for moved in device.moved)
-
-
-def converted(sums: Sums, conversion: Conversion) -> Array:
-    """Return sums as int8 elements, by NVDLA's own conversion.  Layers with the extension's
-    post-processing (`Post`) do not use this conversion."""
-    scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
-    return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
-
-
-def combined(first: Array, second: Array, post: Post) -> Array:
-    """Return the element-wise sum, difference or product of two tensors, as `post.elementwise`
-    selects, requantised in TFLite's arithmetic with the scales in `post`."""
-    left = first.astype(np.int64) - post.first.zero
-    right = second.astype(np.int64) - post.other.zero
-    if post.elementwise is ElementwiseMode.MULTIPLY:
-        values = left * right
-    else:
-        sign = 1 if post.elementwise is ElementwiseMode.ADD else -1
-        values = _scaled_term(left, post.first) + sign * _scaled_term(right, post.other)
-    limits = (post.result_limits.least, post.result_limits.most)
-    result = post.result
-    return requantise(values, result.multiplier, result.shift, result.zero, limits)
-
-
-def pooled(image: Array, layer: WindowLayer) -> Sums:
-    """Return the maximum or the mean of each window, as `layer.kind` selects.  Padding does not
-    count; a mean is rounded to the nearest integer, with ties away from zero."""
-    values = _padded(image, layer, 0)
-    there = _padded(np.ones_like(image), layer, 0)
-    out = (layer.out_height, layer.out_width, layer.channels)
-    largest = np.full(out, INT8.least, np.int64)
-    total, count = np.zeros(out, np.int64), np.zeros(out, np.int64)
-    for (_, _, taps), (_, _, real) in zip(_taps(values, layer), _taps(there, layer), strict=True):
-        inside = real.astype(bool)
-        np.maximum(largest, taps.astype(np.int64), out=largest, where=inside)
-        total += taps.astype(np.int64)
-        count += inside
-    if layer.kind is WindowKind.LARGEST:
-        return largest
-    half = count // 2
-    return np.where(total > 0, (total + half) // count, -((half - total) // count))
-
-
-def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
-    """Return the sums of a depthwise convolution of `image`, of shape (rows, columns, channels);
-    weights have shape (rows, columns, output channels)."""
-    values = np.repeat(_padded(image, layer, layer.pad_value), layer.channel_multiplier, axis=2)
-    totals = np.zeros((layer.out_height, layer.out_width, layer.kernels), np.int64)
-    for k, l, taps in _taps(values, layer):  # noqa: E741
-        totals += taps.astype(np.int64) * weights[k, l]
-    return totals
-
-
-def _taps(
-    padded: Array, layer: ConvolutionLayer | WindowLayer
-) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-    """Yield (row, column, elements) for each tap, a position within the window.
-
-    The elements are those at this position in each window, of shape (output rows, output columns,
-    channels).
-
-    padded: the input with its padding, of shape (rows, columns, channels)."""
-    window = (
-        (layer.kernel_height, layer.kernel_width)
-        if isinstance(layer, ConvolutionLayer)
-        else (layer.window_height, layer.window_width)
-    )
-    for k in range(window[0]):
-        for l in range(window[1]):  # noqa: E741
-            top, left = k * layer.dilation_y, l * layer.dilation_x
-            yield (
-                k,
-                l,
-                padded[
-                    top : top + (layer.out_height - 1) * layer.stride_y + 1 : layer.stride_y,
-                    left : left + (layer.out_width - 1) * layer.stride_x + 1 : layer.stride_x,
-                ].astype(np.float64),
-            )
-
-
-def _padded(image: Array, layer: WindowLayer, value: int) -> Array:
-    """Return an image surrounded by the padding of `layer`, which is filled with `value`."""
-    pad = layer.padding
-    border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
-    return np.pad(image, border, constant_values=value)
-
-
-def _scaled_term(values: Sums, scale: Scale) -> Sums:
-    """Return an operand of an element-wise sum or difference, shifted left by `TERM_BITS` bits and
-    multiplied by the multiplier and shift of `scale`."""
-    return multiply(values << TERM_BITS, scale.multiplier, scale.shift)
-
-
-def _int8(value: int) -> int:
-    """Return the low eight bits of `value` as a signed number."""
-    return (value + 128) % 256 - 128
 
 
 def _invalid_stream(what: str, why: str) -> BackendError:

@@ -72,6 +72,11 @@ def registered_instances(select: Any) -> object:
     return backend._register_instances(select)
 
 
+def registered_wait(wait: Any) -> object:
+    backend: Any = Vanilla()
+    return backend._register_wait(wait)
+
+
 WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-060": lambda: compiled(
         Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
@@ -86,6 +91,7 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-065": region_without_commands,
     "backend-066": without_a_selection,
     "backend-067": lambda: registered_instances(max),
+    "backend-096": lambda: registered_wait(max),
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),

@@ -31,7 +31,7 @@ from penstock.accelerators.nvdla.configurations import (
     configuration,
 )
 from penstock.accelerators.nvdla.dataflow import cycles, traffic
-from penstock.accelerators.nvdla.programs import SUBMIT, encode
+from penstock.accelerators.nvdla.programs import SUBMIT, WAIT, encode
 from penstock.uma import (
     AcceleratorTarget,
     DType,
@@ -85,6 +85,7 @@ class Nvdla(UMABackend):
             fmt="stream", encoder=encode, submit=SUBMIT, includes='#include "nvdla.h"',
             sources=("nvdla.h", "nvdla.c"),
         )  # fmt: skip
+        self._register_wait(WAIT)
 
     @property
     def target_name(self) -> str:

@@ -2,8 +2,9 @@
 
 `execute` runs a stream of register writes on memories.  It decodes registers, reads features and
 weights in the hardware's memory layouts, and writes outputs; it shares no code with the encoder of
-streams.  It counts every byte that is transferred to or from a memory.  It does not model time, and
-it models the convolution buffer at the granularity of whole rows and whole weights only.
+streams.  It counts every byte that is transferred to or from a memory, and the cycles of layers
+(`sequencer.py`).  It models the convolution buffer at the granularity of whole rows and whole
+weights only.
 
 Source: NVDLA hardware manual: unit description, programming guide, precision.
 """
@@ -11,7 +12,7 @@ Source: NVDLA hardware manual: unit description, programming guide, precision.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +39,7 @@ from penstock.accelerators.nvdla.extension import (
 from penstock.accelerators.nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
 from penstock.accelerators.nvdla.packing import pack_features, unpack_features, unpack_weights
 from penstock.accelerators.nvdla.registers import UNITS, decode
+from penstock.accelerators.nvdla.sequencer import Sequencer
 from penstock.accelerators.nvdla.stream import SOURCES, from_bytes
 from penstock.accelerators.nvdla.traffic import LayerTraffic
 from penstock.uma import Array, BackendError, requantise, rounding_shift
@@ -58,20 +60,29 @@ class Device:
 
     memories: the contents of each memory, from address 0 on.
     words: the word last written to each register, by register name.
+    other_words: the same for the register group that is not in use.  The sequencer of the extension
+        exchanges the groups after each layer; without it, only one is used.
     started: the units that have been started for the next layer.
     rows, weights: the input rows and weights in the convolution buffer, which the previous layer
         kept; None if there are none.
     data_banks: the number of banks that the previous layer used for data.
-    moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`."""
+    moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`.
+    sequencer: counts the cycles of layers; None if they are not counted.
+    port_bytes: the bytes that the present layer has transferred, by memory.
+    sources: the memories from which the present layer has read features."""
 
     hardware: NvdlaConfiguration
     memories: Memories
     words: dict[str, int] = field(default_factory=dict[str, int])
+    other_words: dict[str, int] = field(default_factory=dict[str, int])
     started: set[str] = field(default_factory=set[str])
     rows: Array | None = None
     data_banks: int = 0
     weights: Array | None = None
     moved: list[Counter[str]] = field(default_factory=list[Counter[str]])
+    sequencer: Sequencer | None = None
+    port_bytes: Counter[NvdlaMemory] = field(default_factory=Counter[NvdlaMemory])
+    sources: set[NvdlaMemory] = field(default_factory=set[NvdlaMemory])
 
     def memory(self, which: NvdlaMemory) -> Array:
         """Return the contents of a memory.  Raises BackendError if there is no such memory."""
@@ -101,6 +112,8 @@ class Device:
             )
         post = decode_post(self.words) if "POST" in self.started else None
         self.moved.append(Counter())
+        self.port_bytes.clear()
+        self.sources.clear()
         if source == "CDMA":
             layer = decode(self.words, self.hardware)
             sums = self._delivered(layer)
@@ -110,7 +123,13 @@ class Device:
             elements = self._window_results(layer, post)
         atom = self.hardware.memory_atom_bytes
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
-        self._count_features("output", elements)
+        self._count_features("output", layer.output.memory, elements)
+        if self.sequencer is not None:
+            combines = post is not None and post.elementwise is not ElementwiseMode.NONE
+            self.sequencer.run(
+                self.hardware, layer, self.port_bytes, self.sources, combines=combines
+            )
+            self.words, self.other_words = self.other_words, self.words
         self.started.clear()
 
     def _read_features(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
@@ -119,7 +138,8 @@ class Device:
         what: the field of `LayerTraffic` that counts them."""
         atom = self.hardware.memory_atom_bytes
         found = unpack_features(self.memory(surface.memory), surface, shape, atom)
-        self._count_features(what, found)
+        self._count_features(what, surface.memory, found)
+        self.sources.add(surface.memory)
         return found
 
     def _read_bytes(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
@@ -131,17 +151,21 @@ class Device:
         content = self.memory(memory)
         unpack_features(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
         self.moved[-1][what] += size_bytes
+        self.port_bytes[memory] += size_bytes
         return content[address : address + size_bytes]
 
-    def _count_features(self, what: str, elements: Array) -> None:
+    def _count_features(self, what: str, memory: NvdlaMemory, elements: Array) -> None:
         """Count the bytes of features as traffic of the layer; features are transferred in whole
         memory atoms.
 
         what: the field of `LayerTraffic` that counts them.
+        memory: the memory to or from which they are transferred.
         elements: the features, of shape (rows, columns, channels)."""
         rows, columns, channels = elements.shape
         atom = self.hardware.memory_atom_bytes
-        self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
+        size_bytes = rows * columns * len(range(0, channels, atom)) * atom
+        self.moved[-1][what] += size_bytes
+        self.port_bytes[memory] += size_bytes
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
         """Return sums as elements, by NVDLA's own conversion.  The result consists of whole packs:
@@ -259,15 +283,19 @@ class Device:
 
 
 def execute(
-    stream: bytes, memories: Memories, hardware: NvdlaConfiguration
+    stream: bytes,
+    memories: Memories,
+    hardware: NvdlaConfiguration,
+    sequencer: Sequencer | None = None,
 ) -> tuple[LayerTraffic, ...]:
     """Execute a stream of register writes and return the traffic of each hardware layer.
 
     memories: the contents of each memory, from address 0 on; modified in place.
+    sequencer: counts the cycles of the layers; None if they are not counted.
 
     Raises BackendError if the stream is malformed or accesses a missing memory, and
     UnsupportedError or CapacityError if the hardware cannot execute a layer."""
-    device = Device(hardware, memories)
+    device = Device(hardware, memories, sequencer=sequencer)
     for write in from_bytes(stream):
         if write.starts is None:
             device.words[write.register] = write.word

@@ -9,7 +9,12 @@
 
 #include <stdint.h>
 
-/* Runs a stream of `bytes` bytes and waits for its completion. */
+/* Adds the layers of a stream of `bytes` bytes to the queue, in which layers run in order.  May
+ * return before they have run; the stream, and the memory that it uses, must then stay unchanged
+ * until nvdla_wait returns.  `bases` is read before the function returns. */
 void nvdla_submit(const void *stream, int32_t bytes, void *bases[]);
+
+/* Waits until the queue is empty. */
+void nvdla_wait(void);
 
 #endif

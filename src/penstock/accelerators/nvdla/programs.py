@@ -34,6 +34,7 @@ from penstock.accelerators.nvdla.configurations import (
 )
 from penstock.accelerators.nvdla.layer import NvdlaMemory
 from penstock.accelerators.nvdla.model import execute
+from penstock.accelerators.nvdla.sequencer import Sequencer
 from penstock.accelerators.nvdla.stream import FORMAT, Write
 from penstock.accelerators.nvdla.task import Task, row_copy_task
 from penstock.uma import Array, Driver, Place, StreamOperation, StreamRows
@@ -249,17 +250,18 @@ def relocated(
     return words.tobytes()
 
 
-def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
+def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> None:
     """Execute a stream on the functional model, in the role of the C function `nvdla_submit`.
 
-    device: ignored.
+    The model executes the stream at once; the sequencer counts the cycles that its layers take
+    after those of earlier streams in the queue.
+
     stream: an array whose first `size` bytes are the stream.
     bases: for each base address, the contents of memory from that address on; modified in place.
 
     Before execution, each array is copied to the modelled memory (main memory or feature buffer)
     that the stream's relocations state for its base address.  Afterwards, only the bytes that
     changed are copied back, because the arrays may overlap."""
-    del device
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}
     ends, starts = dict.fromkeys(NvdlaMemory, 0), list[int]()
@@ -275,11 +277,18 @@ def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
     for part, base in zip(mine, bases, strict=True):
         part[:] = base
     before = [part.copy() for part in mine]
-    execute(relocated(writes, places, starts), memories, configuration.extended(0, 0))
+    chip = configuration.extended(0, 0)
+    execute(relocated(writes, places, starts), memories, chip, sequencer)
     for part, base, old in zip(mine, bases, before, strict=True):
         changed = part != old
         if changed.any():  # constants cannot be written
             base[changed] = part[changed]
 
 
-SUBMIT = Driver("nvdla_submit", "nvdla", submit, object)
+def wait(sequencer: Sequencer) -> None:
+    """Wait until all streams are complete, in the role of the C function `nvdla_wait`."""
+    sequencer.idle = True
+
+
+SUBMIT = Driver("nvdla_submit", "nvdla", submit, Sequencer)
+WAIT = Driver("nvdla_wait", "nvdla", wait, Sequencer)

@@ -65,6 +65,10 @@ class Nvdla(UMABackend):
             bandwidth_bytes_per_cycle=feature_bandwidth,
             holds=("arena",),
         )
+        for op in kernels.SUMMED:
+            weighted = is_op(op)(wildcard(), is_constant(), is_constant())
+            self._register_pattern(f"{op}+add", is_op("add")(weighted, wildcard()))
+            self._register_pattern(f"add+{op}", is_op("add")(wildcard(), weighted))
         for op in kernels.WEIGHTED:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for kind in ("max", "avg"):
@@ -76,7 +80,7 @@ class Nvdla(UMABackend):
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         for rule in (extended, one_image, one_group, dense_pools, double_rounding, equal_shapes,
-                     whole_packs, same_types, fits_the_core):  # fmt: skip
+                     fused_sums, whole_packs, same_types, fits_the_core):  # fmt: skip
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, with_packed_features)
         for op in kernels.OPERATORS:
@@ -203,6 +207,27 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
         if value.type.shape != offloaded.main.output.type.shape:
             return f"input {k} has shape {list(value.type.shape)}"
     return True
+
+
+def fused_sums(offloaded: Offloaded) -> bool | str:
+    """The operands of a sum that post-processing adds to a convolution must not be constant and
+    must have the shape of the output; the second must come from outside, and results must be
+    rounded twice.  There must be a feature buffer: without it, rows of separate layers need less
+    memory.
+
+    Return True, or the reason why `offloaded` violates this rule."""
+    addend = kernels.fused_addend(offloaded)
+    if addend is None:
+        return True
+    if not feature_bytes(offloaded.target.attrs):
+        return "there is no feature buffer"
+    value, shape = addend.value, offloaded.output.shape
+    if value.data is not None or offloaded.source_index(value) is None:
+        return "the second operand is constant, or the result of the convolution"
+    if dict(addend.node.op.kernel(addend.node.site).params).get("single_rounding", 0):
+        return "the model requires single rounding"
+    shapes = (value.type.shape, offloaded.main.output.type.shape)
+    return shapes == (shape, shape) or f"the operands have shapes {list(map(list, shapes))}"
 
 
 def whole_packs(offloaded: Offloaded) -> bool | str:

@@ -27,10 +27,10 @@ from operator import add
 
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import HardwareLayer, WindowLayer
-from penstock.accelerators.nvdla.kernels import CONVOLUTIONS, feature_buffer_fields, tasks
+from penstock.accelerators.nvdla.kernels import feature_buffer_fields, tasks
 from penstock.accelerators.nvdla.task import Task
 from penstock.accelerators.nvdla.traffic import LayerTraffic
-from penstock.uma import Breakdown, Node, Offloaded, whole_work
+from penstock.uma import Breakdown, Offloaded
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32
 """Minimum and maximum number of points of a stripe."""
@@ -84,22 +84,6 @@ def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
 
     elements: the total number of elements in all windows."""
     return {"windows": elements / chip.rates.pooling}
-
-
-def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
-    """Return the cycles of a whole operator, without memory traffic.
-
-    Convolutions and fully connected layers with constant weights run on the multipliers.  Any other
-    operator is treated as pooling or a depthwise convolution, whose cycles depend on the number of
-    elements in all windows.  This number is taken to be max(MACs, element-wise operations)."""
-    work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
-    if node.kind not in CONVOLUTIONS or not weights:
-        busy = window_cycles(chip, max(work.macs, work.elements))
-    else:
-        kernels, channels = node.output.type.shape[-1], weights[0][-1]
-        points = node.output.type.elements // kernels
-        busy = convolution_cycles(chip, points, math.prod(weights[0][1:-1]), channels, kernels)
-    return math.ceil(max(busy.values()))
 
 
 def layer_cycles(

@@ -46,7 +46,7 @@ SMALL_NETWORKS = ("zoo:resnet8", "zoo:squeezenet", "zoo:googlenet")
 SMALL_MODELS = ("vww_96_int8.tflite", "kws_ref_model.tflite", "mobilenetv2_160_035.tflite")
 LARGE_NETWORKS = ("zoo:vgg16", "zoo:resnet50", "zoo:inception_v3", "zoo:densenet121")
 LARGE_MODELS = ("topo_nasnet_mobile_int8.tflite.gz", "topo_randwire_like_ws40_seed1_fp32.onnx.gz")
-MOST_NODES = 200
+MOST_NODES = 100
 """Of the networks that run on the functional model."""
 COMPUTING = ("multipliers", "post-processing", "windows")
 """The resources that compute."""

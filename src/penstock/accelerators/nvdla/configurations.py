@@ -47,10 +47,10 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The three units that penstock adds to NVDLA.  One post-processes results: it requantises them
-    with TFLite's arithmetic, and can combine them element by element with a second tensor.  Another
-    computes pooling and depthwise convolutions.  The third is the feature buffer, an on-chip memory
-    for tensors at the second memory port.
+    """The units that penstock adds to NVDLA.  One post-processes results: it requantises them with
+    TFLite's arithmetic, and can combine them element by element with a second tensor.  Another
+    computes pooling and depthwise convolutions.  The sequencer queues layers, and prefetches for
+    the next one.  The feature buffer is an on-chip memory for tensors at the second memory port.
 
     feature_banks: the number of single-port banks of the feature buffer.
     feature_bank_bytes: the size of a bank in bytes."""

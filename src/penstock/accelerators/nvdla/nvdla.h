@@ -2,8 +2,8 @@
  *
  * A stream is a sequence of little-endian 32-bit words: the index of a configuration, the number of
  * relocations, a pair (write, base) per relocation, then the register writes, each an address and a
- * value.  A relocation adds the address of its base to the value of its write.  A layer is complete
- * when the write that starts its last unit returns. */
+ * value.  A relocation adds the address of its base to the value of its write.  The write that
+ * starts the last unit of a layer completes its description. */
 #ifndef NVDLA_H
 #define NVDLA_H
 

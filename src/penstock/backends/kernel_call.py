@@ -219,6 +219,7 @@ def offloading_kernel(
     prefetch: ConstantPrefetch | None = None,
     placed: PlacedCost | None = None,
     filled: FilledCost | None = None,
+    even_rows: bool = False,
 ) -> Kernel:
     """Return the kernel `name` for a composite, with the commands that `compute` returns.
 
@@ -236,7 +237,8 @@ def offloading_kernel(
     prefetch: the bytes of a table that are copied before the first call; None for none.
     placed: the cost of a call whose tensors have addresses; None if not stated.
     filled: the cost of a call that also copies constants, before addresses are known; None if not
-        stated."""
+        stated.
+    even_rows: True if the placed cost is less where rows have a constant distance."""
 
     def body(
         inputs: tuple[View, ...],
@@ -276,6 +278,7 @@ def offloading_kernel(
         prefetch=prefetch,
         placed=placed,
         filled=filled,
+        even_rows=even_rows,
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
         by_columns=by_columns,

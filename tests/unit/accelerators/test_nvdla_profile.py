@@ -142,7 +142,8 @@ def test_stripes_add_up() -> None:
     for layer in offloaded:
         assert layer.breakdown is not None
         assert abs(layer.breakdown.cycles - layer.cycles) <= layer.calls / 2
-        assert layer.breakdown.by_resource["latency"] == 50 * layer.calls
+        layers_of_calls = layer.breakdown.by_resource["latency"] / 50
+        assert layers_of_calls == round(layers_of_calls) >= layer.calls
 
 
 def profiled(target: str, *, offload: bool = True, simulate: bool = True) -> api.Ran:

@@ -114,6 +114,18 @@ def test_without_waits_less_time_would_be_counted() -> None:
     assert counted(replace(done.program, run=run), done) < stated
 
 
+@pytest.mark.parametrize(
+    ("attrs", "sram"),
+    [("feature_buffer=0", 15_500), ("feature_buffer=0", 30_000), ("config=large", 16_000)],
+)
+def test_cascades_take_the_stated_cycles_although_rings_wrap_around(attrs: str, sram: int) -> None:
+    request = api.request("zoo:resnet8", "host", accelerators=(f"nvdla:{attrs}",), sram=sram)
+    done = compile_request(request)
+    assert counted(done.program, done) == engine_cycles(done.schedule)
+    if "config" not in attrs:
+        assert any(plan.stripe for plan in done.schedule.plans)
+
+
 def test_the_profile_states_the_cycles_of_each_layer() -> None:
     done = network("best")
     rows = [row for row in layers(done.schedule, done.program) if row.offloaded]

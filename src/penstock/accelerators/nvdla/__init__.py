@@ -31,6 +31,7 @@ from penstock.accelerators.nvdla.configurations import (
     configuration,
 )
 from penstock.accelerators.nvdla.dataflow import cycles, traffic
+from penstock.accelerators.nvdla.placed import placed_cycles
 from penstock.accelerators.nvdla.programs import SUBMIT, WAIT, encode
 from penstock.uma import (
     AcceleratorTarget,
@@ -297,6 +298,8 @@ def strategy_of(op: str) -> Any:
             scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),
             folded=(1, 2) if weighted else (),
             alignment_bytes=atom,
+            placed_cost=placed_cycles,
+            even_rows=True,
         )
         return found
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.scheduling.grouping import fitting
-from penstock.scheduling.grouping.cost import PATIENCE, IntervalCosts
+from penstock.scheduling.grouping.cost import IntervalCosts
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.sweep import Column
 from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
@@ -25,6 +25,9 @@ from penstock.scheduling.order.step_table import bit_mask, bits
 
 NodeCycles = Callable[[int, int], int]
 """Cycles of a node, by its index and the mask of those of its tensors that stay on chip."""
+PATIENCE = 2
+"""After this number of consecutive sets for which no order that fits is known, larger ones are not
+tried: in nearly all cases, no such order exists, and the search for one takes most of the time."""
 MOST_TENSORS = 8
 """Maximum number of tensors of a node for which all assignments to memories are compared."""
 

@@ -1,14 +1,12 @@
 """Partition: costs of groupings by strategy, on random graphs and real networks.
 
     python -m benchmarks.partition [FOLDER] [--network NAME] [--seeds COUNT]
-    python -m benchmarks.partition [FOLDER] [--network NAME] --nvdla
 
-Without --nvdla the cost is abstract: bytes to and from external memory.  A group reads each tensor
+The cost is abstract: bytes to and from external memory.  A group reads each tensor
 from outside once, and writes what is wanted outside once; its weights and its whole live tensors
 must each fit into the buffer of an NVDLA: `small`, 128 KiB, or `large`, 512 KiB; a single layer may
-take more.  FOLDER holds models of others; without it, networks of the zoo are grouped.
-
-With --nvdla it is modelled cycles, and networks alone are grouped: VGG16, and topologies in FOLDER.
+take more.  FOLDER holds models of others; without it, networks of the zoo are grouped.  The costs
+of compiled networks are those of `benchmarks.compiled_partition`.
 
 Beside the cost of every strategy: by how many per cent `best` costs less than it; the same over
 dynamic programming along each order alone; the certificate; seconds of `best`.  Exits with 1 where
@@ -23,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks import partition_nvdla
 from benchmarks.compared import Compared, compare, costs, gains
 from benchmarks.entry import console, entry, first_line
 from benchmarks.graph_groups import network_problem, short_name
@@ -46,13 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
     parser.add_argument("--seeds", type=int, default=10, metavar="COUNT", help="of each family")
-    parser.add_argument("--nvdla", action="store_true", help="modelled cycles of networks on NVDLA")
     wanted = parser.parse_args(arguments)
-    if wanted.nvdla:
-        models = partition_nvdla.models(wanted.folder)
-        found = list(_each(models, wanted.network, partition_nvdla.on_nvdla))
-        partition_nvdla.show(found)
-        return _code([on.cycles for on in found])
     return _code(_traffic(wanted.folder, wanted.network, wanted.seeds))
 
 

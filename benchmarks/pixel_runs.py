@@ -167,6 +167,11 @@ class _PixelCalls:
     ) -> int:
         return self.model.cycles(part, stripes, memory)
 
+    def cold_start_cycles(
+        self, part: Part, rows: int, memory: MemoryAssignment | None = None
+    ) -> int:
+        return self.model.cold_start_cycles(part, rows, memory)
+
 
 def over_pixels(parts: Parts, options: Options) -> list[Point]:
     """The Pareto-optimal schedules over pixels."""

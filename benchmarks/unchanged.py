@@ -23,7 +23,8 @@ search: recomputation, and other graphs that compute the same.
 `recorded_results.json` holds the results of commit b6aa36c, before the rebuild of scheduling,
 backends and accelerators.  Those of networks on cortex-m55 are newer: its cycle estimates were
 fitted again in 58ab5b9 and 6448a9d, and estimates of two fits cannot be compared.  With these two
-commits reverted, all twelve were equal or better than at b6aa36c.  Counts on cortex-m55 need
+commits reverted, all twelve were equal or better than at b6aa36c.  The code bytes of kws and vww
+beside nvdla are newer, too: programs call its function that waits.  Counts on cortex-m55 need
 `qemu-system-arm`.
 """
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from time import perf_counter
 
 import penstock
+from benchmarks.compiled_partition import engine_cycles
 from benchmarks.graph_groups import graph_problem
-from benchmarks.partition_nvdla import CHIPS, cycles_on
 from benchmarks.scale import external_bytes
 from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api, ladder
@@ -17,7 +17,7 @@ from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
-from penstock.pipeline.compilation import compile_graph
+from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.scheduling.grouping import banks
 from penstock.scheduling.grouping.cost import weight_bytes
@@ -107,12 +107,16 @@ def print_partition() -> None:
                         ("paper", "the paper's partition")):  # fmt: skip
         figure(words, found[name].cost, best.cost)
     print(f"  certificate of `best`: {best.certificate}; of the paper's partition, none")
-    heading("cycles of that block by NVDLA's formulas")
-    for chip in CHIPS:
-        cycles = cycles_on(graph, chip)
-        least = STRATEGIES["best"](cycles, DEFAULTS).cost
+    heading("cycles of that block, compiled for NVDLA")
+    for config in ("small", "large"):
+        cycles = {
+            name: engine_cycles(
+                compiled(graph, f"config={config}", Options(partition=name)).schedule
+            )
+            for name in ("layer", "paper", "best")
+        }
         for name in ("layer", "paper"):
-            figure(f"{chip.name}, {name}", STRATEGIES[name](cycles, DEFAULTS).cost, least)
+            figure(f"{config}, {name}", cycles[name], cycles["best"])
 
 
 def print_orders() -> None:
@@ -154,15 +158,20 @@ def print_executed() -> None:
 
 def executed(graph: Graph, partition: str, inside: str, size: str) -> str:
     """Return the external bytes of a compiled network and its comparison with the reference."""
-    host = load_target("host")
-    nvdla = open_accelerators((f"nvdla:config=small,feature_buffer={size}",), host)
-    chip = host.beside(memory for one in nvdla for memory in one.arenas)
     options = Options(partition=partition, inside=inside)
-    request = Request("zoo:irregular", chip, accelerators=nvdla, options=options)
-    done = compile_graph(graph, request)
+    done = compiled(graph, f"config=small,feature_buffer={size}", options)
     found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).comparison
     moved = external_bytes(done)
     return f"{moved:9,} external bytes, {found.mismatches} of {found.elements:,} elements differ"
+
+
+def compiled(graph: Graph, attributes: str, options: Options) -> Compilation:
+    """Return a network compiled for NVDLA beside the host."""
+    host = load_target("host")
+    nvdla = open_accelerators((f"nvdla:{attributes}",), host)
+    chip = host.beside(memory for one in nvdla for memory in one.arenas)
+    request = Request("zoo:irregular", chip, accelerators=nvdla, options=options)
+    return compile_graph(graph, request)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,11 @@ class Calls:
     ) -> int:
         return len(stripes) * self.call_cycles(part)
 
+    def cold_start_cycles(
+        self, part: Part, rows: int, memory: MemoryAssignment | None = None
+    ) -> int:
+        return 0
+
 
 def found(parts: Parts, options: Options) -> tuple[Schedule, ...]:
     return tuple(frontier_search(parts, Calls(), MEMORIES, options).schedules())

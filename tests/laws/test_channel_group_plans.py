@@ -72,6 +72,11 @@ class Calls:
     ) -> int:
         return len(stripes) * self.call_cycles(part)
 
+    def cold_start_cycles(
+        self, part: Part, rows: int, memory: MemoryAssignment | None = None
+    ) -> int:
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

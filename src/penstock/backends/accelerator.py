@@ -172,7 +172,9 @@ class Codegen(Brief):
         receives a sequence with the commands of each call, and returns the commands of the single
         call that replaces them.  If it is None and fmt is "stream", the commands of all calls are
         concatenated in one stream; if it is None and fmt is "c", the calls remain separate.
-    select: the driver function that selects an instance of the accelerator by its number."""
+    select: the driver function that selects an instance of the accelerator by its number.
+    wait: the driver function that waits until the accelerator has executed all streams; None if
+        `submit` waits."""
 
     fmt: str = "c"
     includes: str = ""
@@ -182,6 +184,7 @@ class Codegen(Brief):
     sources: tuple[tuple[str, str], ...] = ()
     region: RegionFunction | None = None
     select: Driver | None = None
+    wait: Driver | None = None
 
 
 @dataclass(frozen=True, slots=True)

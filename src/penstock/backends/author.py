@@ -200,6 +200,7 @@ def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
         if not isinstance(name, str):
             raise _bad_cost(f"a resource of {expression} is {_shortened(name)}, not a name", where)
         _checked_cycles(cycles, f'"{name}" of {expression}', where)
+    _checked_cycles(breakdown.cold_start, f"cold_start of {expression}", where)
     macs = breakdown.macs_per_cycle
     if macs is not None and not _checked_cycles(macs, f"macs_per_cycle of {expression}", where):
         raise _bad_cost(f"macs_per_cycle of {expression} is 0", where)

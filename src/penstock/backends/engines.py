@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.backends.author import cost_of
 from penstock.backends.portable import Processor
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -23,10 +24,17 @@ class Engines:
     for all ten, the constants are 20 cycles per call and 10 per row.
 
     processor: the cycle model of the processor.
-    _known: cached results of cost functions, by function, number of rows and memory regions."""
+    _known: cached results of cost functions, by function, number of rows and memory regions.
+    _starts: the cold starts that they state, by the same."""
 
     processor: Processor
     _known: dict[tuple[object, int, tuple[str, ...]], int] = field(
+        default_factory=dict[tuple[object, int, tuple[str, ...]], int],
+        init=False,
+        repr=False,
+        compare=False,
+    )
+    _starts: dict[tuple[object, int, tuple[str, ...]], int] = field(
         default_factory=dict[tuple[object, int, tuple[str, ...]], int],
         init=False,
         repr=False,
@@ -68,6 +76,24 @@ class Engines:
             return self.processor.cycles(part, stripes, memory)
         known = {rows: self._cycles(part, rows, memory) for rows in set(stripes)}
         return sum(known[rows] for rows in stripes)
+
+    def cold_start_cycles(
+        self, part: Part, rows: int, memory: MemoryAssignment | None = None
+    ) -> int:
+        """Return the cycles that a call takes longer if another engine ran the command before it.
+
+        part: the called node, and its kernels.
+        rows: the number of output rows that the call computes.
+        memory: the memory region of each tensor; None if all are in the default region."""
+        asked = part.kernel.cycles
+        if asked is None:
+            return 0
+        key = asked, rows, memory.operand_regions(part) if memory is not None else ()
+        if key not in self._starts:
+            found = asked(*key[1:])
+            longer = found.cold_start if isinstance(found, Breakdown) else 0
+            self._starts[key] = round(longer)
+        return self._starts[key]
 
     def _cycles(self, part: Part, rows: int, memory: MemoryAssignment | None) -> int:
         """Return the cycles of an accelerator call that computes `rows` output rows.

@@ -149,6 +149,7 @@ class _BoundImplementation:
             prefetch=self.prefetch() if possible else None,
             placed=self.placed if possible and self.described.placed_cost else None,
             filled=self.filled if possible and self.described.filled_cost else None,
+            even_rows=self.described.even_rows,
         )
 
     def placed(self, call: PlacedCall) -> Breakdown:

@@ -228,6 +228,7 @@ def offloading_kernel(
     prefetch: ConstantPrefetch | None = None,
     placed: PlacedCost | None = None,
     filled: FilledCost | None = None,
+    even_rows: bool = False,
 ) -> Kernel:
     """Return the kernel `name` for a composite, with the commands that `compute` returns.
 
@@ -247,7 +248,8 @@ def offloading_kernel(
     prefetch: the bytes of a table that are copied before the first call; None for none.
     placed: the cost of a call whose tensors have addresses; None if not stated.
     filled: the cost of a call that also copies constants, before addresses are known; None if not
-        stated."""
+        stated.
+    even_rows: True if the placed cost is less where rows have a constant distance."""
 
     def body(
         inputs: tuple[View, ...],
@@ -287,6 +289,7 @@ def offloading_kernel(
         prefetch=prefetch,
         placed=placed,
         filled=filled,
+        even_rows=even_rows,
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
         by_columns=by_columns,

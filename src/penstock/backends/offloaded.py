@@ -12,7 +12,7 @@ from penstock.backends.accelerator import AcceleratorTarget
 from penstock.backends.description import Facts
 from penstock.backends.operator_names import is_called
 from penstock.ir.composite import Attribute, Composite
-from penstock.ir.graph import Node
+from penstock.ir.graph import Node, Value
 from penstock.ir.op import Kernel, Work, row_axis
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
@@ -106,12 +106,22 @@ class Offloaded:
 
         The composite may unpack, slice or reshape that input before the main node reads it.
         Raises IndexError if any other operator of the composite computes input `k`."""
+        found = self.source_index(self.main.inputs[k])
+        if found is None:
+            raise IndexError(f"input {k} of {self.main.kind} is computed within the composite")
+        return found
+
+    def source_index(self, value: Value) -> int | None:
+        """Return the index of the composite's input that provides a value to its operators.
+
+        The composite may unpack, slice or reshape that input.  None if any other operator of the
+        composite computes the value."""
         made = {node.name: node for node in self.composite.nodes}
-        name = self.main.inputs[k].name
+        name = value.name
         while name not in self.composite.inputs:
             node = made[name]
             if not isinstance(node.op, UnpackChannels | Slice | Reshape):
-                raise IndexError(f"input {k} of {self.main.kind} is computed within the composite")
+                return None
             name = node.inputs[0].name
         return self.composite.inputs.index(name)
 

@@ -84,7 +84,8 @@ class DescribedImplementation:
     filled_cost: returns the cost of a call that also copies constants, before addresses are
         known; None if not stated.
     element_types: supported types of inputs and output; None for int8, and int32 for biases.
-    schedule: a tiler, a loop order, or a function that returns either; None if not stated."""
+    schedule: a tiler, a loop order, or a function that returns either; None if not stated.
+    even_rows: True if the placed cost is less where rows have a constant distance."""
 
     name: str
     compute: Compute
@@ -102,6 +103,7 @@ class DescribedImplementation:
     element_types: ElementTypes | None = None
     schedule: Schedule | None = None
     by_columns: bool = False
+    even_rows: bool = False
 
 
 class OpStrategy:
@@ -139,6 +141,7 @@ class OpStrategy:
         alignment_bytes: int = 1,
         prefetch: PrefetchFunction | None = None,
         placed_cost: PlacedCostFunction | None = None,
+        even_rows: bool = False,
         filled_cost: FilledCostFunction | None = None,
         element_types: ElementTypes | None = None,
         by_columns: bool = False,
@@ -187,6 +190,8 @@ class OpStrategy:
             fits and saves cycles.
         `placed_cost`: the cost of a call whose tensors have addresses, if it depends on these; a
             function of Offloaded and a PlacedCall.  It includes the copies that the call makes.
+        `even_rows`: True if the placed cost is less where rows have a constant distance; rows of
+            cascades are then placed so if possible.
         `filled_cost`: the cost of a call that also copies constants, before tensors have addresses;
             a function of Offloaded, a number of output rows, and the copies (a tuple of Fillings).
         `element_types`: the supported element types of the main operator's inputs and output.  By
@@ -234,6 +239,7 @@ class OpStrategy:
                 element_types,
                 schedule,
                 by_columns,
+                even_rows,
             )
         )
 

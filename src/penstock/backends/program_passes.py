@@ -17,6 +17,7 @@ from penstock.backends.passes import after_passes
 from penstock.backends.program_changes import change_check
 from penstock.backends.region_calls import with_region_calls
 from penstock.backends.stream import with_streams
+from penstock.backends.waits import with_waits
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
@@ -153,7 +154,7 @@ def after_placement(program: Program, accelerators: Sequence[Accelerator]) -> Pr
         program = after_passes(program, accelerator, _PLACED, check)
     for accelerator in accelerators:
         program = with_streams(with_region_calls(program, accelerator), accelerator)
-        program = with_instances(program, accelerator)
+        program = with_waits(with_instances(program, accelerator), accelerator)
     for accelerator in accelerators:
         check = change_check(accelerator.name, _EMITTED)
         program = after_passes(program, accelerator, _EMITTED, check)

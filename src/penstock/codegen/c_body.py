@@ -110,6 +110,8 @@ class _Writer:
         match command:
             case Loop():
                 yield from loop_lines(command, scope, depth, self.command)
+            case Invoke(driver, ()):
+                yield f"{c_text.INDENT * depth}{driver.name}();"
             case Invoke() | Issue() | Transfer() | FillTensor() | LoadTensor():
                 raise InternalError("codegen-006", f"{command} has no place in a run")
             case Wait(engine, token):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+COLD_START = "cold start"
+"""The name under which a breakdown lists the cycles of cold starts among its resources."""
+
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
@@ -14,6 +17,8 @@ class Breakdown:
     by_resource: busy cycles of each resource by name; resources work in parallel, so that the busy
         cycles of one may be hidden by those of another.
     macs_per_cycle: peak multiply-accumulates per cycle; None if the multipliers are not used.
+    cold_start: further cycles if the command before the first of these calls does not run on the
+        accelerator, so that nothing has been prefetched for the call.
 
     >>> once = Breakdown(12, {"multipliers": 10, "memory": 7}, 64)
     >>> (once + once).cycles, once.limit, once.utilisation(320, 10)
@@ -23,6 +28,7 @@ class Breakdown:
     cycles: float
     by_resource: Mapping[str, float] = field(default_factory=dict[str, float])
     macs_per_cycle: float | None = None
+    cold_start: float = 0.0
 
     def __add__(self, other: Breakdown) -> Breakdown:
         """The breakdown of both, executed one after the other on the same multipliers."""
@@ -32,7 +38,16 @@ class Breakdown:
             self.cycles + other.cycles,
             {name: mine.get(name, 0) + others.get(name, 0) for name in names},
             self.macs_per_cycle,
+            self.cold_start,
         )
+
+    @property
+    def cold(self) -> Breakdown:
+        """The breakdown of the same calls after a command of another engine."""
+        if not self.cold_start:
+            return self
+        named = {**self.by_resource, COLD_START: self.cold_start}
+        return Breakdown(self.cycles + self.cold_start, named, self.macs_per_cycle)
 
     @property
     def limit(self) -> str | None:

@@ -125,6 +125,7 @@ class Kernel:
     `prefetch`: the prefetch of constants that the kernel relies on.
     `placed`: cost of a call whose tensors have addresses, where cycles depend on these.
     `filled`: cost of a call that also copies constants, before addresses are known.
+    `even_rows`: a kernel with `placed` that takes fewer cycles if rows have a constant distance.
     `classes`: a letter for the requantisation of each output channel: the cheapest that is proved
         exact, or the reference (docs/requantisation.md); empty without weights.
     `constant_channels`: output channels proved to be constant for every input, in ascending order.
@@ -155,6 +156,7 @@ class Kernel:
     prefetch: ConstantPrefetch | None = None
     placed: PlacedCost | None = None
     filled: FilledCost | None = None
+    even_rows: bool = False
     constant_channels: tuple[int, ...] = ()
     skips_constant: bool = False
 

@@ -155,7 +155,8 @@ def program_context(
     accelerators: provide the functions of their drivers.
     bands: those of the schedule, `Schedule.bands`.
     """
-    found = [Invoke(a.codegen.submit, ()) for a in accelerators if a.codegen.submit is not None]
+    functions = (f for a in accelerators for f in (a.codegen.submit, a.codegen.wait))
+    found = [Invoke(function, ()) for function in functions if function is not None]
     for part in parts.parts:
         for _, kernel in kernels(part):
             commands = () if kernel.body is None else _body(part, kernel)

@@ -28,6 +28,7 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.cold_starts import Flags, cold_calls
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import prefetch_name, scratch_name
 
@@ -41,8 +42,9 @@ def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Sched
         return schedule
     costs = _Costs.of(expanded, addresses)
     bands = {each.name: costs.bands(each) for each in schedule.bands}
-    pairs = zip_longest(expanded.cascades, expanded.cascades[1:])
-    plans = tuple(costs.plan(*pair, bands) for pair in pairs)
+    cascades = expanded.cascades
+    each = zip_longest(cascades, cascades[1:], cold_calls(cascades))
+    plans = tuple(costs.plan(*one, bands) for one in each)
     return replace(schedule, plans=plans, bands=tuple(bands.values()))
 
 
@@ -118,19 +120,25 @@ class _Costs:
         return _Costs(expanded, addresses, expanded.schedule.steps, tensors)
 
     def plan(
-        self, cascade: ExpandedCascade, after: ExpandedCascade | None, bands: Mapping[str, Bands]
+        self,
+        cascade: ExpandedCascade,
+        after: ExpandedCascade | None,
+        cold: Flags,
+        bands: Mapping[str, Bands],
     ) -> Plan:
         """The plan of a cascade with the placed costs of its calls and their prefetches.
 
+        cold: for each call, whether it runs after a command of another engine.
         bands: bands with placed costs, by name of the part that stands for them."""
         plan = cascade.plan
         taken: dict[int, Breakdown] = {}
         fills = tuple(self._fills(cascade, after))
-        for position, first, end in cascade.calls[:, :3].tolist():
+        calls = zip(cascade.calls[:, :3].tolist(), cold.tolist(), strict=True)
+        for (position, first, end), starts_cold in calls:
             part = self.steps[position]
             if part.kernel.placed is not None:
-                call = self._call(plan, position, (first, end), fills)
-                _add(taken, position, part.kernel.placed(call))
+                found = part.kernel.placed(self._call(plan, position, (first, end), fills))
+                _add(taken, position, found.cold if starts_cold else found)
             fills = ()
         positions = range(cascade.lower, cascade.upper)
         costs = tuple(

@@ -4,7 +4,7 @@
     entries     init, reset, run: each a sequence of commands
     commands    Call (a kernel, on views), Copy, Wait, Pull, Discard, Loop; in the body of a call
                 that an accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor,
-                LoadTensor; at the end of `run`: Advance
+                LoadTensor; at the end of `run`: Advance; Invoke of a function that waits
 
 Views describe whole tensors, rings, rows at arbitrary addresses, and columns of these.  A cascade
 is a loop whose bounds and views are expressions of the loop variable.  The ring of a queue rotates:
@@ -191,7 +191,7 @@ Arguments = tuple[Expr | Address, ...] | DriverRecord
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Call a function of an accelerator's driver, which returns when it has completed.
+    """Call a function of an accelerator's driver.
 
     `given` holds the arguments: a tuple, or a frozen dataclass of the accelerator, whose fields are
     the arguments in order."""

@@ -11,6 +11,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import Kernel
 from penstock.reports.engine_work import is_offloaded
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.cold_starts import cold_calls
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 
@@ -25,11 +26,14 @@ class ResourceUse:
     breakdown: Breakdown | None = None
     traffic: Counter[str] = field(default_factory=Counter[str])
 
-    def add(self, kernel: Kernel, first: int, end: int, memories: tuple[str, ...]) -> None:
+    def add(
+        self, kernel: Kernel, first: int, end: int, memories: tuple[str, ...], *, cold: bool
+    ) -> None:
         """Add a call for the output rows [first, end). See `Kernel` for the memory assignment of
-        its tensors."""
+        its tensors. `cold`: whether the call runs after a command of another engine."""
         found = kernel.cycles(end - first, memories) if kernel.cycles else None
         if isinstance(found, Breakdown):
+            found = found.cold if cold else found
             self.breakdown = self.breakdown + found if self.breakdown else found
         if kernel.traffic:
             self.traffic.update(kernel.traffic(first, end))
@@ -44,11 +48,14 @@ def resource_use(schedule: Schedule) -> Mapping[str, ResourceUse]:
     owners = schedule.parts.owners
     operands = [schedule.memory.for_part(part, owners).operand_regions(part) for part in steps]
     found: dict[str, ResourceUse] = {}
-    for cascade in ExpandedSchedule(schedule).cascades:
-        for position, first, end in cascade.calls[:, :3].tolist():
+    cascades = ExpandedSchedule(schedule).cascades
+    for cascade, flags in zip(cascades, cold_calls(cascades), strict=True):
+        calls = cascade.calls[:, :3].tolist()
+        for (position, first, end), cold in zip(calls, flags.tolist(), strict=True):
             kernel, name = kernels[position], steps[position].name
             if kernel is not None:
-                found.setdefault(name, ResourceUse()).add(kernel, first, end, operands[position])
+                use = found.setdefault(name, ResourceUse())
+                use.add(kernel, first, end, operands[position], cold=cold)
     for plan in schedule.plans:
         for k, breakdown in zip(plan.parts, plan.breakdowns, strict=False):
             if breakdown is not None:

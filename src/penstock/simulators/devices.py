@@ -18,11 +18,12 @@ from penstock.simulators.memories import Memories
 class Devices:
     """The state of each accelerator, created when the accelerator is first invoked.
 
-    `cycles`: by engine, the sum of the durations that its driver functions state."""
+    `states`: the states, by engine.  `cycles`: by engine, the sum of the durations that its driver
+    functions state."""
 
     def __init__(self, memories: Memories) -> None:
         self._memories = memories
-        self._states: dict[str, Any] = {}
+        self.states: dict[str, Any] = {}
         self.cycles: dict[str, float] = {}
 
     def invoke(self, command: Invoke, variables: Mapping[str, int]) -> None:
@@ -30,8 +31,8 @@ class Devices:
 
         Raises BackendError if the model raises, or if an argument cannot be evaluated."""
         driver = command.driver
-        if driver.engine not in self._states:
-            self._states[driver.engine] = driver.device()
+        if driver.engine not in self.states:
+            self.states[driver.engine] = driver.device()
         arguments = [
             self._argument(command, k, argument, variables)
             for k, argument in enumerate(command.arguments)
@@ -39,7 +40,7 @@ class Devices:
         record = command.with_values(arguments)
         given = arguments if record is None else [record]
         try:
-            driver.model(self._states[driver.engine], *given)
+            driver.model(self.states[driver.engine], *given)
         except PenstockError:
             raise
         except Exception as error:

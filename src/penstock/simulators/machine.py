@@ -95,6 +95,10 @@ class Machine:
                 case _:
                     self._execute((command,), {})
 
+    def device(self, engine: str) -> object | None:
+        """The state of an accelerator (`Driver.device`); None if it has not been invoked."""
+        return self._devices.states.get(engine)
+
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Runs one inference; inputs and the returned outputs are elements by name."""
         self._streams = inputs

@@ -135,14 +135,15 @@ def test_stripes_are_counted_amid_the_image() -> None:
 def test_stripes_add_up() -> None:
     """What the schedule counts, rounded call by call, is what the calls need together."""
     chip = load_target("host")
-    nvdla = Nvdla().accelerator({}, chip)
+    nvdla = Nvdla().accelerator({"feature_buffer": "0"}, chip)
     done = api.compile(Request("zoo:resnet8", chip, sram_bytes=14_500, accelerators=(nvdla,)))
     offloaded = [layer for layer in done.layers if layer.offloaded]
     assert any(layer.calls > 1 for layer in offloaded)
     for layer in offloaded:
         assert layer.breakdown is not None
         assert abs(layer.breakdown.cycles - layer.cycles) <= layer.calls / 2
-        assert layer.breakdown.by_resource["latency"] == 50 * layer.calls
+        layers_of_calls = layer.breakdown.by_resource["latency"] / 50
+        assert layers_of_calls == round(layers_of_calls) >= layer.calls
 
 
 def profiled(target: str, *, offload: bool = True, simulate: bool = True) -> api.Ran:

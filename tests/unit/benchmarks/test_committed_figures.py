@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from available import SHARED
-from benchmarks import partition
+from benchmarks import compiled_partition
 from benchmarks.figures import TARGET, ZOO, Figures, figures_of, measure
 from benchmarks.shared import REPOSITORY, Shared
 from penstock import api
@@ -28,7 +28,7 @@ MEASURED = ("cycles_simulated", "instructions", "stack_bytes_measured", "flash_b
 BESIDE_FIGURES = {"peers", "verified"}
 SMALL_ZOO = ("zoo:lenet5", "zoo:resnet8", "zoo:mobilenet_v1:alpha=0.25,resolution=96")
 SMALL_SHARED = ("ad01_int8", "kws_ref_model", "vww_96_int8")
-GROUPED = ("zoo:vgg16", "topo_resnet50_int8")
+GROUPED = "zoo:resnet8"
 SIMULATED = "zoo:lenet5"
 
 
@@ -71,29 +71,18 @@ def test_numbers_name_every_network() -> None:
     assert named == {*ZOO, *(path.stem for path in Shared(SHARED).networks())}
 
 
-def rows_of(printed: str) -> dict[tuple[str, int], tuple[str, ...]]:
-    """Cells of each row of printed tables, by its name and how often the name came before.  The
-    seconds that `best` took, in the last column of tables with a certificate, are left out."""
-    found: dict[tuple[str, int], tuple[str, ...]] = {}
-    for line in printed.splitlines():
-        if not line.startswith("│"):
-            continue
-        name, *cells = (cell.strip() for cell in line.strip("│").split("│"))
-        if any("optimal" in cell for cell in cells):
-            cells.pop()
-        found[name, sum(key[0] == name for key in found)] = tuple(cells)
-    return found
+def rows_of(printed: str, name: str) -> list[tuple[str, ...]]:
+    """Cells of each row of a printed table that begins with a name, in order."""
+    rows = (line.strip("│").split("│") for line in printed.splitlines() if line.startswith("│"))
+    cells = (tuple(cell.strip() for cell in row) for row in rows)
+    return [row for row in cells if row[0] == name]
 
 
-@pytest.mark.parametrize("model", GROUPED)
-def test_groups_on_nvdla_are_those_of_today(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = () if model.startswith("zoo:") else (str(SHARED),)
-    if folder and not SHARED.is_dir():
-        pytest.skip("the shared models are not on this machine")
-    assert partition.main([*folder, "--network", model, "--nvdla"]) == 0
+def test_compiled_groups_on_nvdla_are_those_of_today(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compiled_partition.main(["--network", GROUPED]) == 0
     printed = capsys.readouterr().out
-    text = (FOLDER / "partition_nvdla.txt").read_text("utf-8")
-    assert printed.splitlines()[:2] == text.splitlines()[:2]
-    committed, found = rows_of(text), rows_of(printed)
-    assert len(found) == 8
-    assert found == {key: committed[key] for key in found}
+    text = (FOLDER / "compiled_partition.txt").read_text("utf-8")
+    for name in (f"{GROUPED}, small", f"{GROUPED}, large"):
+        found = rows_of(printed, name)
+        assert len(found) == len(compiled_partition.STRATEGIES) + 1
+        assert found == rows_of(text, name)

@@ -39,13 +39,3 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "networks: bytes moved" in out
     assert "resnet8, large" in out
-
-
-def test_on_nvdla_the_least_cycles_are_those_of_best(capsys: pytest.CaptureFixture[str]) -> None:
-    assert partition.main(["--network", "zoo:vgg16", "--nvdla"]) == 0
-    out = capsys.readouterr().out
-    assert "small: 64 multipliers" in out
-    assert "feature buffer of 16 banks of 32 KiB" in out
-    assert "bytes to and from external memory" in out
-    assert "modelled cycles" in out
-    assert "zoo:vgg16, large" in out

@@ -14,22 +14,28 @@ from penstock import api
 from penstock.backends.portable import assign
 from penstock.errors import CapacityError
 from penstock.hardware.load import load_target
+from penstock.ir.breakdown import COLD_START
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.graphs import simplify
-from penstock.pipeline.search import schedule
+from penstock.pipeline.search import cost_model_and_memories, schedule
+from penstock.reports.layer_report import layers
 from penstock.scheduling.cascades.group_residency import (
+    group_cycles,
     grouped,
     grouping_problem,
     peak_of_kept,
     resident,
 )
 from penstock.scheduling.cascades.selection import noticeably_faster
+from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.grouping.strategies import STRATEGIES
+from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.model.cost import Bytes
+from penstock.scheduling.model.memories import FILL
 from penstock.scheduling.model.schedule import Frontier
 from penstock.scheduling.options import RESIDENT, Options
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from small_networks import towers
 
 NETWORKS = ("zoo:resnet8:resolution=16", "zoo:mobilenet_v2:alpha=0.35,resolution=64")
@@ -66,11 +72,28 @@ def test_the_machine_runs_it_exactly_and_moves_what_was_estimated(
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_groups_spare_traffic_and_residents_spare_more(network: str) -> None:
-    alone, paper, best, most = (
-        external_bytes(compiled(network, p)) for p in ("layer", "paper", "best", RESIDENT)
-    )
-    assert most < best <= paper < alone
+def test_groups_save_cycles_and_traffic(network: str) -> None:
+    alone, *others = (compiled(network, name) for name in ("layer", "paper", RESIDENT))
+    for other in others:
+        assert external_bytes(other) < external_bytes(alone)
+        assert other.schedule.cost.cycles < alone.schedule.cost.cycles
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_best_takes_no_more_cycles_than_another_strategy(network: str) -> None:
+    cycles = {name: compiled(network, name).schedule.cost.cycles for name in STRATEGIES}
+    assert cycles["best"] == min(cycles.values()) < cycles["layer"]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_search_has_the_cost_of_the_compiled_program(network: str) -> None:
+    for name in ("layer", "greedy", "paper"):
+        done = compiled(network, name)
+        accounting = CostAccounting(done.parts, *cost_model_and_memories(done.request.target))
+        found = STRATEGIES[name](group_cycles(accounting, int(24_576 * FILL)), DEFAULTS)
+        needs = [row.breakdown for row in layers(done.schedule, done.program) if row.breakdown]
+        cold = sum(need.by_resource.get(COLD_START, 0) for need in needs)
+        assert found.cost + cold == done.schedule.cost.cycles
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -82,9 +105,10 @@ def test_the_default_is_as_fast_as_any_partition(network: str) -> None:
 
 
 def test_the_nodes_of_a_group_are_ordered_as_named() -> None:
-    problem = random_problem("towers", 1, 24)
+    problem = random_problem("cells", 1, 24)
+    cost = GroupCycles(problem, lambda i, kept: 9 - kept.bit_count(), 10**9)
     every = [Options(partition="greedy", inside=name) for name in ("bfs", "dfs")]
-    (breadth, kept), (depth, same) = (grouped(problem, 4000, options) for options in every)
+    (breadth, kept), (depth, same) = (grouped(cost, options) for options in every)
     assert breadth != depth
     assert sorted(breadth) == sorted(depth) == list(range(24))
     assert kept == same != set()

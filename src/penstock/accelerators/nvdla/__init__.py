@@ -31,7 +31,8 @@ from penstock.accelerators.nvdla.configurations import (
     configuration,
 )
 from penstock.accelerators.nvdla.dataflow import cycles, traffic
-from penstock.accelerators.nvdla.programs import SUBMIT, encode
+from penstock.accelerators.nvdla.placed import placed_cycles
+from penstock.accelerators.nvdla.programs import SUBMIT, WAIT, encode
 from penstock.uma import (
     AcceleratorTarget,
     DType,
@@ -65,6 +66,10 @@ class Nvdla(UMABackend):
             bandwidth_bytes_per_cycle=feature_bandwidth,
             holds=("arena",),
         )
+        for op in kernels.SUMMED:
+            weighted = is_op(op)(wildcard(), is_constant(), is_constant())
+            self._register_pattern(f"{op}+add", is_op("add")(weighted, wildcard()))
+            self._register_pattern(f"add+{op}", is_op("add")(wildcard(), weighted))
         for op in kernels.WEIGHTED:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for kind in ("max", "avg"):
@@ -76,7 +81,7 @@ class Nvdla(UMABackend):
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         for rule in (extended, one_image, one_group, dense_pools, double_rounding, equal_shapes,
-                     whole_packs, same_types, fits_the_core):  # fmt: skip
+                     fused_sums, whole_packs, same_types, fits_the_core):  # fmt: skip
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, with_packed_features)
         for op in kernels.OPERATORS:
@@ -85,6 +90,7 @@ class Nvdla(UMABackend):
             fmt="stream", encoder=encode, submit=SUBMIT, includes='#include "nvdla.h"',
             sources=("nvdla.h", "nvdla.c"),
         )  # fmt: skip
+        self._register_wait(WAIT)
 
     @property
     def target_name(self) -> str:
@@ -205,6 +211,27 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
     return True
 
 
+def fused_sums(offloaded: Offloaded) -> bool | str:
+    """The operands of a sum that post-processing adds to a convolution must not be constant and
+    must have the shape of the output; the second must come from outside, and results must be
+    rounded twice.  There must be a feature buffer: without it, rows of separate layers need less
+    memory.
+
+    Return True, or the reason why `offloaded` violates this rule."""
+    addend = kernels.fused_addend(offloaded)
+    if addend is None:
+        return True
+    if not feature_bytes(offloaded.target.attrs):
+        return "there is no feature buffer"
+    value, shape = addend.value, offloaded.output.shape
+    if value.data is not None or offloaded.source_index(value) is None:
+        return "the second operand is constant, or the result of the convolution"
+    if dict(addend.node.op.kernel(addend.node.site).params).get("single_rounding", 0):
+        return "the model requires single rounding"
+    shapes = (value.type.shape, offloaded.main.output.type.shape)
+    return shapes == (shape, shape) or f"the operands have shapes {list(map(list, shapes))}"
+
+
 def whole_packs(offloaded: Offloaded) -> bool | str:
     """Concatenations must be along channels, and all inputs but the last must consist of whole
     packs.
@@ -272,6 +299,8 @@ def strategy_of(op: str) -> Any:
             scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),
             folded=(1, 2) if weighted else (),
             alignment_bytes=atom,
+            placed_cost=placed_cycles,
+            even_rows=True,
         )
         return found
 

@@ -47,10 +47,11 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The three units that penstock adds to NVDLA.  Unit POST post-processes results: it
+    """The four units that penstock adds to NVDLA.  Unit POST post-processes results: it
     requantises them with TFLite's arithmetic, and can combine them element by element with a second
-    tensor.  Unit WINDOW computes pooling and depthwise convolutions.  The third unit is the feature
-    buffer, an on-chip memory for tensors at the second memory port.
+    tensor.  Unit WINDOW computes pooling and depthwise convolutions.  The sequencer queues layers,
+    and prefetches commands and constants of the next one.  The feature buffer is an on-chip memory
+    for tensors at the second memory port.
 
     feature_banks: the number of single-port banks of the feature buffer.
     feature_bank_bytes: the size of a bank in bytes."""

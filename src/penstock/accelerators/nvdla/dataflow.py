@@ -5,8 +5,13 @@ of `atomic_k` kernels.  The same weights are applied to up to 32 pixels, which N
 (it is no stripe of a schedule).  This takes at least 16 cycles, because the next weights are loaded
 at the same time.  The loop over the pixels of a stripe is the innermost one.
 The loops around it are, from the inside out, over taps, blocks of channels and groups of kernels.
-Post-processing and memory ports work at the same time, each at its own rate.  The duration of a
-layer is the latency of the first byte, plus the busy cycles of the slowest resource.
+Post-processing and memory ports work at the same time, each at its own rate.
+
+A layer reads features when the previous layer is complete.  Its duration is the latency of the
+memory that holds them, plus the busy cycles of the slowest resource.  Meanwhile, the sequencer of
+the extension fetches the register writes and the first constants of the next layer from main
+memory; so a layer takes at least the latency of main memory.  If nothing has been prefetched,
+because the queue of layers was empty, the layer waits for that latency first.
 
 Source: NVDLA hardware manual, "unit description" (convolution pipeline); the profiler of Zheng et
 al., IEEE TCAD 39(11), 2020: cycles = max(computing, communication).
@@ -22,10 +27,10 @@ from operator import add
 
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import HardwareLayer, WindowLayer
-from penstock.accelerators.nvdla.kernels import CONVOLUTIONS, feature_buffer_fields, tasks
+from penstock.accelerators.nvdla.kernels import feature_buffer_fields, tasks
 from penstock.accelerators.nvdla.task import Task
 from penstock.accelerators.nvdla.traffic import LayerTraffic
-from penstock.uma import Breakdown, Node, Offloaded, whole_work
+from penstock.uma import Breakdown, Offloaded
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32
 """Minimum and maximum number of points of a stripe."""
@@ -83,27 +88,11 @@ def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
     return {"windows": elements / chip.rates.pooling}
 
 
-def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
-    """Return the cycles of a whole operator, without memory traffic.
-
-    Convolutions and fully connected layers with constant weights run on the multipliers.  Any other
-    operator is treated as pooling or a depthwise convolution, whose cycles depend on the number of
-    elements in all windows.  This number is taken to be max(MACs, element-wise operations)."""
-    work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
-    if node.kind not in CONVOLUTIONS or not weights:
-        busy = window_cycles(chip, max(work.macs, work.elements))
-    else:
-        kernels, channels = node.output.type.shape[-1], weights[0][-1]
-        points = node.output.type.elements // kernels
-        busy = convolution_cycles(chip, points, math.prod(weights[0][1:-1]), channels, kernels)
-    return math.ceil(max(busy.values()))
-
-
 def layer_cycles(
     chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic, inside: frozenset[str]
 ) -> Breakdown:
-    """Return the cycles of a hardware layer: the latency of the first byte, plus the busy cycles of
-    the slowest resource.
+    """Return the cycles of a hardware layer that follows another one in the queue: the exposed
+    latency, plus the busy cycles of the slowest resource.
 
     The resources are the multipliers, post-processing, the unit for pooling and depthwise
     convolutions (WINDOW), main memory, and the feature buffer, which is a second memory.
@@ -118,12 +107,20 @@ def layer_cycles(
     else:
         taps, size = layer.kernel_height * layer.kernel_width, (layer.channels, layer.kernels)
         busy, macs = convolution_cycles(chip, points, taps, *size), chip.macs
+        if moved.second:
+            combining = points * layer.kernels / chip.rates.pooling
+            busy["post-processing"] = max(busy["post-processing"], combining)
     buffered = sum(getattr(moved, name) for name in inside)
     busy["memory"] = (moved.total - buffered) / chip.memory.bytes_per_cycle
     if buffered:
         busy["feature buffer"] = buffered / chip.buffer_port.bytes_per_cycle
-    latency = chip.memory.latency_cycles
-    return Breakdown(latency + max(busy.values()), {**busy, "latency": latency}, macs)
+    read = {"features", "second"} if moved.second else {"features"}
+    source = chip.memory if read - inside else chip.buffer_port
+    longest, fetch = math.ceil(max(busy.values())), chip.memory.latency_cycles
+    latency = max(source.latency_cycles, fetch - longest)
+    return Breakdown(
+        latency + longest, {**busy, "latency": latency}, macs, cold_start=fetch - latency
+    )
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:

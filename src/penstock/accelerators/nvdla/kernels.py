@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from penstock.accelerators.nvdla.configurations import (
     configuration,
 )
 from penstock.accelerators.nvdla.extension import (
+    NO_POST,
     ElementwiseMode,
     Post,
     Range,
@@ -31,8 +32,10 @@ from penstock.uma import (
     Array,
     Command,
     KernelCall,
+    Node,
     Offloaded,
     TensorType,
+    Value,
     maximum,
     minimum,
     quantise_multiplier,
@@ -45,6 +48,8 @@ WINDOWS = {"DepthwiseConv2D": WindowKind.DEPTHWISE, **POOLS}
 CONVOLUTIONS = ("Conv2D", "FullyConnected")
 """The operators of the convolution core."""
 WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
+SUMMED = ("nn.conv2d", "nn.depthwise_conv2d")
+"""Operators to whose results unit POST can add a second tensor."""
 TABLED = (*WEIGHTED, "clip", "multiply", "mean")
 """Operators that may need a table of biases, multipliers and shifts."""
 OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "concatenate")
@@ -61,7 +66,7 @@ def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
 class TaskInputs:
     """A task, and the input tensors that it reads.
 
-    inputs: the indices of these tensors among the operator's inputs.  There is one, or two for an
+    inputs: the indices of these tensors among the composite's inputs.  There is one, or two for an
         element-wise operation on two tensors."""
 
     task: Task
@@ -74,11 +79,45 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
     if offloaded.main.kind == "Concatenation":
         chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)
-        return tuple(TaskInputs(_copy_task(chip, shape), (k,)) for k, shape in enumerate(shapes))
+        return tuple(
+            TaskInputs(_copy_task(chip, shape), (offloaded.input_index(k),))
+            for k, shape in enumerate(shapes)
+        )
     task = _single_task(offloaded)
+    addend = fused_addend(offloaded)
+    if addend is not None:
+        other = offloaded.source_index(addend.value)
+        assert other is not None
+        return (TaskInputs(task, (offloaded.input_index(0), other)),)
     if task.post.elementwise:
-        return (TaskInputs(task, (0, 1)),)
-    return (TaskInputs(task, (1 if constant_factor(offloaded) == 0 else 0,)),)
+        return (TaskInputs(task, (offloaded.input_index(0), offloaded.input_index(1))),)
+    return (TaskInputs(task, (offloaded.input_index(constant_factor(offloaded) == 0),)),)
+
+
+@dataclass(frozen=True, slots=True)
+class FusedAddend:
+    """The second operand of a sum whose first operand a convolution of the same composite computes.
+
+    node: the sum.
+    place: the index of the second operand among the inputs of the sum."""
+
+    node: Node
+    place: int
+
+    @property
+    def value(self) -> Value:
+        """The second operand."""
+        return self.node.inputs[self.place]
+
+
+def fused_addend(offloaded: Offloaded) -> FusedAddend | None:
+    """Return the operand that unit POST adds to the results of a convolution; None if the composite
+    has no sum besides its main operator."""
+    main = offloaded.main
+    for node in offloaded.composite.nodes:
+        if node.kind == "Add" and node.name != main.name:
+            return FusedAddend(node, 1 if node.inputs[0].name == main.name else 0)
+    return None
 
 
 def _single_task(offloaded: Offloaded) -> Task:
@@ -97,6 +136,10 @@ def _single_task(offloaded: Offloaded) -> Task:
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     limits = Range(p["least"], p["most"])
     post = Post(requantise=kind not in POOLS, zero=p.get("out_zero", 0), limits=limits)
+    addend = fused_addend(offloaded)
+    if addend is not None:
+        own = dict(addend.node.op.kernel(addend.node.site).params)
+        post = _combining(post, own, 1 - addend.place)
     return Task(
         chip,
         WINDOWS.get(kind),
@@ -195,18 +238,27 @@ def _elementwise_task(
     p: the operator's parameters by name, such as "out_zero".
     shape: the shape of the output, (1, height, width, channels)."""
     size = (shape[2], shape[1], shape[3])
+    return Task(chip, WindowKind.LARGEST, *size, *size, post=_combining(NO_POST, p, 0))
+
+
+def _combining(post: Post, p: Mapping[str, int], first: int) -> Post:
+    """Return post-processing that also combines its results with a second tensor.
+
+    post: the post-processing without the element-wise operation.
+    p: the parameters of the element-wise operator by name, such as "out_zero".
+    first: the index, among the operator's inputs, of the results of `post`."""
     modes = {1: ElementwiseMode.ADD, -1: ElementwiseMode.SUBTRACT, 0: ElementwiseMode.MULTIPLY}
-    first, other = (
+    scales = [
         Scale(*(p.get(f"{name}{k}", 0) for name in ("zero", "multiplier", "shift"))) for k in (0, 1)
-    )
-    post = Post(
+    ]
+    return replace(
+        post,
         elementwise=modes[p.get("sign1", 0)],
-        first=first,
-        other=other,
+        first=scales[first],
+        other=scales[1 - first],
         result=Scale(p["out_zero"], p["out_multiplier"], p["out_shift"]),
         result_limits=Range(p["least"], p["most"]),
     )
-    return Task(chip, WindowKind.LARGEST, *size, *size, post=post)
 
 
 def compute(call: KernelCall) -> Sequence[Command]:
@@ -224,7 +276,7 @@ def compute(call: KernelCall) -> Sequence[Command]:
             call.issue(
                 task,
                 [
-                    call.operands[call.input_index(k)].rows(*interval)
+                    call.operands[k].rows(*interval)
                     for k, interval in zip(one.inputs, rows, strict=False)
                 ],
                 call.result.rows(call.first, call.end, offset_bytes),
@@ -255,13 +307,13 @@ def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) 
     "features" stands for the first input, "second" for the second input, and "output" for the
     output.  The result is empty if the operator has no memory assignment.
 
-    input_indices: the indices, among the operator's inputs, of the tensors that the task reads."""
+    input_indices: the indices, among the composite's inputs, of the tensors that the task reads."""
     if not offloaded.memory_assignment:
         return frozenset()
     *inputs, output = offloaded.memory_assignment
     memories = {"output": output}
     for name, k in zip(("features", "second"), input_indices, strict=False):
-        memories[name] = inputs[offloaded.input_index(k)]
+        memories[name] = inputs[k]
     return frozenset(name for name, memory in memories.items() if memory == FEATURE_BUFFER)
 
 

@@ -2,8 +2,9 @@
 
 `execute` runs a stream of register writes on memories.  It decodes registers, reads features and
 weights in the hardware's memory layouts, and writes outputs; it shares no code with the encoder of
-streams.  It counts every byte that is transferred to or from a memory.  It does not model time, and
-it models the convolution buffer at the granularity of whole rows and whole weights only.
+streams.  It counts every byte that is transferred to or from a memory, and the cycles of layers
+(`sequencer.py`).  It models the convolution buffer at the granularity of whole rows and whole
+weights only.
 
 Source: NVDLA hardware manual: unit description, programming guide, precision.
 """
@@ -11,38 +12,41 @@ Source: NVDLA hardware manual: unit description, programming guide, precision.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from penstock.accelerators.nvdla.arithmetic import (
+    Sums,
+    combined,
+    converted,
+    depthwise,
+    elements_by_tap,
+    int8,
+    pooled,
+)
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import (
     TABLE_ROW_BYTES,
     ElementwiseMode,
     Post,
-    Range,
-    Scale,
     WindowKind,
     WindowLayer,
     decode_post,
     decode_window,
 )
-from penstock.accelerators.nvdla.layer import Conversion, ConvolutionLayer, NvdlaMemory, Surface
+from penstock.accelerators.nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
 from penstock.accelerators.nvdla.packing import pack_features, unpack_features, unpack_weights
 from penstock.accelerators.nvdla.registers import UNITS, decode
+from penstock.accelerators.nvdla.sequencer import Sequencer
 from penstock.accelerators.nvdla.stream import SOURCES, from_bytes
 from penstock.accelerators.nvdla.traffic import LayerTraffic
-from penstock.uma import Array, BackendError, multiply, requantise, rounding_shift
+from penstock.uma import Array, BackendError, requantise, rounding_shift
 
-Sums = NDArray[np.int64]
 Memories = Mapping[NvdlaMemory, Array]
 """The contents of each memory as uint8, from address 0 on."""
 
-INT8 = Range()
-TERM_BITS = 20
-"""The number of bits by which the operands of an element-wise sum are shifted left."""
 PIPELINES = {"CDMA": frozenset(UNITS), "WINDOW": frozenset({"WINDOW", "SDP"})}
 """For each unit that reads the input from memory, the units that must be started with it.  POST may
 be started in addition."""
@@ -56,20 +60,29 @@ class Device:
 
     memories: the contents of each memory, from address 0 on.
     words: the word last written to each register, by register name.
+    other_words: the same for the register group that is not in use.  The sequencer of the extension
+        exchanges the groups after each layer; without it, only one is used.
     started: the units that have been started for the next layer.
     rows, weights: the input rows and weights in the convolution buffer, which the previous layer
         kept; None if there are none.
     data_banks: the number of banks that the previous layer used for data.
-    moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`."""
+    moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`.
+    sequencer: counts the cycles of layers; None if they are not counted.
+    port_bytes: the bytes that the present layer has transferred, by memory.
+    sources: the memories from which the present layer has read features."""
 
     hardware: NvdlaConfiguration
     memories: Memories
     words: dict[str, int] = field(default_factory=dict[str, int])
+    other_words: dict[str, int] = field(default_factory=dict[str, int])
     started: set[str] = field(default_factory=set[str])
     rows: Array | None = None
     data_banks: int = 0
     weights: Array | None = None
     moved: list[Counter[str]] = field(default_factory=list[Counter[str]])
+    sequencer: Sequencer | None = None
+    port_bytes: Counter[NvdlaMemory] = field(default_factory=Counter[NvdlaMemory])
+    sources: set[NvdlaMemory] = field(default_factory=set[NvdlaMemory])
 
     def memory(self, which: NvdlaMemory) -> Array:
         """Return a memory as a uint8 array.  Raises BackendError if there is no such memory."""
@@ -99,6 +112,8 @@ class Device:
             )
         post = decode_post(self.words) if "POST" in self.started else None
         self.moved.append(Counter())
+        self.port_bytes.clear()
+        self.sources.clear()
         if source == "CDMA":
             layer = decode(self.words, self.hardware)
             sums = self._delivered(layer)
@@ -108,7 +123,13 @@ class Device:
             elements = self._window_results(layer, post)
         atom = self.hardware.memory_atom_bytes
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
-        self._count_features("output", elements)
+        self._count_features("output", layer.output.memory, elements)
+        if self.sequencer is not None:
+            combines = post is not None and post.elementwise is not ElementwiseMode.NONE
+            self.sequencer.run(
+                self.hardware, layer, self.port_bytes, self.sources, combines=combines
+            )
+            self.words, self.other_words = self.other_words, self.words
         self.started.clear()
 
     def _read_features(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
@@ -118,7 +139,8 @@ class Device:
         what: the field of `LayerTraffic` that counts them."""
         atom = self.hardware.memory_atom_bytes
         found = unpack_features(self.memory(surface.memory), surface, shape, atom)
-        self._count_features(what, found)
+        self._count_features(what, surface.memory, found)
+        self.sources.add(surface.memory)
         return found
 
     def _read_bytes(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
@@ -130,17 +152,21 @@ class Device:
         content = self.memory(memory)
         unpack_features(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
         self.moved[-1][what] += size_bytes
+        self.port_bytes[memory] += size_bytes
         return content[address : address + size_bytes]
 
-    def _count_features(self, what: str, elements: Array) -> None:
+    def _count_features(self, what: str, memory: NvdlaMemory, elements: Array) -> None:
         """Count the bytes of features as traffic of the layer; features are transferred in whole
         memory atoms.
 
         what: the field of `LayerTraffic` that counts them.
+        memory: the memory to or from which they are transferred.
         elements: the features, of shape (rows, columns, channels)."""
         rows, columns, channels = elements.shape
         atom = self.hardware.memory_atom_bytes
-        self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
+        size_bytes = rows * columns * len(range(0, channels, atom)) * atom
+        self.moved[-1][what] += size_bytes
+        self.port_bytes[memory] += size_bytes
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
         """Convert the accumulators of a layer, of shape (rows, columns, channels), to int8 elements
@@ -163,11 +189,11 @@ class Device:
         padded = np.pad(
             rows,
             ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0)),
-            constant_values=_int8(layer.pad_value),
+            constant_values=int8(layer.pad_value),
         )
         out = (layer.out_height, layer.out_width)
         totals = np.zeros((*out, layer.kernels))
-        for k, l, taps in _taps(padded, layer):  # noqa: E741
+        for k, l, taps in elements_by_tap(padded, layer):  # noqa: E741
             totals += taps @ weights[:, k, l].astype(np.float64).T  # exact: below 2**53
         # No layer has enough taps to overflow the accumulators.
         found = rounding_shift(totals.astype(np.int64), layer.accumulators.truncate)
@@ -261,15 +287,19 @@ class Device:
 
 
 def execute(
-    stream: bytes, memories: Memories, hardware: NvdlaConfiguration
+    stream: bytes,
+    memories: Memories,
+    hardware: NvdlaConfiguration,
+    sequencer: Sequencer | None = None,
 ) -> tuple[LayerTraffic, ...]:
     """Execute a stream of register writes and return the traffic of each hardware layer.
 
     memories: the contents of each memory, from address 0 on; modified in place.
+    sequencer: counts the cycles of the layers; None if they are not counted.
 
     Raises BackendError if the stream is malformed or accesses a missing memory, and
     UnsupportedError or CapacityError if the hardware cannot execute a layer."""
-    device = Device(hardware, memories)
+    device = Device(hardware, memories, sequencer=sequencer)
     for write in from_bytes(stream):
         if write.starts is None:
             device.words[write.register] = write.word
@@ -278,106 +308,6 @@ def execute(
         if write.starts in SOURCES:
             device.run(write.starts)
     return tuple(LayerTraffic(**moved) for moved in device.moved)
-
-
-def converted(sums: Sums, conversion: Conversion) -> Array:
-    """Convert accumulators (`sums`) to int8 elements by NVDLA's own conversion.  Layers with the
-    extension's post-processing (`Post`) do not use this conversion."""
-    scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
-    return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
-
-
-def combined(first: Array, second: Array, post: Post) -> Array:
-    """Return the element-wise sum, difference or product of two tensors, as `post.elementwise`
-    selects, requantised in TFLite's arithmetic with the scales in `post`."""
-    left = first.astype(np.int64) - post.first.zero
-    right = second.astype(np.int64) - post.other.zero
-    if post.elementwise is ElementwiseMode.MULTIPLY:
-        values = left * right
-    else:
-        sign = 1 if post.elementwise is ElementwiseMode.ADD else -1
-        values = _scaled_term(left, post.first) + sign * _scaled_term(right, post.other)
-    limits = (post.result_limits.least, post.result_limits.most)
-    result = post.result
-    return requantise(values, result.multiplier, result.shift, result.zero, limits)
-
-
-def pooled(image: Array, layer: WindowLayer) -> Sums:
-    """Return the maximum or the mean of each window, as `layer.kind` selects.  Padding does not
-    count; a mean is rounded to the nearest integer, with ties away from zero.
-
-    image: the input, of shape (rows, columns, channels)."""
-    values = _padded(image, layer, 0)
-    there = _padded(np.ones_like(image), layer, 0)
-    out = (layer.out_height, layer.out_width, layer.channels)
-    largest = np.full(out, INT8.least, np.int64)
-    total, count = np.zeros(out, np.int64), np.zeros(out, np.int64)
-    for (_, _, taps), (_, _, real) in zip(_taps(values, layer), _taps(there, layer), strict=True):
-        inside = real.astype(bool)
-        np.maximum(largest, taps.astype(np.int64), out=largest, where=inside)
-        total += taps.astype(np.int64)
-        count += inside
-    if layer.kind is WindowKind.LARGEST:
-        return largest
-    half = count // 2
-    return np.where(total > 0, (total + half) // count, -((half - total) // count))
-
-
-def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
-    """Return the accumulators of a depthwise convolution, without biases.
-
-    image: the input, of shape (rows, columns, channels).
-    weights: array of shape (rows, columns, output channels)."""
-    values = np.repeat(_padded(image, layer, layer.pad_value), layer.channel_multiplier, axis=2)
-    totals = np.zeros((layer.out_height, layer.out_width, layer.kernels), np.int64)
-    for k, l, taps in _taps(values, layer):  # noqa: E741
-        totals += taps.astype(np.int64) * weights[k, l]
-    return totals
-
-
-def _taps(
-    padded: Array, layer: ConvolutionLayer | WindowLayer
-) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-    """Yield (row, column, elements) for each tap, i.e. each position within the window.
-
-    `elements` has shape (output rows, output columns, channels): for each window, the input element
-    at this position.
-
-    padded: the input with its padding, of shape (rows, columns, channels)."""
-    window = (
-        (layer.kernel_height, layer.kernel_width)
-        if isinstance(layer, ConvolutionLayer)
-        else (layer.window_height, layer.window_width)
-    )
-    for k in range(window[0]):
-        for l in range(window[1]):  # noqa: E741
-            top, left = k * layer.dilation_y, l * layer.dilation_x
-            yield (
-                k,
-                l,
-                padded[
-                    top : top + (layer.out_height - 1) * layer.stride_y + 1 : layer.stride_y,
-                    left : left + (layer.out_width - 1) * layer.stride_x + 1 : layer.stride_x,
-                ].astype(np.float64),
-            )
-
-
-def _padded(image: Array, layer: WindowLayer, value: int) -> Array:
-    """Return an image (rows, columns, channels) with the layer's padding, filled with `value`."""
-    pad = layer.padding
-    border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
-    return np.pad(image, border, constant_values=value)
-
-
-def _scaled_term(values: Sums, scale: Scale) -> Sums:
-    """Return an operand of an element-wise sum or difference, shifted left by `TERM_BITS` (20) bits
-    and multiplied by `scale`."""
-    return multiply(values << TERM_BITS, scale.multiplier, scale.shift)
-
-
-def _int8(value: int) -> int:
-    """Return the low eight bits of `value` as a signed number."""
-    return (value + 128) % 256 - 128
 
 
 def _invalid_stream(what: str, why: str) -> BackendError:

@@ -23,6 +23,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,9 +35,10 @@ from penstock.accelerators.nvdla.configurations import (
 )
 from penstock.accelerators.nvdla.layer import NvdlaMemory
 from penstock.accelerators.nvdla.model import execute
+from penstock.accelerators.nvdla.sequencer import Sequencer
 from penstock.accelerators.nvdla.stream import FORMAT, Write
 from penstock.accelerators.nvdla.task import Task, row_copy_task
-from penstock.uma import Array, Driver, Place, StreamOperation, StreamRows
+from penstock.uma import Array, Driver, Place, StreamOperation
 
 HEAD = struct.Struct("<II")
 """Two words: configuration and number of relocations, or one relocation."""
@@ -82,45 +84,21 @@ class _Encoder:
     def layers(self) -> Iterator[Sequence[Placed]]:
         """Yield the register writes of each hardware layer, in order.
 
-        The output rows are divided into intervals, each as long as possible.  The rows that are
-        accessed to compute an interval have a constant pitch in every tensor.  If even the input
-        rows of a single output row have no constant pitch, further hardware layers first copy them
-        to scratch."""
-        first, end = self.call.first, self.call.end
-        while first < end:
-            reads = self.task.reads(first, first + 1)
-            if _pitch(self.call.inputs[0], *reads, self.task.in_row_bytes) is None:
-                yield from self._gathered(first)
-                first += 1
-                continue
-            until = first + 1
-            while until < end and self._pitches(first, until + 1) is not None:
-                until += 1
-            yield from self._strided(first, until)
-            first = until
-
-    def _pitches(self, first: int, end: int) -> tuple[int, int, int] | None:
-        """Return the row pitches (input, output, second input), in bytes, of the rows that are
-        accessed to compute output rows [first, end).
-
-        The last pitch is 0 if there is no second input.  The result is None if, among these rows,
-        the pitch of a tensor varies or is less than the size of a row."""
-        source, *others = self.call.inputs
-        found = [
-            _pitch(source, *self.task.reads(first, end), self.task.in_row_bytes),
-            _pitch(self.call.result, first, end, self.task.out_row_bytes),
-            *(_pitch(other, first, end, self.task.out_row_bytes) for other in others),
-        ]
-        pitches = [pitch for pitch in found if pitch is not None]
-        if len(pitches) < len(found):
-            return None
-        return pitches[0], pitches[1], pitches[2] if others else 0
+        The output rows are divided into pieces (`pieces`).  Within a piece, the rows that a layer
+        accesses have a constant pitch in every tensor; if even the input rows of a single output
+        row have none, further hardware layers first copy them to scratch."""
+        rows = (*self.call.inputs, self.call.result)
+        for piece in pieces(self.task, rows, self.call.first, self.call.end):
+            if piece.gathered:
+                yield from self._gathered(piece.first)
+            else:
+                yield from self._strided(piece.first, piece.end)
 
     def _strided(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
         """Yield, for each hardware layer that computes some of output rows [first, end), its
         register writes.  The accessed rows of each tensor must have a constant pitch (stride)."""
         lower, _ = self.task.reads(first, end)
-        pitches = self._pitches(first, end)
+        pitches = pitches_of_rows(self.task, (*self.call.inputs, self.call.result), first, end)
         assert pitches is not None
         source = self.call.inputs[0].place(lower)
         for layer in self.task.layers(first, end, *pitches):
@@ -161,7 +139,65 @@ class _Encoder:
         return _with_places(layer, known)
 
 
-def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | None:
+class RowAddresses(Protocol):
+    """Rows of a tensor in memory."""
+
+    def between(self, lower: int, upper: int) -> Sequence[int]:
+        """Return the offset or address of each row in [lower, upper), in bytes."""
+        ...
+
+
+class TaskPiece(NamedTuple):
+    """Output rows [first, end) of a task that the same hardware layers compute.
+
+    gathered: whether the input rows of the only output row are first copied to scratch, because
+        they have no constant pitch."""
+
+    first: int
+    end: int
+    gathered: bool
+
+
+def pieces(task: Task, rows: Sequence[RowAddresses], first: int, end: int) -> Iterator[TaskPiece]:
+    """Divide output rows [first, end) of a task into intervals, and yield them in order.
+
+    rows: the rows of each input, and last those of the output."""
+    while first < end:
+        reads = task.reads(first, first + 1)
+        if _pitch(rows[0], *reads, task.in_row_bytes) is None:
+            yield TaskPiece(first, first + 1, gathered=True)
+            first += 1
+            continue
+        until = first + 1
+        while until < end and pitches_of_rows(task, rows, first, until + 1) is not None:
+            until += 1
+        yield TaskPiece(first, until, gathered=False)
+        first = until
+
+
+def pitches_of_rows(
+    task: Task, rows: Sequence[RowAddresses], first: int, end: int
+) -> tuple[int, int, int] | None:
+    """Return the row pitches in bytes, as (input, output, second input).
+
+    Only the rows that are accessed to compute output rows [first, end) are considered.  The last
+    pitch is 0 if there is no second input.  The result is None if the pitch in one of the tensors
+    varies or is less than the size of a row.
+
+    rows: the rows of each input, and last those of the output."""
+    source, *others, result = rows
+    found = [
+        _pitch(source, *task.reads(first, end), task.in_row_bytes),
+        _pitch(result, first, end, task.out_row_bytes),
+        *(_pitch(other, first, end, task.out_row_bytes) for other in others),
+    ]
+    pitches = [pitch for pitch in found if pitch is not None]
+    if len(pitches) < len(found):
+        return None
+    return pitches[0], pitches[1], pitches[2] if others else 0
+
+
+def _pitch(rows: RowAddresses, lower: int, upper: int, row_bytes: int) -> int | None:
     """Return the pitch of rows [lower, upper) of a tensor: the distance in bytes from row to row.
 
     The result is None if the pitch varies or is less than `row_bytes`, the size of a row.  For a
@@ -254,17 +290,18 @@ def relocated(
     return words.tobytes()
 
 
-def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
+def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> None:
     """Execute a stream on the functional model, in the role of the C function `nvdla_submit`.
 
-    device: ignored.
+    The model executes the stream at once; the sequencer counts the cycles that its layers take
+    after those of earlier streams in the queue.
+
     stream: an array whose first `size` bytes are the stream.
     bases: for each base address, the contents of memory from that address on; modified in place.
 
     Before execution, each array is copied to the modelled memory (main memory or feature buffer)
     that the stream's relocations state for its base address.  Afterwards, only the bytes that
     changed are copied back, because the arrays may overlap."""
-    del device
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}
     ends, starts = dict.fromkeys(NvdlaMemory, 0), list[int]()
@@ -280,11 +317,18 @@ def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
     for part, base in zip(mine, bases, strict=True):
         part[:] = base
     before = [part.copy() for part in mine]
-    execute(relocated(writes, places, starts), memories, configuration.extended(0, 0))
+    chip = configuration.extended(0, 0)
+    execute(relocated(writes, places, starts), memories, chip, sequencer)
     for part, base, old in zip(mine, bases, before, strict=True):
         changed = part != old
         if changed.any():  # constants cannot be written
             base[changed] = part[changed]
 
 
-SUBMIT = Driver("nvdla_submit", "nvdla", submit, object)
+def wait(sequencer: Sequencer) -> None:
+    """Wait until all streams are complete, in the role of the C function `nvdla_wait`."""
+    sequencer.idle = True
+
+
+SUBMIT = Driver("nvdla_submit", "nvdla", submit, Sequencer)
+WAIT = Driver("nvdla_wait", "nvdla", wait, Sequencer)

@@ -100,14 +100,18 @@ class Task:
         input, row `first`.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
-        second = Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes)
-        post = replace(self.post, second=second)
-        return [
-            convolution_writes(layer, post)
-            if isinstance(layer, ConvolutionLayer)
-            else window_writes(layer, post)
-            for layer in self.hardware_layers(first, end, in_lines, out_lines)
-        ]
+        found: list[tuple[Write, ...]] = []
+        for layer in self.hardware_layers(first, end, in_lines, out_lines):
+            row = layer.output.address // out_lines
+            width_bytes = self.out_w * self.hardware.memory_atom_bytes
+            second = Surface(second_lines, width_bytes, row * second_lines)
+            post = replace(self.post, second=second)
+            found.append(
+                convolution_writes(layer, post)
+                if isinstance(layer, ConvolutionLayer)
+                else window_writes(layer, post)
+            )
+        return found
 
     def layers_with_traffic(
         self, first: int, end: int

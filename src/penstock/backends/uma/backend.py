@@ -225,7 +225,7 @@ class UMABackend(Registration):
                 files = sources(target)
             sources = read_sources(files, self._bases, where)
         hooks = own.replace_call_extern, own.encoder, own.submit
-        more = self._registered.region, self._registered.select
+        more = self._registered.region, self._registered.select, self._registered.wait
         return Codegen(own.fmt, text, *hooks, sources, *more)
 
 

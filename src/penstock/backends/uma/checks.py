@@ -170,6 +170,20 @@ def check_codegen(
             require_callable(function, role, "the arguments of a call", where)
 
 
+def check_wait(wait: object, where: str) -> None:
+    """Raise BackendError unless `wait` is a driver function.
+
+    where: the location that the error reports."""
+    if not isinstance(wait, Driver):
+        raise BackendError(
+            "backend-096",
+            f"the function that waits for streams is {wait!r:.60}, must be a Driver",
+            where=where,
+            help='pass Driver("npu_wait", "npu", model, device), whose model takes the state of '
+            "the device",
+        )
+
+
 def check_select(select: object, where: str) -> None:
     """Raise BackendError unless `select` is a driver function.
 

@@ -6,8 +6,7 @@ penstock adds constraints, memories, rooflines and tilers.
 
 from __future__ import annotations
 
-import functools
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from penstock.backends.pattern import Pattern
 from penstock.backends.roofline import Roofline
 from penstock.backends.target_attributes import check_attribute
 from penstock.backends.uma import checks
+from penstock.backends.uma.driver_registration import DriverRegistration
 from penstock.backends.uma.files import read_sources
 from penstock.backends.uma.memories import registered_memory
 from penstock.backends.uma.registrations import (
@@ -32,7 +32,6 @@ from penstock.backends.uma.registrations import (
     Judge,
     RegisteredCodegen,
     RegisteredStrategy,
-    Registrations,
     SizeOf,
     Sources,
 )
@@ -44,12 +43,8 @@ STRATEGY_LEVEL = 11
 """The default priority of strategies, one above that of the processor's kernels."""
 
 
-class Registration(ABC):
+class Registration(DriverRegistration):
     """Base class of `UMABackend` with the methods that register features."""
-
-    @functools.cached_property
-    def _registered(self) -> Registrations:
-        return Registrations()
 
     @property
     @abstractmethod
@@ -284,16 +279,6 @@ class Registration(ABC):
         where = f"{self._place}, region function {name_of(function)}"
         require_callable(function, "region function", "the commands of each call", where)
         self._registered.region = function
-
-    def _register_instances(self, select: Driver) -> None:
-        """Register the driver function `select`, which takes the number of an instance.
-
-        If the target file lists several instances of the accelerator, each kernel call begins with
-        this function; successive layers use the instances in turn.  UMA has no instances.
-
-        Raises BackendError if `select` is not a Driver."""
-        checks.check_select(select, self._place)
-        self._registered.select = select
 
     def _register_memory(
         self,

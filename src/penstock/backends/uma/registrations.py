@@ -108,6 +108,8 @@ class Registrations:
     region: merges the calls of a region: given a sequence of commands for each call, it returns
         the commands of the merged call.  None to concatenate the commands in a stream.
     select: the driver function that selects an instance of the accelerator; None if there is none.
+    wait: the driver function that waits until all streams have been executed; None if there is
+        none.
     tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles."""
 
     merge_compiler_regions: bool = True
@@ -130,6 +132,7 @@ class Registrations:
     roofline: Roofline | None = None
     region: RegionFunction | None = None
     select: Driver | None = None
+    wait: Driver | None = None
     tilers: list[tuple[str, Tiler]] = field(default_factory=list[tuple[str, Tiler]])
 
     @property

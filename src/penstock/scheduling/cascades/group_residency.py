@@ -2,8 +2,8 @@
 
 All other tensors are in the first memory, the default.  There are two ways to select the tensors:
 
-    grouped     divide the parts into groups with little traffic to the first memory; select the
-                tensors that only one group uses
+    grouped     divide the parts into groups that take few cycles; select the tensors that only one
+                group uses
     resident    select a tensor if there is room for it during its whole live range
 """
 
@@ -15,39 +15,62 @@ import numpy as np
 
 from penstock.errors import CapacityError
 from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
-from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.model.memories import FILL, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import BEST, Options
 from penstock.scheduling.order.step_table import bits
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.execution import WHOLE
 
 SECOND = 1
 """Index of the memory region for the tensors of groups."""
 
 
-def grouped(
-    problem: GroupingProblem, capacity_bytes: int, options: Options
-) -> tuple[tuple[int, ...], Set[int]]:
+def group_cycles(accounting: CostAccounting, capacity_bytes: int) -> GroupCycles:
+    """Return the cost of groups of parts: the cycles of the calls that the program consists of.
+
+    accounting: computes the costs of calls.
+    capacity_bytes: maximum live bytes of the tensors of a group in the second memory.
+
+    The cost leaves out cold starts (`simulate/cold_starts.py`), which depend on the order.
+    """
+    parts, memories = accounting.parts, accounting.memories
+    default, second = memories.default_assignment, memories.tensors[SECOND].name
+    names = _written_storages(parts)
+
+    def node_cycles(i: int, kept: int) -> int:
+        memory = default.extended((names[t], second) for t in bits(kept))
+        return accounting.whole_call_cost(i, memory).cycles
+
+    return GroupCycles(grouping_problem(parts), node_cycles, capacity_bytes)
+
+
+def grouped(cost: GroupCycles, options: Options) -> tuple[tuple[int, ...], Set[int]]:
     """Divide the nodes into groups that run one after the other; return (order, selected).
 
     order: the execution order, as indices of nodes.
     selected: indices of the nodes whose outputs are to be stored in the second memory, since only
         nodes of the same group use them.
 
-    capacity_bytes: maximum live bytes of all tensors that a group of two or more nodes uses.
     options: `partition` names the strategy that forms the groups, `inside` the one that orders the
         nodes of a group.
     """
-    cost = Traffic(problem, GroupLimits(buffer_cap=capacity_bytes))
+    problem = cost.problem
     groups = STRATEGIES[options.partition](cost, DEFAULTS).groups
     inside, states = ORDERS_INSIDE[options.inside], options.order_states // len(groups)
-    ordered = (inside(problem, group, states).order for group in groups)
-    order = tuple(i for some in ordered for i in some)
-    return order, {i for group in groups for i in bits(group & ~problem.wanted_outside(group))}
+    order: list[int] = []
+    for group in groups:
+        piece, nodes = problem.kept_piece(group), tuple(bits(group))
+        found = inside(piece, piece.everything, states)
+        known = tuple(nodes[k] for k in found.order)
+        if options.inside == BEST and found.peak_bytes > cost.capacity_bytes:
+            known = cost.fitting_order(group) or known
+        order += known
+    return tuple(order), {i for group in groups for i in bits(problem.kept_inside(group))}
 
 
 def grouping_problem(parts: Parts) -> GroupingProblem:
@@ -83,8 +106,7 @@ def whole_cascades(
         outputs are stored in the default region.
     """
     default, second = memories.default_assignment, memories.tensors[SECOND].name
-    storages = parts.rows.storages
-    written = [storages[part.written].name for part in parts.rows.row_parts]
+    written = _written_storages(parts)
     return tuple(
         Candidate(
             p,
@@ -165,6 +187,12 @@ def group_too_large(
         f"{memory.size_bytes} bytes, {FILL:.0%} may be live, since placement needs slack",
         help=larger if options.inside == BEST else other,
     )
+
+
+def _written_storages(parts: Parts) -> list[str]:
+    """Return the name of the storage that each part writes."""
+    storages = parts.rows.storages
+    return [storages[part.written].name for part in parts.rows.row_parts]
 
 
 def _live_ranges(problem: GroupingProblem, order: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -16,26 +16,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
 
-from penstock.errors import UsageError
 from penstock.pareto import is_dominated, near_frontier
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
-from penstock.scheduling.cascades.group_residency import (
-    SECOND,
-    group_too_large,
-    grouped,
-    grouping_problem,
-    resident,
-    whole_cascades,
-)
 from penstock.scheduling.cascades.proposals import CandidateSource, proposals
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.cascades.uniform_search import UniformSearch
+from penstock.scheduling.cascades.whole_proposals import whole_proposals
 from penstock.scheduling.grouping.orders import ORDERS
 from penstock.scheduling.model.cost import CostModel
-from penstock.scheduling.model.memories import FILL, MemorySystem
+from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
@@ -123,7 +115,7 @@ def frontier_search(
     row_copies = row_copy_estimates(parts, memories, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options, row_copies)
     searches = _uniform_searches(parts, orders, model, memories.nominal, options, limit_bytes)
-    chosen = _chosen_proposals(parts, orders, searches, model, memories, options, limit_bytes)
+    chosen = _chosen_proposals(builder, orders, searches, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
     useful = options.max_recompute > 1 and (not chosen or chosen[0].peak_bytes < bound)
     if parts.least_row_bytes is not None and memories.uniform:
@@ -142,11 +134,9 @@ def frontier_search(
 
 
 def _chosen_proposals(
-    parts: Parts,
+    builder: ScheduleBuilder,
     orders: Sequence[tuple[int, ...]],
     searches: Mapping[tuple[int, ...], UniformSearch],
-    model: CostModel,
-    memories: MemorySystem,
     options: Options,
     limit_bytes: float,
 ) -> list[Proposal]:
@@ -174,10 +164,13 @@ def _chosen_proposals(
     - If the first proposal does not use the least possible scratch memory: a variant of it that
       does, inserted after it.
 
+    builder: builds the schedules of proposals, to compare their costs.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
+    accounting = builder.accounting
+    parts, model, memories = accounting.parts, accounting.model, accounting.memories
     if options.partition != CASCADES:
-        return _whole_proposals(parts, orders, model, memories, options)
+        return whole_proposals(builder, orders, options)
     every: list[Proposal] = []
     nominal: list[Proposal] = []
     inputs_bytes = _inputs_bytes(parts)
@@ -206,7 +199,7 @@ def _chosen_proposals(
         in_default = (p for p in every if _default_peak(p) < math.inf)
         first = near_frontier(in_default, _peak_and_time, 0.0)
         resident_only = replace(options, partition=RESIDENT)
-        whole = _whole_proposals(parts, orders, model, memories, resident_only)
+        whole = whole_proposals(builder, orders, resident_only)
         chosen += [p for p in (*first, *whole) if p not in chosen]
         known = {(p.order, p.cascades) for p in chosen}
         copying = near_frontier(
@@ -280,46 +273,6 @@ def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...
 
 def _inputs_bytes(parts: Parts) -> int:
     return sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
-
-
-def _whole_proposals(
-    parts: Parts,
-    orders: Sequence[tuple[int, ...]],
-    model: CostModel,
-    memories: MemorySystem,
-    options: Options,
-) -> list[Proposal]:
-    """Return proposals in which every part runs alone, in a single call.
-
-    `options.partition` names the method that selects the tensors to store in the second memory
-    region.  With `RESIDENT`, there is one proposal for each order in `orders`.  With a grouping
-    strategy, there is one proposal, in the order that the strategy determines.
-
-    Raises UsageError if there is no second region, and CapacityError if a group does not fit.
-    """
-    if len(memories.tensors) == 1:
-        raise UsageError(
-            "usage-057",
-            "there is no second memory for tensors",
-            where=f"--partition {options.partition}",
-            why=f"all tensors are in {memories.tensors[0].name}",
-            help="use a target or an accelerator that has one, or omit the option",
-        )
-    capacity = int(memories.tensors[SECOND].size_bytes * FILL)
-    problem = grouping_problem(parts)
-    if options.partition == RESIDENT:
-        assignments = [(order, resident(problem, order, capacity)) for order in orders]
-    else:
-        assignments = [grouped(problem, capacity, options)]
-    found: list[Proposal] = []
-    for order, kept in assignments:
-        search = RegionSearch(parts, order, model, memories, options)
-        cascades = whole_cascades(parts, order, kept, memories)
-        proposal = search.proposal(cascades, _inputs_bytes(parts))
-        if proposal is None:
-            raise group_too_large(problem, order, kept, memories, options)
-        found.append(proposal)
-    return found
 
 
 def _uniform_searches(

@@ -86,7 +86,7 @@ class PieceCost:
     nodes: for each node of the piece, its index in the whole network.
     may_be: test of a set of nodes of the piece, given as a mask.  False proves that no group
         contains all of these nodes; True proves nothing.
-    additive: True, because the cost is a sum over tensors.
+    additive, separable: True, because the cost is a sum over tensors.
     """
 
     problem: GroupingProblem
@@ -94,6 +94,7 @@ class PieceCost:
     nodes: tuple[int, ...]
     may_be: Callable[[int], bool]
     additive: bool = True
+    separable: bool = True
 
     @staticmethod
     def of_nodes(whole: GroupCost, nodes: Sequence[int]) -> PieceCost:
@@ -126,6 +127,13 @@ class PieceCost:
         group: mask of nodes of the piece.  False proves nothing.
         """
         return self.whole.hopeless(bit_mask(self.nodes[i] for i in bits(group)))
+
+    def least(self, nodes: int) -> int:
+        """Return 0: lower bounds of bytes are computed from tensors, not from nodes.
+
+        nodes: unused.
+        """
+        return 0
 
     def apart(self, writer: int, reader: int) -> bool:
         """Return True if provably no group contains both node `writer` and its reader `reader`.

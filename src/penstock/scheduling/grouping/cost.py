@@ -1,7 +1,8 @@
 """GroupCost: the cost of running nodes as one group, and which sets of nodes can be groups.
 
-`GroupCost` is a protocol.  `Traffic` (`traffic.py`) implements it without a model of the machine,
-and `GroupCycles` (`cycles.py`) with one.  `Costed` implements it for any given cost function.
+`GroupCost` is a protocol.  `GroupCycles` (`cycles.py`) implements it with the cycles of the
+compiled program, and `Traffic` (`traffic.py`) with bytes, without a model of the machine.
+`Costed` implements it for any given cost function.
 """
 
 from __future__ import annotations
@@ -45,10 +46,14 @@ class GroupCost(Protocol):
 
     @property
     def additive(self) -> bool:
-        """Whether the cost of a group is the sum of the bytes of the tensors crossing its boundary.
+        """Whether the cost is the sum of the bytes of the tensors crossing a group's boundary."""
+        ...
 
-        If so, a group whose nodes form several components without common tensors may be split.  As
-        separate groups, the components cost no more, and they fit if the whole group fits.
+    @property
+    def separable(self) -> bool:
+        """Whether a group whose nodes form several components without common tensors may be split.
+
+        As separate groups, the components cost no more, and they fit if the whole group fits.
         """
         ...
 
@@ -63,6 +68,13 @@ class GroupCost(Protocol):
         """Return True if every group of two or more nodes that contains `group` is infeasible.
 
         group: mask of nodes.  False proves nothing.
+        """
+        ...
+
+    def least(self, nodes: int) -> int:
+        """Return a lower bound of the cost of some nodes in any grouping; 0 if none is known.
+
+        nodes: mask of nodes.
         """
         ...
 
@@ -120,6 +132,7 @@ class Costed:
     function: returns the cost of a node mask, or None if the nodes cannot be a group.
     weight_cap: limit of the weight bytes of groups with two or more nodes; None: no limit.
     additive: whether the cost is the bytes of the tensors that cross the group's boundary.
+    separable: whether components of a group without common tensors may be separate groups.
     undecided: number of node masks that `function` rejects without proof.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     """
@@ -128,6 +141,7 @@ class Costed:
     function: Callable[[int], int | None]
     weight_cap: int | None = None
     additive: bool = False
+    separable: bool = False
     undecided: int = 0
     known: dict[int, int | None] = field(default_factory=dict[int, int | None])
 
@@ -143,6 +157,13 @@ class Costed:
 
     def tie(self, group: int) -> int:
         """Return 0, the secondary cost of every group: no ties between groupings are broken."""
+        return 0
+
+    def least(self, nodes: int) -> int:
+        """Return 0, a lower bound of any cost.
+
+        nodes: unused.
+        """
         return 0
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:

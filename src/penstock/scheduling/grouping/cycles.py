@@ -1,85 +1,91 @@
-"""GroupCycles: cycles of a group whose computation overlaps with its external traffic.
+"""GroupCycles: the cycles of a group in the compiled program.
 
-    cycles = max(computation, bytes / bandwidth) + latency
+The tensors that only the group uses stay on chip; all others are in external memory.  The cycles of
+a node depend on which of the tensors that it reads and writes stay on chip.  The function that
+states them is that of the compiled program, so search and compiled program have the same cost.
 
-Computation is the sum of the cycles of the group's nodes.  The bytes are those of `Traffic` plus
-the weights, which are read once.  `Traffic` also decides which nodes can be one group.
-
-Source: the profiler of Zheng et al., IEEE TCAD 39(11), 2020.
+A set of nodes can be a group if the tensors that stay on chip fit there in some order of the nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
+import numpy.typing as npt
 
-from penstock.scheduling.grouping.bounds import lower_bound
-from penstock.scheduling.grouping.cost import IntervalCosts, weight_bytes
+from penstock.scheduling.grouping import fitting
+from penstock.scheduling.grouping.cost import IntervalCosts
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.sweep import Column
-from penstock.scheduling.grouping.traffic import Traffic
-from penstock.scheduling.order.step_table import bits
+from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
+from penstock.scheduling.order.step_table import bit_mask, bits
+
+NodeCycles = Callable[[int, int], int]
+"""Cycles of a node, by its index and the mask of those of its tensors that stay on chip."""
+PATIENCE = 2
+"""After this number of consecutive sets for which no order that fits is known, larger ones are not
+tried: in nearly all cases, no such order exists, and the search for one takes most of the time."""
+MOST_TENSORS = 8
+"""Maximum number of tensors of a node for which all assignments to memories are compared."""
 
 
 @dataclass(slots=True, eq=False)
 class GroupCycles:
-    """Cost of groups in cycles: max(computation, bytes / bandwidth) + latency.
+    """Cost of groups in cycles of the compiled program.
 
-    traffic: provides the bytes moved without weights, and decides which nodes can be one group.
-    computing_cycles: cycles for the computation of each node.
-    bytes_per_cycle: bandwidth of external memory.
-    latency_cycles: delay until the first byte of a group arrives.
+    node_cycles: the cycles of a node.
+    capacity_bytes: bytes of the on-chip memory that live tensors may occupy.
+    order_states: maximum number of states, for each group, of the search for an order that fits.
     additive: False, because the cost is not a sum over tensors.
-    _computing, _weights: for each node, computing cycles and bytes of weights.
+    separable: True, because the cost is a sum over nodes.
+    known: costs computed so far, by node mask; None if the nodes cannot be a group.
+    _unsure: node masks rejected without proof.
+    _orders: orders of all nodes in which groups are tested, with the position of each node.
+    _cycles: results of `node_cycles`.
     """
 
-    traffic: Traffic
-    computing_cycles: Sequence[int]
-    bytes_per_cycle: int
-    latency_cycles: int
+    problem: GroupingProblem
+    node_cycles: NodeCycles
+    capacity_bytes: int
+    order_states: int = 200
     additive: bool = False
-    _computing: Column = field(init=False)
-    _weights: Column = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._computing = np.array(self.computing_cycles, np.int64)
-        self._weights = np.array([n.weight_bytes for n in self.problem.nodes], np.int64)
-
-    @property
-    def problem(self) -> GroupingProblem:
-        """The grouping problem whose groups are evaluated."""
-        return self.traffic.problem
+    separable: bool = True
+    known: dict[int, int | None] = field(default_factory=dict[int, int | None])
+    _unsure: set[int] = field(default_factory=set[int])
+    _orders: dict[tuple[int, ...], list[int]] = field(
+        default_factory=dict[tuple[int, ...], list[int]]
+    )
+    _cycles: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    _least: Column | None = None
 
     @property
     def undecided(self) -> int:
         """Number of sets of nodes that were rejected as groups although they may be feasible."""
-        return self.traffic.undecided
+        return len(self._unsure)
 
     def of(self, group: int) -> int | None:
         """Return the cycles of a group; None if the nodes cannot be one group.
 
         group: mask of nodes.
         """
-        if self.traffic.of(group) is None:
-            return None
-        computing = sum(self.computing_cycles[i] for i in bits(group))
-        return self._cycles(computing, self.moved_bytes(group))
-
-    def moved_bytes(self, group: int) -> int:
-        """Return the bytes, including weights, that a group moves from and to external memory.
-
-        group: mask of nodes.
-        """
-        return self.traffic.traffic_bytes(group) + weight_bytes(self.problem, group)
+        if group not in self.known:
+            kept = self.problem.kept_inside(group)
+            total = sum(self._node(i, kept) for i in bits(group))
+            self.known[group] = total if self._is_group(group, kept) else None
+        return self.known[group]
 
     def tie(self, group: int) -> int:
-        """Return the bytes that a group moves; they break ties between groupings of equal cycles.
+        """Return the bytes of the tensors that cross the boundary of a group.
 
+        They break ties between groupings of equal cycles.
         group: mask of nodes.
         """
-        return self.moved_bytes(group)
+        problem = self.problem
+        moved = (problem.read_from_outside(group), group & ~problem.kept_inside(group))
+        return sum(problem.sizes[t] for mask in moved for t in bits(mask))
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
         """Return the cycles of the groups order[lower:k] for k = lower + 1, .., upper.
@@ -88,58 +94,176 @@ class GroupCycles:
 
         The result ends early if larger groups are infeasible, or unlikely to be feasible.
         """
-        features, feasible = self.traffic.interval_costs(order, lower, upper)
-        nodes = np.array(order[lower : lower + len(features)], np.int64)
-        moved = features + self._weights[nodes].cumsum()
-        communicating = -(-moved // self.bytes_per_cycle)
-        busy = np.maximum(self._computing[nodes].cumsum(), communicating)
-        return IntervalCosts(busy + self.latency_cycles, feasible)
+        if lower == 0 and len(order) == len(self.problem.nodes):
+            self._remember(tuple(order))
+        costs: list[int] = []
+        feasible: list[bool] = []
+        growing = _GrowingGroup(self.problem, self._node)
+        failed = 0
+        for i in order[lower:upper]:
+            growing.add(i)
+            fits = growing.peak_bytes <= self.capacity_bytes or self.of(growing.group) is not None
+            costs.append(growing.cycles)
+            feasible.append(fits)
+            failed = 0 if fits else failed + 1
+            if failed == PATIENCE or (failed and self.hopeless(growing.group)):
+                break
+        return IntervalCosts(np.array(costs, np.int64), np.array(feasible, np.bool_))
 
     def hopeless(self, group: int) -> bool:
         """Return True if every group of two or more nodes that contains `group` is infeasible.
 
-        group: mask of nodes.  False proves nothing.
+        A larger group keeps at least the tensors on chip that `group` keeps, so it is infeasible
+        if `group` provably is.  False proves nothing.
+        group: mask of nodes.
         """
-        return self.traffic.hopeless(group)
+        return self.of(group) is None and group not in self._unsure
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return True if provably no group contains both node `writer` and its reader `reader`.
+        """Return False: a group may contain any node and its readers.
 
-        writer, reader: indices of nodes.  False proves nothing.
+        writer, reader: indices of nodes.
         """
-        return self.traffic.apart(writer, reader)
+        return False
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that tests whether the tensors of nodes of `piece` may fit the buffer.
-
-        The function takes a mask of nodes of `piece`.  If it returns False, no group contains all
-        of these nodes.  True proves nothing, because the test counts only the tensors that nodes of
-        `piece` write.
+        """Return a function that tests whether nodes of `piece` may be in one group: always True.
 
         piece: a problem that consists of some nodes of `problem`, numbered anew from 0.
         """
-        return self.traffic.relaxed(piece)
+        return lambda group: True
 
-    def bound(self, order: Sequence[int], max_work: int) -> int:
-        """Return a lower bound of the cycles of any grouping.
+    def least(self, nodes: int) -> int:
+        """Return a lower bound of the cycles of some nodes in any grouping.
 
-        The bound is max(computation of all nodes, least bytes / bandwidth) + latency of one group.
-        The least bytes are a lower bound of the bytes that any grouping moves.
-        order: execution order of all nodes.
-        max_work: budget of the search for the least bytes: the sum of the sizes (numbers of nodes)
-            of the groups examined.
+        nodes: mask of nodes.
+
+        Each node counts with its cycles for the best choice of tensors that stay on chip.
         """
-        return self._cycles(sum(self.computing_cycles), self.least_bytes(order, max_work))
+        if self._least is None:
+            self._least = np.array(
+                [self._least_cycles(i) for i in range(len(self.problem.nodes))], np.int64
+            )
+        return int(self._least[_flags(nodes, len(self._least))].sum())
 
-    def least_bytes(self, order: Sequence[int], max_work: int) -> int:
-        """Return a lower bound of the bytes, including weights, that any grouping moves.
+    def fitting_order(self, group: int) -> tuple[int, ...] | None:
+        """Return an order of a group's nodes in which its tensors fit on chip.
 
-        order: execution order of all nodes.
-        max_work: budget of the search: the sum of the sizes (numbers of nodes) of the groups
-            examined.
+        group: mask of nodes.
+
+        The order is that of the problem, or one of those that intervals have been taken from; None
+        if the group fits in none of these.
         """
-        features, _ = lower_bound(self.traffic, order, max_work)
-        return features + weight_bytes(self.problem, self.problem.everything)
+        kept = self.problem.kept_inside(group)
+        members = list(bits(group))
+        for rank in (None, *self._orders.values()):
+            order = members if rank is None else sorted(members, key=rank.__getitem__)
+            if self._peak(order, kept) <= self.capacity_bytes:
+                return tuple(order)
+        return None
 
-    def _cycles(self, computing: int, moved: int) -> int:
-        return max(computing, -(-moved // self.bytes_per_cycle)) + self.latency_cycles
+    def _node(self, i: int, kept: int) -> int:
+        """Return the cycles of node `i` if the tensors in the mask `kept` stay on chip."""
+        key = i, kept & (self.problem.reads[i] | 1 << i)
+        if key not in self._cycles:
+            self._cycles[key] = self.node_cycles(*key)
+        return self._cycles[key]
+
+    def _least_cycles(self, i: int) -> int:
+        """Return the least cycles of a node, for any choice of its tensors that stay on chip.
+
+        The result is 0 if the node has too many tensors.
+        """
+        problem = self.problem
+        tensors = [t for t in bits(problem.reads[i] | 1 << i) if t < len(problem.nodes)]
+        tensors = [t for t in tensors if not problem.output_mask >> t & 1]
+        if len(tensors) > MOST_TENSORS:
+            return 0
+        choices = range(1 << len(tensors))
+        return min(self._node(i, bit_mask(tensors[k] for k in bits(c))) for c in choices)
+
+    def _is_group(self, group: int, kept: int) -> bool:
+        """Return whether the tensors that stay on chip fit in some order of a group's nodes.
+
+        kept: mask of these tensors.
+        """
+        sizes, cap = self.problem.sizes, self.capacity_bytes
+        if sum(sizes[t] for t in bits(kept)) <= cap or self.fitting_order(group) is not None:
+            return True
+        piece = self.problem.kept_piece(group)
+        cost = Traffic(piece, GroupLimits(buffer_cap=cap, order_states=self.order_states))
+        found = cost.fitting(piece.everything)
+        if found == fitting.UNDECIDED:
+            self._unsure.add(group)
+        return found == fitting.FITS
+
+    def _peak(self, order: Sequence[int], kept: int) -> int:
+        """Return the live bytes at the peak of the tensors in the mask `kept`.
+
+        order: the nodes that write and read these tensors.
+        """
+        position = {i: p for p, i in enumerate(order)}
+        changes = [0] * (len(order) + 1)
+        for t in bits(kept):
+            last = max((position[r] for r in bits(self.problem.readers[t])), default=position[t])
+            changes[position[t]] += self.problem.sizes[t]
+            changes[last + 1] -= self.problem.sizes[t]
+        return max(accumulate(changes))
+
+    def _remember(self, order: tuple[int, ...]) -> None:
+        """Add an order of all nodes to those in which groups are tested.
+
+        If it is new, groups that have been rejected without proof are tested again.
+        """
+        if order not in self._orders:
+            rank = [0] * len(order)
+            for position, i in enumerate(order):
+                rank[i] = position
+            self._orders[order] = rank
+            for group in self._unsure:
+                del self.known[group]
+            self._unsure.clear()
+
+
+class _GrowingGroup:
+    """A group to which the nodes of an order are added one by one.
+
+    group: mask of the nodes added so far.
+    cycles: cycles of the group.
+    peak_bytes: live bytes at the peak of the tensors that stay on chip, in this order.
+    """
+
+    def __init__(self, problem: GroupingProblem, node_cycles: NodeCycles) -> None:
+        self._problem, self._node_cycles = problem, node_cycles
+        self._kept = 0
+        self._position: dict[int, int] = {}
+        self._taken: dict[int, int] = {}  # by node: its cycles
+        self._live: list[int] = []  # by position: live bytes while the node there runs
+        self.group = self.cycles = self.peak_bytes = 0
+
+    def add(self, i: int) -> None:
+        """Add a node all of whose producers are in the group or come before it."""
+        problem = self._problem
+        self._position[i] = len(self._live)
+        self._live.append(0)
+        self.group |= 1 << i
+        self._taken[i] = 0
+        changed = 1 << i
+        for t in (*bits(problem.before[i] & self.group), i):
+            readers = problem.readers[t]
+            if not readers & ~self.group and not problem.output_mask >> t & 1:
+                self._kept |= 1 << t
+                changed |= 1 << t | readers
+                for p in range(self._position[t], len(self._live)):
+                    self._live[p] += problem.sizes[t]
+                    self.peak_bytes = max(self.peak_bytes, self._live[p])
+        for node in bits(changed):
+            cycles = self._node_cycles(node, self._kept)
+            self.cycles += cycles - self._taken[node]
+            self._taken[node] = cycles
+
+
+def _flags(mask: int, count: int) -> npt.NDArray[np.bool_]:
+    """Return the lowest `count` bits of a mask as an array."""
+    raw = np.frombuffer(mask.to_bytes(count // 8 + 1, "little"), np.uint8)
+    return np.unpackbits(raw, bitorder="little")[:count].astype(np.bool_)

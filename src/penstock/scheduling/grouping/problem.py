@@ -138,6 +138,25 @@ class GroupingProblem:
                 wanted |= 1 << i
         return wanted
 
+    def kept_inside(self, group: int) -> int:
+        """Return the mask of the nodes of a group whose tensors only nodes of the group use.
+
+        group: mask of nodes.
+        """
+        return group & ~self.wanted_outside(group)
+
+    def kept_piece(self, group: int) -> GroupingProblem:
+        """Return the problem that consists of the nodes of a group.
+
+        Only the tensors that no node outside of the group uses have a size.
+        group: mask of nodes.  Node k of the result is the k-th of them.
+        """
+        nodes, kept = tuple(bits(group)), self.kept_inside(group)
+        piece = self.piece(nodes, bits(group & ~kept))
+        sized = zip(piece.nodes, nodes, strict=True)
+        resized = (n if kept >> i & 1 else replace(n, output_bytes=0) for n, i in sized)
+        return replace(piece, nodes=tuple(resized))
+
     @cached_property
     def table(self) -> StepTable:
         """Table of the dependences and the memory of all nodes, for the search for an order."""

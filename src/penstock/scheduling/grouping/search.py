@@ -8,7 +8,8 @@ down-set plus a lower bound of the remaining cost.  So the first path that reach
 optimal.  Before that, the estimate of the down-set to be expanded next is a proven lower bound of
 the total cost.
 
-For costs in bytes, the lower bound of the remaining cost counts these tensors:
+The lower bound of the remaining cost is that of the remaining nodes (`GroupCost.least`).  For costs
+in bytes, it counts these tensors:
 
     a tensor that exists already and has remaining readers: it is read at least once more;
     an output of the region that is not yet written: it is written;
@@ -62,7 +63,7 @@ class GroupSearch:
         self._cost, self._region = cost, region
         self._ready = ready or self._all_ready
         self._restricted = ready is not None
-        self._connected_only = cost.additive and not self._restricted
+        self._connected_only = cost.separable and not self._restricted
         self._before = {i: cost.problem.before[i] & region for i in bits(region)}
         self._near = {i: self._neighbours(i) for i in bits(region)}
         self._written, self._read = _forced_transfers(cost, region) if cost.additive else (0, 0)
@@ -105,11 +106,11 @@ class GroupSearch:
     def remaining(self, done: int) -> int:
         """Return a lower bound of the cost of grouping the nodes of the region not in `done`.
 
-        done: mask of executed nodes.  The result is 0 if the cost is not a sum over tensors.
+        done: mask of executed nodes.
         """
-        if not self._cost.additive:
-            return 0
         problem, rest = self._cost.problem, self._region & ~done
+        if not self._cost.additive:
+            return self._cost.least(rest)
         read = 0
         for i in bits(rest):
             read |= problem.reads[i]

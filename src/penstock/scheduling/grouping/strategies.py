@@ -135,6 +135,9 @@ STRATEGIES: Mapping[str, Strategy] = {
 }
 """Strategies by the name that the option `partition` selects."""
 
+COMPARED = ("layer", "greedy", "bounded", "paper", "paper_merged")
+"""The strategies whose groupings `best` is compared with."""
+
 
 def _candidates(
     cost: OrderCost, options: GroupingOptions, every: Mapping[str, Sequence[int]]
@@ -177,10 +180,12 @@ def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
 def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:
     """Return `start`, or a cheaper grouping found by the exact search.
 
-    The `bound` of the result is the lower bound of the cost that the search proves.  It is 0 if
-    `cost` has rejected groups without proof, because a cheaper grouping may contain one of them.
+    The `bound` of the result is the lower bound of the cost that the search proves.  If `cost` has
+    rejected groups without proof, a cheaper grouping may contain one of them; the bound is then
+    that of the nodes (`GroupCost.least`).
     """
     search = GroupSearch(cost, cost.problem.everything)
     found = search.run(options.ideal_work, start.cost)
     done = ordered_grouping(found.groups, cost) if found.groups else start
-    return replace(done, bound=0 if cost.undecided else int(found.bound), work=found.work)
+    bound = cost.least(cost.problem.everything) if cost.undecided else int(found.bound)
+    return replace(done, bound=bound, work=found.work)

@@ -44,7 +44,7 @@ class Traffic:
 
     Each tensor is read at most once per group.
     limits: capacity of a group.
-    additive: True, because the cost is a sum over tensors.
+    additive, separable: True, because the cost is a sum over tensors.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     _unsure: node masks rejected without proof.
     _apart: results of `apart`, by (writer, reader).
@@ -58,6 +58,7 @@ class Traffic:
     problem: GroupingProblem
     limits: GroupLimits
     additive: bool = True
+    separable: bool = True
     known: dict[int, int | None] = field(default_factory=dict[int, int | None])
     _unsure: set[int] = field(default_factory=set[int])  # rejected without proof
     _apart: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
@@ -182,6 +183,13 @@ class Traffic:
             self._weights[members].sum() > unbounded_if_none(limits.weight_cap)
             or self._own_bytes[members].max() > unbounded_if_none(limits.buffer_cap)
         )
+
+    def least(self, nodes: int) -> int:
+        """Return 0: lower bounds of bytes are computed from tensors, not from nodes.
+
+        nodes: unused.
+        """
+        return 0
 
     def _members(self, group: int) -> Column:
         """Return the indices of the nodes of a group, in ascending order."""

@@ -91,6 +91,16 @@ class CostModel(Protocol):
         """
         ...
 
+    def cold_start_cycles(
+        self, part: Part, rows: int, memory: MemoryAssignment | None = None
+    ) -> int:
+        """Return the cycles that a call takes longer if another engine ran the command before it.
+
+        rows: number of output rows that the call computes.
+        memory: memory regions of the part's operands; None: the default region for all.
+        """
+        ...
+
 
 def added(one: Bytes, other: Bytes) -> Bytes:
     """Return the sum, for each memory region, of two lists of (region name, bytes) pairs."""

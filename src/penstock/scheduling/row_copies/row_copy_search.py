@@ -18,6 +18,7 @@ from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.row_copies.estimates import RowCopyEstimates, StripedCascade
 from penstock.scheduling.row_copies.variant import with_row_copies
+from penstock.scheduling.simulate.cold_starts import with_cold_starts
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import live_bytes
@@ -25,10 +26,11 @@ from penstock.scheduling.simulate.row_copy_costs import with_row_copy_cycles
 
 
 def costed(expanded: ExpandedSchedule, accounting: CostAccounting) -> Schedule:
-    """Return a schedule with the costs of its parts, prefetches and copies of rows."""
+    """Return a schedule with the costs of its parts, cold starts, prefetches and copies of rows."""
     schedule, cascades = expanded.schedule, expanded.cascades
     plans = tuple(accounting.costed(schedule, cascade) for cascade in cascades)
     plans = with_row_copy_cycles(accounting, schedule.memory, cascades, plans)
+    plans = with_cold_starts(accounting.model, schedule, cascades, plans)
     return replace(schedule, plans=accounting.with_prefetch_costs(cascades, plans))
 
 

@@ -141,7 +141,7 @@ class CostAccounting:
         it is the cost of all bands.
         """
         copied = {copy.constant: copy.target for copy in cascade.plan.copies}
-        memory, owners = schedule.memory, self.parts.owners
+        memory = schedule.memory
         for k, stripes in zip(cascade.plan.parts, cascade.stripes, strict=True):
             part = self.parts.parts[k]
             if part.row_copy is not None:
@@ -151,16 +151,35 @@ class CostAccounting:
             if bands is not None:
                 yield bands.cost
                 continue
-            kernel = cascade.plan.kernel(k, part)
-            inputs, output = self.operand_regions(part, memory, copied)
-            calls = Calls(stripes, inputs, output)
-            key = PartCalls(_variant(part, kernel), calls)
-            if key not in self._costs:
-                operands = memory.for_part(part, owners)
-                regions = (region for config in stripes for region in config.regions())
-                traffic = [self.call_traffic(part, region) for region in regions]
-                self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
-            yield self._costs[key]
+            calls = Calls(stripes, *self.operand_regions(part, memory, copied))
+            yield self._calls_cost(part, cascade.plan.kernel(k, part), calls, memory)
+
+    def whole_call_cost(self, k: int, memory: MemoryAssignment) -> Cost:
+        """Return the cost of part `k` if one call of its preferred kernel computes its output.
+
+        memory: the memory assignment of a schedule.
+        """
+        part = self.parts.parts[k]
+        calls = Calls(
+            (whole_tensor(part.output.type.shape),), *self.operand_regions(part, memory, {})
+        )
+        return self._calls_cost(part, part.kernel, calls, memory)
+
+    def _calls_cost(
+        self, part: Part, kernel: Kernel, calls: Calls, memory: MemoryAssignment
+    ) -> Cost:
+        """Return the cost of calls of a part.
+
+        kernel: the kernel of the part that the calls run.
+        memory: the memory assignment of the schedule.
+        """
+        key = PartCalls(_variant(part, kernel), calls)
+        if key not in self._costs:
+            operands = memory.for_part(part, self.parts.owners)
+            regions = (region for config in calls.stripes for region in config.regions())
+            traffic = [self.call_traffic(part, region) for region in regions]
+            self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
+        return self._costs[key]
 
     def _copied_bytes(self, part: Part, stripes: Stripes, memory: MemoryAssignment) -> Cost:
         """Return the bytes that a row copy reads and writes, as a cost of zero cycles.

@@ -43,14 +43,15 @@ def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...
 
     A storage is left out if one of its rows overwrites a row of another storage.  It is also left
     out if a kernel with placed costs accesses it: the commands of such a kernel contain the address
-    of each row, so no table of row offsets is needed.
+    of each row, so no table of row offsets is needed.  That does not apply to kernels that take
+    fewer cycles if rows have a constant distance.
     """
     parts, memory = expanded.schedule.parts, expanded.schedule.memory
     storages = parts.rows.storages
     addressed = {
         parts.owners[value.name]
         for part in parts.parts
-        if part.kernel.placed
+        if part.kernel.placed and not part.kernel.even_rows
         for value in (*part.variable_inputs, part.output)
     }
     table = expanded.block_table

@@ -1,0 +1,62 @@
+"""placed: cycles of calls whose tensors have addresses, which decide how many hardware layers run.
+
+Where the rows of a ring have no constant pitch, a call consists of several layers, or of layers
+that first copy rows (`programs.pieces`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from operator import add
+
+from penstock.accelerators.nvdla.dataflow import layer_cycles
+from penstock.accelerators.nvdla.kernels import tasks
+from penstock.accelerators.nvdla.programs import TaskPiece, pieces
+from penstock.accelerators.nvdla.task import Task, row_copy_task
+from penstock.uma import Breakdown, Offloaded, PlacedCall, PlacedRows
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedRows:
+    """Rows of a tensor by their addresses."""
+
+    rows: PlacedRows
+
+    def between(self, lower: int, upper: int) -> Sequence[int]:
+        """Return the address of each row in [lower, upper)."""
+        return self.rows.addresses[lower:upper].tolist()
+
+
+def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
+    """Return the cycles of a call that is not the first one in the queue of layers."""
+    found: list[Breakdown] = []
+    for one in tasks(offloaded):
+        inputs = [call.inputs[k] for k in one.inputs]
+        placed = [rows for rows in (*inputs, call.output) if rows is not None]
+        names = (*("features", "second")[: len(inputs)], "output")
+        inside = frozenset(
+            name
+            for name, rows in zip(names, placed, strict=True)
+            if rows.memory != call.beside  # scratch is in main memory
+        )
+        addressed = [AddressedRows(rows) for rows in placed]
+        every = pieces(one.task, addressed, call.first, call.end)
+        found += (piece_cycles(one.task, piece, inside) for piece in every)
+    return reduce(add, found)
+
+
+@lru_cache(maxsize=1 << 14)
+def piece_cycles(task: Task, piece: TaskPiece, inside: frozenset[str]) -> Breakdown:
+    """Return the cycles of the hardware layers that compute some rows of a task.
+
+    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`."""
+    layers = list(task.layers_with_traffic(piece.first, piece.end))
+    if not piece.gathered:
+        return reduce(add, (layer_cycles(task.hardware, *one, inside) for one in layers))
+    lower, upper = task.reads(piece.first, piece.end)
+    copies = row_copy_task(task).layers_with_traffic(0, 1)
+    copied = [layer_cycles(task.hardware, *one, inside & {"features"}) for one in copies]
+    computed = [layer_cycles(task.hardware, *one, inside - {"features"}) for one in layers]
+    return reduce(add, (*copied * (upper - lower), *computed))

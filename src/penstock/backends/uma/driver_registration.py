@@ -1,0 +1,44 @@
+"""DriverRegistration: registers functions of an accelerator's driver that no kernel invokes."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+
+from penstock.backends.uma import checks
+from penstock.backends.uma.registrations import Registrations
+from penstock.program.program import Driver
+
+
+class DriverRegistration(ABC):
+    """Base class of `Registration` with the methods that register functions of the driver."""
+
+    @functools.cached_property
+    def _registered(self) -> Registrations:
+        return Registrations()
+
+    @property
+    @abstractmethod
+    def _place(self) -> str:
+        """The location of the backend that errors report."""
+
+    def _register_instances(self, select: Driver) -> None:
+        """Register the driver function `select`, which takes the number of an instance.
+
+        If the target file lists several instances of the accelerator, each kernel call begins with
+        this function; successive layers use the instances in turn.  UMA has no instances.
+
+        Raises BackendError if `select` is not a Driver."""
+        checks.check_select(select, self._place)
+        self._registered.select = select
+
+    def _register_wait(self, wait: Driver) -> None:
+        """Register the driver function `wait`, which has no arguments.
+
+        If it is registered, the driver function that receives command streams may return before
+        they have been executed; it executes them in order.  The program then calls `wait` before a
+        command of another engine, and at the end of a run.
+
+        Raises BackendError if `wait` is not a Driver."""
+        checks.check_wait(wait, self._place)
+        self._registered.wait = wait

@@ -1,0 +1,76 @@
+"""Cold starts: calls that run after a command of another engine.
+
+While an accelerator runs a call, it may fetch constants for the next one.  It cannot do so for a
+call that it starts cold, so such a call takes longer (`Breakdown.cold_start`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
+
+Flags = npt.NDArray[np.bool_]
+
+
+def cold_calls(cascades: Sequence[ExpandedCascade]) -> Iterator[Flags]:
+    """Yield, for each cascade, which of its calls run after a command of another engine.
+
+    cascades: all cascades of a schedule.
+
+    The first call of the schedule does, and the first call of a cascade if the copy engine copies
+    constants for the cascade.
+    """
+    last = ""
+    for cascade in cascades:
+        plan = cascade.plan
+        engines = [cascade.parts.parts[k].engine for k in plan.parts]
+        places = cascade.calls[:, 0] - cascade.lower
+        numbers = np.array([engines.index(engine) for engine in engines])[places]
+        begins_cold = bool(plan.copies) or engines[places[0]] != last
+        yield np.append(begins_cold, np.diff(numbers) != 0)
+        last = engines[places[-1]]
+
+
+def with_cold_starts(
+    model: CostModel,
+    schedule: Schedule,
+    cascades: Sequence[ExpandedCascade],
+    plans: Sequence[Plan],
+) -> tuple[Plan, ...]:
+    """Return plans whose costs include the cold starts of accelerators.
+
+    cascades, plans: all cascades of the schedule, and their plans with costs of warm calls.
+    """
+    flags = cold_calls(cascades)
+    each = zip(cascades, plans, flags, strict=True)
+    return tuple(_with_cold_starts(model, schedule, *one) for one in each)
+
+
+def _with_cold_starts(
+    model: CostModel, schedule: Schedule, cascade: ExpandedCascade, plan: Plan, cold: Flags
+) -> Plan:
+    """Return the plan of a cascade whose costs include cold starts.
+
+    cold: for each call of the cascade, whether it runs after a command of another engine.
+    """
+    parts, costs = schedule.parts, list(plan.costs)
+    calls = Counter((p, end - first) for p, first, end in cascade.calls[cold, :3].tolist())
+    for (position, rows), count in calls.items():
+        place = position - cascade.lower
+        k = plan.parts[place]
+        part = parts.parts[k]
+        if part.kernel.cycles is not None:
+            memory = schedule.memory.for_part(part, parts.owners)
+            selected = plan.with_selected_kernel(k, part)
+            longer = count * model.cold_start_cycles(selected, rows, memory)
+            costs[place] = replace(costs[place], cycles=costs[place].cycles + longer)
+    return replace(plan, costs=tuple(costs))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from penstock.ir.op import ConstantPrefetch, Kernel, row_before
+from penstock.ir.op import ConstantPrefetch, Kernel
 from penstock.ir.placed_call import Filling
 from penstock.ir.region import Region
 from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
@@ -21,24 +21,8 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.row_stripes import Stripes, stripe_heights, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.call_traffic import CallTraffic, traffic_of_call
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
-
-
-@dataclass(frozen=True, slots=True)
-class CallTraffic:
-    """Work and memory traffic of one kernel call.
-
-    macs: multiply-accumulates, including those that the kernel skips.
-    read_bytes: bytes read from each input, constants included.
-    previous_row_bytes: bytes read from the output row before the call's rows, if the kernel
-        computes each row from the previous one; 0 for other kernels.
-    written_bytes: bytes written to the output.
-    """
-
-    macs: int
-    read_bytes: tuple[int, ...]
-    previous_row_bytes: int
-    written_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +188,7 @@ class CostAccounting:
         inputs, output = self.operand_regions(part, memory, {})
         calls = Calls((whole_tensor(shape),), inputs, output)
         operands = memory.for_part(part, self.parts.owners)
-        return self._cost(part, calls, [_traffic_of_call(part, Region.whole(shape))], operands)
+        return self._cost(part, calls, [traffic_of_call(part, Region.whole(shape))], operands)
 
     def first_call_cycles(self, cascade: ExpandedCascade) -> int:
         """Return the cycles of a cascade's first call, without stalls caused by prefetches."""
@@ -366,7 +350,7 @@ class CostAccounting:
         """Return the work and traffic of a call of `part` that computes the output region `out`."""
         key = (part.name, out)
         if key not in self._traffic:
-            self._traffic[key] = _traffic_of_call(part, out)
+            self._traffic[key] = traffic_of_call(part, out)
         return self._traffic[key]
 
 
@@ -387,12 +371,3 @@ def _variant(part: Part, kernel: Kernel) -> KernelVariant:
 
 def _bytes(sizes: dict[str, int]) -> Bytes:
     return tuple(sorted((memory, size) for memory, size in sizes.items() if size))
-
-
-def _traffic_of_call(part: Part, out: Region) -> CallTraffic:
-    """Return the work and traffic of a call of `part` that computes a region of the output."""
-    pairs = zip(part.needs(out), part.inputs, strict=True)
-    read = tuple(need.elements * value.type.dtype.size_bytes for need, value in pairs)
-    element = part.output.type.dtype.size_bytes
-    before = row_before(out).elements * element if part.kernel.recurrent else 0
-    return CallTraffic(part.macs(out), read, before, out.elements * element)

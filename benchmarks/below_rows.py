@@ -87,7 +87,7 @@ def measured(found: Result) -> tuple[int, bool, int]:
     inputs = api.drawn_sets(done, 1)
     with firmware(done) as chip:
         ran, sections = chip.run(inputs[0]), chip.sections
-    mismatches = sum(rung.comparison.mismatches for rung in climb(done, None, inputs))
+    mismatches = sum(rung.compared.mismatches for rung in climb(done, None, inputs))
     same = sections.data + sections.bss == found.least.height_bytes
     return ran.counts.cycles, same, mismatches
 

@@ -106,8 +106,8 @@ def _verified(done: Compilation, in_c: bool) -> Outcome:
         return Outcome("compiled", note="too large to run")
     sets = api.drawn_sets(done, api.DRAWN_SETS)
     for rung in ladder.climb(done, None, sets):
-        if rung.comparison.mismatches:
-            return Outcome("mismatch", rung.step, str(rung.comparison.first))
+        if rung.compared.mismatches:
+            return Outcome("mismatch", rung.step, str(rung.compared.first))
         if rung.step == "machine":
             _limit_memory(None)  # the address sanitizer reserves terabytes
             if not in_c:

@@ -75,7 +75,9 @@ def _print_totals(out: Console, climbs: Sequence[Climb], unsupported: int, faile
     for step in dict.fromkeys(r.step for c in climbs for r in c.rungs):
         rungs = [r for c in climbs for r in c.rungs if r.step == step]
         tensors, elements = sum(r.tensors for r in rungs), sum(r.elements for r in rungs)
-        out.print(f"  {step:10} {tensors:,} / {elements:,} / {sum(r.mismatches for r in rungs):,}")
+        out.print(
+            f"  {step:10} {tensors:,} / {elements:,} / {sum(r.mismatches or 0 for r in rungs):,}"
+        )
     out.print(f"{len(climbs)} archives, {unsupported} models not taken, {failed} failed")
 
 

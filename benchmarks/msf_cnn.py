@@ -132,10 +132,10 @@ def execute(name: str, facts: Mapping[str, Any]) -> bool:
         for number, point in ((k, done.points[k]) for k in sorted(chosen)):
             one = with_point(done, point)
             rungs = list(climb(one, None, api.drawn_sets(one, 1), every_point=number == 0))
-            wrong += sum(rung.comparison.mismatches for rung in rungs)
+            wrong += sum(rung.compared.mismatches for rung in rungs)
             factor = point.schedule.cost.nominal_macs / graph.macs()
             shown = ", ".join(
-                f"{r.step} {r.comparison.mismatches} of {r.comparison.elements:,}" for r in rungs
+                f"{r.step} {r.compared.mismatches} of {r.compared.elements:,}" for r in rungs
             )
             console().print(
                 f"{name}, input {'streamed' if streamed else 'in memory'}, point {number + 1} of "

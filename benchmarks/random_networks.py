@@ -71,9 +71,9 @@ def _judged(number: int, drawn: Drawn, path: Path, target: str) -> Judged:
     inputs = dict(zip(names, drawn.values, strict=True))
     elements, findings = 0, [_against_reference(drawn)]
     for rung in ladder.climb(done, None, [inputs]):
-        elements += rung.comparison.elements
-        if rung.comparison.mismatches:
-            findings.append(f"{rung.step}: {rung.comparison.first}")
+        elements += rung.compared.elements
+        if rung.compared.mismatches:
+            findings.append(f"{rung.step}: {rung.compared.first}")
     finding = "; ".join(filter(None, findings))
     return Judged(number, len(drawn.operators), len(done.points), least, elements, finding)
 

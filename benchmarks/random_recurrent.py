@@ -63,8 +63,8 @@ def judged(seed: int, number: int, last_rung: str = "host") -> tuple[int, int, s
         verified = api.verify(path, "host", reference="onnx", every_point=True, last_rung=last_rung)
     first, *_ = verified.rungs
     near = first.measured.elements if first.measured else 0
-    wrong = [f"{r.step}: {r.comparison.first}" for r in verified.rungs if r.comparison.first]
-    return first.comparison.elements, near, "; ".join(wrong)
+    wrong = [f"{r.step}: {r.compared.first}" for r in verified.rungs if r.compared.first]
+    return first.compared.elements, near, "; ".join(wrong)
 
 
 def draw_layer(seed: int, number: int) -> bytes:

@@ -82,8 +82,8 @@ def judged(
             rungs = list(ladder.climb(done, truth, sets, every_point=True, steps=steps))
         except PenstockError as error:
             return 0, str(error)
-    wrong = [f"{r.step}: {r.comparison.first}" for r in rungs if r.comparison.first is not None]
-    return sum(rung.comparison.elements for rung in rungs), "; ".join(wrong)
+    wrong = [f"{r.step}: {r.compared.first}" for r in rungs if r.compared.first is not None]
+    return sum(rung.compared.elements for rung in rungs), "; ".join(wrong)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def print_executed() -> None:
     print(f"\n{RESIDUAL} in {least:,} bytes of RAM, stack included; whole layers take")
     print(f"  {done.points[-1].ram_bytes(done.request):,}. Every tensor against the operators:")
     for rung in api.verify(api.request(RESIDUAL, "host", sram=least)).rungs:
-        compared = rung.comparison
+        compared = rung.compared
         print(f"  {rung.step:8} {compared.elements:,} elements, {compared.mismatches} mismatches")
 
 

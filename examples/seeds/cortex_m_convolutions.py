@@ -96,7 +96,7 @@ def print_network() -> None:
         print(f"  {kind:18} {len(chosen):2} layers  {share:6.1%} of the cycles")
     print('"TFLite-ground-truth" compares 27 convolutions within one step; penstock, exactly:')
     for rung in api.verify(MODEL, TARGET).rungs:
-        found = rung.comparison
+        found = rung.compared
         print(f"  {rung.step:8} {found.elements:,} elements of {found.tensors} tensors, "
               f"{found.mismatches} mismatches")  # fmt: skip
 

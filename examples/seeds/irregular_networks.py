@@ -160,7 +160,7 @@ def executed(graph: Graph, partition: str, inside: str, size: str) -> str:
     """Return the external bytes of a compiled network and its comparison with the reference."""
     options = Options(partition=partition, inside=inside)
     done = compiled(graph, f"config=small,feature_buffer={size}", options)
-    found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).comparison
+    found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).compared
     moved = external_bytes(done)
     return f"{moved:9,} external bytes, {found.mismatches} of {found.elements:,} elements differ"
 

@@ -143,7 +143,7 @@ def main() -> None:
         print(f"  {left.node.name}: {left.reason}")
     print("\nEvery tensor against the operators' arithmetic; `host` runs the C bundle:")
     for rung in verified.rungs:
-        found = rung.comparison
+        found = rung.compared
         print(f"  {rung.step:8} {found.elements:,} elements, {found.mismatches} mismatches")
     schedules.Tiled().register()
     show_features()
@@ -158,7 +158,7 @@ def main() -> None:
     figure("registration calls in total", len(RFC_CALLS), len(calls))
     figure("built-in accelerators (UMA announced 3)", 1, len(names()))
     figure("quantised elements compared by a test (UMA: none)", None,
-           verified.rungs[-1].comparison.elements)  # fmt: skip
+           verified.rungs[-1].compared.elements)  # fmt: skip
     figure("estimated speed-up by the accelerator", None, alone / beside, digits=2)
     print(f"  beyond the RFC: {', '.join(sorted({*calls} - RFC_CALLS))}")
     absences(ABSENT)

@@ -76,6 +76,13 @@ class Rung(Brief):
         """The number of different elements; None if the rung was not run."""
         return None if self.comparison is None else self.comparison.mismatches
 
+    @property
+    def compared(self) -> Comparison:
+        """The comparison.  Raises InternalError if the rung was not run."""
+        if self.comparison is None:
+            raise InternalError("ladder-002", f"rung {self.step} was not run", why=self.note)
+        return self.comparison
+
 
 def climb(
     compilation: Compilation,

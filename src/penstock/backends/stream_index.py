@@ -53,12 +53,12 @@ def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: 
 
     The expression has a different value, at least 0, for each of `calls`.  It is a sum:
 
-    - The first term depends on the interval [first, end) of output rows.  It is the first of
-      these expressions that has a different value for each interval: first; first + end;
-      first * (rows + 1) + end.
+    - The first term identifies the interval [first, end) of output rows.  Of these three
+      expressions, it is the earliest one that has a different value for each interval: first;
+      first + end; first * (rows + 1) + end.
     - While calls still have equal values, a term is added for another offset.  The term is
       (offset - smallest offset) / (gcd of the distances between the values of this offset), times
-      the number of values that the sum can have so far.
+      a bound that all values of the sum so far are below: `rows`, for example, if it is `first`.
 
     calls: the rows and offsets of calls of one step, all different.
     offsets: the result of `offset_variables` for the step.

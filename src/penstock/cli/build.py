@@ -84,7 +84,8 @@ def explore(
     else:
         from penstock.reports import summary
 
-        out().print(summary.choice_table(found.choices), crop=False)
+        named = CompileCommand(model, target)
+        out().print(summary.choice_table(found.choices, named), crop=False)
         out().print(f"written to {folder}/", highlight=False)
 
 

@@ -70,17 +70,18 @@ def run(
     if as_json:
         print_json(done.recorded())
     else:
-        _print_run(done, outputs, CompileCommand(model, target), verbose)
+        from penstock.reports import summary
+
+        named = CompileCommand(model, target)
+        out().print(summary.summary(done.report, named, verbose), crop=False)
+        _print_outputs(outputs, random=sets is None)
 
 
-def _print_run(
-    done: api.Ran, outputs: Mapping[str, Array], named: CompileCommand, verbose: bool
-) -> None:
+def _print_outputs(outputs: Mapping[str, Array], random: bool) -> None:
     import numpy as np
 
-    from penstock.reports import summary
-
-    out().print(summary.summary(done.report, named, verbose), crop=False)
+    if random:
+        out().print("outputs for random inputs (--input FILE sets inputs):", style="dim")
     for name, array in outputs.items():
         out().print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
 

@@ -9,7 +9,10 @@ from penstock.errors import UsageError
 
 _UNITS = {"": 1, "b": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2, "g": 1024**3,
           "gib": 1024**3, "kb": 1000, "mb": 1000**2, "gb": 1000**3}  # fmt: skip
-_WHY = "a size is a number, 0 or greater, and a unit: B, KiB, MiB, GiB, kB, MB, GB, or none"
+_WHY = (
+    "a size is a number, 0 or greater, and a unit: B, KiB, MiB, GiB (or k, M, G), kB, MB, GB "
+    "(powers of 1000), or none"
+)
 
 
 def parse_size(text: str) -> int:

@@ -93,7 +93,9 @@ def _change(figure: FigureChange) -> str:
 
 def _verdict(found: ReportComparison) -> Iterator[RenderableType]:
     """Yield lines on the outputs and on what is worse."""
-    if found.same_outputs is not None:
+    if found.same_outputs is None:
+        yield Text("outputs: not compared, only the output of run --json records them", "dim")
+    else:
         yield Text("outputs: equal") if found.same_outputs else Text("outputs: differ", "bold red")
     if found.worse:
         yield Text(f"worse: {', '.join(found.worse)}", "bold")

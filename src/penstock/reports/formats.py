@@ -60,10 +60,11 @@ def change(value: int, than: int) -> str:
 def relative(value: int, than: int) -> str:
     """Return the relative difference of two counts in per cent.
 
-    >>> relative(1032, 1000), relative(999, 1000), relative(5, 0)
-    ('+3.2 %', '-0.1 %', '+0 %')
+    >>> relative(1032, 1000), relative(999, 1000), relative(5, 0), relative(32400, 1000)
+    ('+3.2 %', '-0.1 %', '+0 %', '+3,140 %')
     """
-    return f"{100 * (value / than - 1) if than else 0.0:+.3g} %"
+    percent = 100 * (value / than - 1) if than else 0.0
+    return f"{percent:+,.0f} %" if percent >= 1000 else f"{percent:+.3g} %"
 
 
 def share_or_none(part: float | None) -> str:

@@ -21,6 +21,7 @@ from penstock.reports.formats import (
     number,
     percent,
     printable,
+    relative,
     short_names,
     striped,
 )
@@ -146,16 +147,18 @@ def _left_table(left: Sequence[FallbackReport]) -> Table:
     return table
 
 
-def choice_table(choices: FrontierReport) -> RenderableType:
+def choice_table(choices: FrontierReport, named: CompileCommand) -> RenderableType:
     """Return a table of the points of the front with the selected one marked, and, if it was
-    planned, a table of the points with a streamed input."""
+    planned, a table of the points with a streamed input.
+
+    named: model and target as the user named them, for the command that is proposed."""
     title = Text.assemble((printable(choices.model), "bold"), f" for {printable(choices.target)}")
     shown: list[RenderableType] = [title, _point_table(choices, choices.choices, choices.chosen)]
     shown.append(Text(_limit_words(choices), "dim"))
     if choices.streamed:
         shown.append(Text("\nwith the input streamed (--stream-input):"))
         shown.append(_point_table(choices, choices.streamed, None))
-    least = choices.command.selecting(choices.choices[0].ram_bytes)
+    least = named.with_rest(choices.command).selecting(choices.choices[0].ram_bytes)
     shown.append(Text("to compile the first point (--sram selects one):", "dim"))
     shown.append(Text(f"    {least}", no_wrap=True, overflow="ignore"))
     return Group(*shown)
@@ -249,10 +252,8 @@ def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
 def _frontier_words(report: Report) -> str:
     """Describe the extent of the frontier, and the cascades of the selected point."""
     first, last = report.frontier[0], report.frontier[-1]
-    above = 100 * (first.cycles / max(1, last.cycles) - 1)
-    points = (
-        f"{len(report.frontier)} points, {number(first.ram_bytes)} bytes (+{above:.3g} % cycles)"
-    )
+    above = relative(first.cycles, max(1, last.cycles))
+    points = f"{len(report.frontier)} points, {number(first.ram_bytes)} bytes ({above} cycles)"
     reach = f"{points} to {number(last.ram_bytes)}" if len(report.frontier) > 1 else "1 point"
     cascades = len(report.cascades)
     calls = number(sum(cascade.calls for cascade in report.cascades))

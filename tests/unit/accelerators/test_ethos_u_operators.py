@@ -213,7 +213,7 @@ def put_together(draw: st.DrawFn) -> Graph:
 
 
 @every_accelerator
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(graph=put_together(), layout=layouts)
 def test_concatenations(graph: Graph, accelerator: str, layout: str) -> None:
     assert_runs(graph, accelerator, layout)

@@ -96,7 +96,7 @@ def test_the_page_has_every_figure_and_marks_the_chosen_point() -> None:
         "ram_bytes": 9024,
         "cycles": 1002000,
         "macs_executed": 1300000,
-        "command": "penstock compile net.tflite --target cortex-m4 --sram 9024",
+        "command": "penstock compile dir/net.tflite --target cortex-m4 --sram 9024",
         "arena_bytes": 8000,
         "static_bytes": 0,
         "live_bytes": 7600,
@@ -154,7 +154,7 @@ def shown(choices: FrontierReport) -> str:
     """What a terminal shows, blanks joined."""
     console = Console(width=120, color_system=None)
     with console.capture() as capture:
-        console.print(choice_table(choices))
+        console.print(choice_table(choices, CompileCommand("dir/net.tflite", "cortex-m4")))
     return "\n".join(" ".join(line.split()) for line in capture.get().splitlines())
 
 

@@ -251,7 +251,7 @@ class ChainSearch:
     def _shape(
         self, last: int, members: tuple[int, ...], stripe: int, scratch: int
     ) -> ChainShape | None:
-        """Return the chain in the fastest bands that fit into `scratch` bytes; None if none fit.
+        """Return the chain in its fastest bands of columns that fit into `scratch`, or None.
 
         last, members: positions of the last part, and of the others in ascending order.
         stripe, scratch: maximum number of rows per call, and maximum scratch bytes of a call.

@@ -181,8 +181,9 @@ def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
 def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
     """Return the index in `found` of the read of storage `s` by a chain; add it if it is new.
 
-    begin: index of the first read of the chain.
-    n: number of entries that the read has in `needed`, and in `done`.
+    begin: index in `found` of the chain's first read; the search starts there.
+    n: number of entries of a read in `_Reads.needed` and `_Reads.done`: one for each number of
+        output rows from 0 to all.
     last: position of the last part of the chain.
     """
     for e in range(begin, found.used[0]):

@@ -210,10 +210,11 @@ class _RowAnalysis:
     owner: name of the storage of each value, by value name.
     storages: all storages; `number` has the index of each one, by name.
     readers: number of parts that read each storage, by storage name.
-    windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
-        sections (slices read in place).
+    windows: queues by value name.  The window of a queue is the tensor that consists of the rows
+        kept from earlier runs and the new rows.  Keys are the names of the windows, and of the
+        slices of windows that are read in place.
     outside: names of the storages whose memory a surrounding program provides.
-    known: reads of a similar graph.
+    known: reads of a similar graph, which are reused.
     """
 
     owner: Mapping[str, str]

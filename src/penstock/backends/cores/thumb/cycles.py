@@ -6,7 +6,8 @@ networks on the simulated core.
 
 Convolution kernels compute two pixels at a time.  `signed` arguments tell whether the
 requantisation form (`requantisation/clamped.py`) corrects accumulators below a threshold, by adding
-a constant to each.  This takes extra cycles for every output ("corrections").
+a constant to each.  The code has no branches, so this takes extra cycles for every output
+("corrections").
 """
 
 from __future__ import annotations

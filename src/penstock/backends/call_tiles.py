@@ -225,9 +225,12 @@ class CallTiles:
                 upper = minimum(upper, bounds[1])
             return (at, upper), Loop(name, *bounds, step, ())
         ends: Span = (TableEntry(cut, at), TableEntry(cut, at + 1))
-        if is_rows:
-            ends = maximum(ends[0], bounds[0]), minimum(ends[1], bounds[1])
-        return ends, Loop(name, 0, len(lengths), 1, ())
+        if not is_rows:
+            return ends, Loop(name, 0, len(lengths), 1, ())
+        tile_of_row = tuple(k for k, length in enumerate(lengths) for _ in range(length))
+        first, last = (_entry(tile_of_row, row) for row in (bounds[0], bounds[1] - 1))
+        ends = maximum(ends[0], bounds[0]), minimum(ends[1], bounds[1])
+        return ends, Loop(name, first, last + 1, 1, ())  # the tiles that the call's rows overlap
 
     def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
         """Return a region of a tensor that the call accesses: an interval of indices per dimension.
@@ -352,3 +355,8 @@ class CallTiles:
             distance *= extent
             pitches.insert(0, distance)
         return tuple(pitches)
+
+
+def _entry(table: tuple[int, ...], index: Expr) -> Expr:
+    """Return an entry of a table, as a number if the index is one."""
+    return table[index] if isinstance(index, int) else TableEntry(table, index)

@@ -6,6 +6,7 @@ import math
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from numbers import Real
 from typing import Any
 
@@ -44,7 +45,11 @@ class Devices:
         except PenstockError:
             raise
         except Exception as error:
-            shown = ", ".join("bytes" if not isinstance(a, int) else str(a) for a in arguments)
+            names = [""] * len(arguments)
+            if record is not None:
+                names = [f"{field.name}=" for field in fields(record)]
+            words = (str(a) if isinstance(a, int) else "bytes" for a in arguments)
+            shown = ", ".join(name + word for name, word in zip(names, words, strict=True))
             model = traceback.extract_tb(error.__traceback__)[1:2]  # below this function
             lines = [f", {os.path.basename(f.filename)}:{f.lineno}" for f in model]
             raise BackendError(

@@ -89,3 +89,18 @@ def test_texts_of_bands_on_accelerators_read_back(accelerator: str) -> None:
         assert print_point(read) == text
         costs = [[each.cost for each in one.schedule.bands] for one in (point, read)]
         assert costs[0] == costs[1], "costs at the addresses"
+
+
+def test_tiles_that_a_call_does_not_reach_are_skipped() -> None:
+    """The rows of a padded layer are in tiles of unequal size, of which a call in a band computes
+    only some."""
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 40, 40, 3)), 16, 3, 2, activation="relu6", name="first")
+    x = net.conv2d(x, 24, 1, activation="relu6", name="expand")
+    graph = net.build(net.depthwise_conv2d(x, 3, 2, activation="relu6", name="depthwise"))
+    smv = ("smv:input_bytes=512,output_bytes=512",)
+    found = api.verify(graph, accelerators=smv, every_point=True, last_rung="machine")
+    assert found.passed
+    done = found.compiled.compilation
+    sram = done.points[0].ram_bytes(done.request)
+    assert api.verify(graph, accelerators=smv, sram=sram, last_rung="host").passed

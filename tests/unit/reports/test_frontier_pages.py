@@ -96,7 +96,7 @@ def test_the_page_has_every_figure_and_marks_the_chosen_point() -> None:
         "ram_bytes": 9024,
         "cycles": 1002000,
         "macs_executed": 1300000,
-        "command": "penstock compile dir/net.tflite --target cortex-m4 --sram 9024",
+        "command": "penstock compile net.tflite --target cortex-m4 --sram 9024",
         "arena_bytes": 8000,
         "static_bytes": 0,
         "live_bytes": 7600,
@@ -165,7 +165,7 @@ def test_the_terminal_shows_a_line_a_choice() -> None:
     assert ">: the fastest that fits (--optimize speed), in 20,000 bytes" in lines
     streamed = lines[lines.index("with the input streamed (--stream-input):") :]
     assert any(line.startswith("9,024 8.81 ") for line in streamed)
-    assert lines[-1] == "penstock compile net.tflite --target cortex-m4 --sram 9024"
+    assert lines[-1] == "penstock compile dir/net.tflite --target cortex-m4 --sram 9024"
 
 
 def test_equal_frontiers_give_equal_bytes() -> None:

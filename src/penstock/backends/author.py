@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Rational, Real
 from typing import Any, TypeVar, cast
 
@@ -165,7 +166,7 @@ def with_plain_numbers(cost: object) -> object:
 
     >>> from fractions import Fraction
     >>> with_plain_numbers(Breakdown(Fraction(7, 2), {"memory": np.int64(3)}, Fraction(16)))
-    Breakdown(cycles=3.5, by_resource={'memory': 3}, macs_per_cycle=16)
+    Breakdown(cycles=3.5, by_resource={'memory': 3}, macs_per_cycle=16, cold_start=0.0)
     """
     if not isinstance(cost, Breakdown):
         return plain_number(cost)
@@ -173,9 +174,11 @@ def with_plain_numbers(cost: object) -> object:
     if isinstance(resources, Mapping):
         pairs = cast(Mapping[object, object], resources).items()
         resources = {name: plain_number(cycles) for name, cycles in pairs}
-    numbers = map(plain_number, (cost.cycles, cost.macs_per_cycle))
-    cycles, macs_per_cycle = cast(tuple[float, float | None], tuple(numbers))
-    return Breakdown(cycles, cast(Mapping[str, float], resources), macs_per_cycle)
+    others = {
+        name: cast(float, plain_number(getattr(cost, name)))
+        for name in ("cycles", "macs_per_cycle", "cold_start")
+    }
+    return replace(cost, by_resource=cast(Mapping[str, float], resources), **others)
 
 
 def plain_number(value: object) -> object:

@@ -109,7 +109,7 @@ def test_channels_without_a_form_keep_the_reference_beside_others(
     ]
     with patch.object(forms, "certify_each", return_value=tuple(lone)):
         numbers = forms.channel_forms(channels)
-    with patch.object(forms, "_forms", return_value=numbers):
+    with patch.object(forms, "certified_forms", return_value=numbers):
         kernel = with_forms(found.op, found.site, found.op.kernel(found.site))
     assert kernel.classes.count("D") >= some.sum()
     case = Case(found, kernel, data, seed)

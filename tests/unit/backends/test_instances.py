@@ -52,7 +52,7 @@ def test_both_units_execute_layers(tmp_path: Path) -> None:
     done = penstock.compile(network(), target(tmp_path), accelerators=("twins",)).compilation
     machine: Any = Machine(done.program)
     machine.run(api.drawn_sets(done, 1)[0])
-    assert machine._devices._states["twins"].layers == [2, 1]
+    assert machine._devices.states["twins"].layers == [2, 1]
 
 
 def test_two_instances_are_exact_on_every_rung(tmp_path: Path) -> None:

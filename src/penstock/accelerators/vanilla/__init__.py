@@ -1,12 +1,7 @@
 """vanilla: a convolution engine with a single driver function; the accelerator of UMA's tutorial.
 
-One invocation computes a whole convolution, with all tensors in main memory; the engine has no
-memory of its own.  `vanilla.c` implements the function in C.
-
-Source: TVM, UMA tutorial "Making your Hardware Accelerator TVM-ready with UMA", accelerator
-Vanilla.  The tutorial uses float32 in NCHW; this version uses int8 in NHWC with TFLite's
-arithmetic.
-"""
+An invocation computes a convolution, with all tensors in main memory.  `vanilla.c` implements it.
+Source: TVM's UMA tutorial, accelerator Vanilla; there float32 in NCHW, here int8 in NHWC."""
 
 from __future__ import annotations
 
@@ -37,17 +32,13 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class Convolution2D(Generic[Memory]):
-    """The arguments of `vanilla_conv2d`, in order.
-
-    Tensors are addresses in a command, and arrays of bytes in the functional model.
+    """The arguments of `vanilla_conv2d`, with tensors as addresses or, in models, byte arrays.
 
     x, weights: the int8 input (in_h, in_w, in_c) and weights (out_c, kernel_h, kernel_w, in_c).
-    bias, multiplier: one int32 for each output channel.
-    shift: one int8 for each output channel; the scale is multiplier * 2^(shift - 31).
+    bias, multiplier, shift: one number per output channel; scale = multiplier * 2^(shift - 31).
     y: the int8 output (out_h, out_w, out_c).
-    stride_h to pad_left: the window's strides, dilations, and padding above and to the left.
-    in_zero, out_zero: the zero points of input and output.
-    least, most: the inclusive bounds to which the output is clamped."""
+    stride_h to pad_left: strides, dilations, and padding above and to the left.
+    in_zero to most: the zero points, and the inclusive bounds of the output."""
 
     x: Memory
     weights: Memory

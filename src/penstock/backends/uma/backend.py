@@ -71,6 +71,7 @@ class UMABackend(Registration):
         _register_codegen             driver sources, and C calls or command streams
         _register_region              how calls of a compiler region become one
         _register_instances           the driver function that selects an instance
+        _register_wait                the driver function that waits for queued calls
 
     merge_compiler_regions: whether adjacent composites (matched nodes as single nodes) join into
         regions.  Consecutive calls of a region run as one call.  With command streams, they share

@@ -188,7 +188,10 @@ class CallTiles:
         region: tuple[Span, ...],
         level: int,
     ) -> ScratchpadTile:
-        """Return the description of an operand's current tile (`ScratchpadTile`)."""
+        """Return the description of an operand's current tile.
+
+        The arguments become fields of the result (`ScratchpadTile`); the other fields follow from
+        the operand and the tiling."""
         pitches, box = self._pitches(operand, room), self._region(operand, self.tiling.order)
         padding = tuple(map(self._padding, operand.dimensions))
         return ScratchpadTile(operand, base, room, pitches, region, box, padding, level)
@@ -344,8 +347,10 @@ class CallTiles:
     def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> tuple[int, ...]:
         """Return the distance in bytes between consecutive elements of a tile along each dimension.
 
-        If the output tile holds partial sums, each pixel has room for those of all its channels.
-        When the sums are complete, the final elements are at the beginning of this room.
+        If the output tile holds partial sums, a pixel occupies as many bytes as the partial sums
+        of all its channels.  The elements that result from the complete sums are stored at the
+        beginning of these bytes.  For example, with int32 sums and 16 int8 channels, pixels are 64
+        bytes apart; in the end, the elements of a pixel occupy the first 16 of its 64 bytes.
 
         room: maximum number of elements of a tile along each dimension."""
         sums = operand is self.whole.output and self.has_partial_sums
@@ -358,5 +363,5 @@ class CallTiles:
 
 
 def _entry(table: tuple[int, ...], index: Expr) -> Expr:
-    """Return an entry of a table, as a number if the index is one."""
+    """Return `table[index]`: a number if `index` is a number, otherwise an expression."""
     return table[index] if isinstance(index, int) else TableEntry(table, index)

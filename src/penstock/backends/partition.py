@@ -104,10 +104,12 @@ def choose(
 
     Strategies for the composite's main operator or pattern are tried by decreasing level, down to
     the last level above `CORE_LEVEL` (10), the level of the processor's kernels.  At each level,
-    the candidates are the implementations whose condition holds.  The first level with a candidate
-    provides the kernels.  The kernel of the composite is the fastest candidate.  If other
-    candidates need less working memory, the composite also gets a fallback for schedules with
-    little memory: among the candidates with the least working memory, the fastest one.
+    the candidates are the implementations whose condition holds and that prefetch no constants.
+    The first level with a candidate provides the kernels.  The kernel of the composite is the
+    fastest candidate.  If other candidates need less working memory, the composite also gets a
+    fallback for schedules with little memory: among the candidates with the least working memory,
+    the fastest one.  Finally, the composite gets all implementations of this level that prefetch
+    constants and whose condition holds; the search for schedules chooses among all these kernels.
 
     processor_cycles: returns the cycles of a node on the processor.
     refusals: the result of `partition`; None for no refusals.

@@ -180,7 +180,7 @@ class Offloaded:
     def _first(self, rows: int) -> Region:
         """Return the region of the first `rows` output rows, in every image of the batch.
 
-        It is the whole output if the output has fewer than three axes."""
+        For an output with fewer than three axes, it is the whole output, whatever `rows` is."""
         shape = self.output.shape
         out = Region.whole(shape)
         if len(shape) > 2:

@@ -261,7 +261,10 @@ class _Search:
         return None
 
     def _composite(self, names: frozenset[str], pattern: str) -> Node:
-        """Return a match as a composite node; `names` are the names of its nodes."""
+        """Return a match as a composite node.
+
+        names: the names of the nodes of the match.
+        pattern: the name of the pattern, which becomes that of the composite."""
         nodes = tuple(self.graph.nodes[k] for k in sorted(map(self.position.__getitem__, names)))
         outside = {v.name: v for node in nodes for v in node.inputs if v.name not in names}
         inputs: tuple[Value, ...] = tuple(outside.values())

@@ -67,8 +67,8 @@ class Pattern:
     def has_attr(self, attributes: Mapping[str, object]) -> Pattern:
         """Return this pattern, restricted to matches whose last operator has these attributes.
 
-        Attributes are fields of penstock's operators; nested ones have dotted names.  The argument
-        gives, for each attribute, a value, the name of an enumeration member, or a predicate.
+        Attributes are fields of penstock's operators; nested ones have dotted names.  A required
+        value may be the name of an enumeration member, or a predicate of the operator's value.
         Raises BackendError for an unknown attribute or member.
 
         >>> print(is_op("Conv2D")(wildcard(), wildcard()).has_attr({"rows.stride": 1}))

@@ -81,17 +81,19 @@ class ScratchpadTile:
 
     @property
     def flat(self) -> bool:
-        """Whether the tile belongs to a flattened layer."""
+        """Whether the tile belongs to a flattened layer, whose tensors are single rows."""
         return is_flat(self.operand)
 
     @property
     def start(self) -> Expr:
-        """The offset in bytes, in the scratchpad, of the first element of `box`."""
+        """The offset in bytes, in the scratchpad, of the first element of `box`, the part of the
+        tensor that the computation of the current tile reads or writes."""
         return self.at(*(lower for lower, _ in self.box))
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """The number of elements of `box` along each dimension."""
+        """The number of elements, along each dimension, of `box`, the part of the tensor that the
+        computation of the current tile reads or writes."""
         return tuple(upper - lower for lower, upper in self.box)
 
     def at(self, *corner: Expr) -> Expr:

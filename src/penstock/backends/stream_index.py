@@ -40,10 +40,10 @@ class RowsAndOffsets(NamedTuple):
 
 
 def offset_variables(step: Call) -> tuple[Var, ...]:
-    """Return the variables that replace offsets of tensors in a step.
+    """Return the variables that stand for offsets of tensors in a step.
 
-    `as_step` replaces the offset of a view by a variable if the offset depends on loop
-    variables."""
+    Every tensor that a call accesses has an offset, in bytes, in its buffer.  If the offset depends
+    on loop variables, `as_step` has replaced it by a variable that only the step uses."""
     offsets = (view.offset for view in accessed_views(step))
     return tuple(offset for offset in offsets if isinstance(offset, Var))
 

@@ -267,7 +267,7 @@ def _transposed(p: Params, site: Site) -> Counts:
 
 
 def _each_element(p: Params, site: Site) -> Counts:
-    """Return the count "output", the number of output elements, for a kernel with one loop."""
+    """Return the count "output" of a kernel with a single loop: the number of output elements."""
     return {"output": site.output.elements}
 
 

@@ -53,7 +53,7 @@ def packed_scales(layer: CertifiedLayer, together: int) -> Table:
 def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
     """Return the weights and requantisation constants of a depthwise layer with 3x3 windows.
 
-    The result has shape (blocks, bytes); each sixteen channels of `layer` form a block.  A block
+    The result has shape (blocks, bytes); sixteen consecutive channels of `layer` form a block.  It
     begins with the weights: for each of the nine taps, in row-major order, one byte per channel.
     Byte `LANES[k]` of these sixteen is the weight of channel k of the block; for example, byte 4 is
     the weight of channel 1.  The constants follow as little-endian int32 words, with channels in

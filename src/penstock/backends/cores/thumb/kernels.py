@@ -210,11 +210,11 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of pixels for which the depthwise kernel computes the addresses of taps.
 
-    In an output row, let n pixels have windows that are entirely inside the input, n being rounded
+    For an output row, let n be the number of windows that are entirely inside the input, rounded
     down to an even number.  The kernel computes the addresses for the first of these n pixels, and
-    increments them for the other n - 1.  For every other pixel, it computes them anew.  For
-    example, if 5 of 7 windows in a row are inside the input, n is 4, and the row counts 4 pixels.
-    """
+    increments them for the next n - 1.  For all other pixels, it computes them anew.  For example,
+    if 5 of 7 windows of a row are inside the input, n is 4, and 4 of the 7 pixels count: the first
+    of the four, and the three others."""
     (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
     (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
     images, height, width, _ = site.output.shape

@@ -162,12 +162,13 @@ class _BoundImplementation:
         return breakdown_of(function, (self.offloaded, call), said, self.where)
 
     def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
-        """Return the cost of a call that computes `rows` output rows and also copies constants.
+        """Return the cost of a call during which constants are prefetched.
 
         This estimate applies before tensors have addresses.
 
-        fillings: the copies, each with its size, and whether this call or only a later call reads
-            the copied constants.
+        rows: the number of output rows that the call computes.
+        fillings: the prefetches, each with its size, and whether this call or only a later call
+            reads the prefetched constants.
 
         Raises BackendError if `filled_cost` fails or returns no valid Breakdown."""
         function = self.described.filled_cost

@@ -247,8 +247,8 @@ def offloading_kernel(
         bytes.
     prefetch: the bytes of a table that are copied before the first call; None for none.
     placed: the cost of a call whose tensors have addresses; None if not stated.
-    filled: the cost of a call that also copies constants, before addresses are known; None if not
-        stated.
+    filled: the cost of a call during which constants are prefetched, for this call or a later one,
+        before tensors have addresses; None if not stated.
     even_rows: True if the placed cost is less where rows have a constant distance."""
 
     def body(

@@ -91,7 +91,9 @@ class Meaning:
 
 @cache
 def meanings() -> Mapping[str, Meaning]:
-    """Map every name that a pattern or a strategy may use to the operators that it denotes.
+    """Return what each name denotes, for all names by which backends may refer to operators.
+
+    The result maps a name to its `Meaning`: one or several operators, with restrictions.
 
     >>> meanings()["CONV_2D"] == meanings()["Conv2D"] == meanings()["nn.conv2d"]
     True

@@ -104,10 +104,12 @@ def choose(
 
     Strategies for the composite's main operator or pattern are tried by decreasing level, down to
     the last level above `CORE_LEVEL` (10), the level of the processor's kernels.  At each level,
-    the candidates are the implementations whose condition holds.  The first level with a candidate
-    provides the kernels.  The kernel of the composite is the fastest candidate.  If other
-    candidates need less working memory, the composite also gets a fallback for schedules with
-    little memory: among the candidates with the least working memory, the fastest one.
+    the candidates are the implementations whose condition holds and that prefetch no constants.
+    The first level with a candidate provides the kernels.  The kernel of the composite is the
+    fastest candidate.  If other candidates need less working memory, the composite also gets a
+    fallback for schedules with little memory: among the candidates with the least working memory,
+    the fastest one.  Finally, the composite gets all implementations of this level that prefetch
+    constants and whose condition holds; the search for schedules chooses among all these kernels.
 
     processor_cycles: returns the cycles of a node on the processor.
     refusals: the result of `partition`; None for no refusals.
@@ -259,7 +261,10 @@ class _Search:
         return None
 
     def _composite(self, names: frozenset[str], pattern: str) -> Node:
-        """Return a match as a composite node; `names` are the names of its nodes."""
+        """Return a match as a composite node.
+
+        names: the names of the nodes of the match.
+        pattern: the name of the pattern, which becomes that of the composite."""
         nodes = tuple(self.graph.nodes[k] for k in sorted(map(self.position.__getitem__, names)))
         outside = {v.name: v for node in nodes for v in node.inputs if v.name not in names}
         inputs: tuple[Value, ...] = tuple(outside.values())

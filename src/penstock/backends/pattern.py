@@ -67,8 +67,8 @@ class Pattern:
     def has_attr(self, attributes: Mapping[str, object]) -> Pattern:
         """Return this pattern, restricted to matches whose last operator has these attributes.
 
-        Attributes are fields of penstock's operators: nested ones have dotted names, enumeration
-        members are given by name.  A function as a value is a predicate of the attribute's value.
+        Attributes are fields of penstock's operators; nested ones have dotted names.  A required
+        value may be the name of an enumeration member, or a predicate of the operator's value.
         Raises BackendError for an unknown attribute or member.
 
         >>> print(is_op("Conv2D")(wildcard(), wildcard()).has_attr({"rows.stride": 1}))
@@ -362,9 +362,9 @@ def _check_biased(pattern: object, where: str) -> None:
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
     """Raise BackendError if `pattern.has_attr(attributes)` has an unknown attribute or value.
 
-    `has_attr` tests the operator that computes the result of a match.  If the result may also match
-    a wildcard or a constant, nothing is checked.  Of several possible operators, at least one must
-    have the attribute.  The value of an enumeration attribute must be one of its members.
+    If matches of `pattern` can end with one of several operators, at least one of them must have
+    each attribute.  If they can also end with a wildcard or a constant, nothing is checked.  The
+    value of an enumeration attribute must be a member, the name of one, or a predicate.
 
     attributes: values by attribute name."""
     last = tuple(last_operators(pattern))

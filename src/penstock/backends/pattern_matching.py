@@ -71,7 +71,7 @@ class Term:
 
     @property
     def whole(self) -> bool:
-        """Whether the term is a value of the graph, not an intermediate result within a node."""
+        """Whether a wildcard matches the term: it does, except for intermediate results."""
         return self.depth == 0
 
 
@@ -175,7 +175,7 @@ class Search:
                 return
 
     def holds(self, pattern: Having | Typed, term: Term) -> bool:
-        """Return whether a term has the attributes, or the type, that a pattern demands."""
+        """Return whether a term has the attributes (`Having`) or type (`Typed`) of a pattern."""
         if isinstance(pattern, Typed):
             found = term.value
             return found is not None and not type_problem(pattern.dtype, pattern.shape, found.type)
@@ -213,7 +213,8 @@ class Search:
         penstock stores these in tensor types, not as operands.  For such patterns, placeholder
         constants are therefore appended to `operands`, until there is one for each argument.
 
-        found: the match of the operator without its operands, and the bindings so far."""
+        found: the match so far: the node of the operator, and for each repeated pattern that has
+            matched before, the term that it must match again."""
         patterns = pattern.arguments or ()
         if len(patterns) == 1:
             patterns = tuple_fields(patterns[0], len(operands)) or patterns
@@ -312,11 +313,11 @@ class Search:
 
 
 def tuple_fields(pattern: Pattern, count: int) -> tuple[Pattern, ...]:
-    """Return the fields of a tuple pattern with `count` fields, one for each operand.
+    """Return the `count` patterns, one per operand, for which a tuple pattern stands.
 
-    A tuple pattern without a list of fields has a wildcard for each operand.  Of several
-    alternatives (`|`), the first that is such a tuple applies.  The result is () if there is
-    none."""
+    They are its fields, if it has `count` fields, or wildcards, if it has no list of fields.  If
+    `pattern` has alternatives (`|`), the first one that is such a tuple pattern applies.  The
+    result is () if `pattern` is or contains no such tuple pattern."""
     match pattern:
         case Either(first, second):
             return tuple_fields(first, count) or tuple_fields(second, count)

@@ -57,9 +57,10 @@ def _composites(graph: Graph, accelerator: Accelerator) -> list[Composite]:
 
 
 def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
-    """Return the graph after the passes have run on kernel `k` of each composite.
+    """Return the graph after PROGRAM_PHASE_0, with kernel `k` of each composite replaced.
 
-    A composite with at most `k` kernels remains as it is.
+    The accelerator's passes of this phase run on a program that calls kernel `k` of each composite,
+    and may replace it.  A composite with at most `k` kernels remains as it is.
     """
 
     def selected(composite: Composite) -> Kernel:

@@ -79,7 +79,8 @@ def _mergeable_end(
     output of the last call, but no other output.  If nothing can be merged, the result is at + 1.
 
     run: the commands of the program.
-    uses: the result of `_uses`: the first and the last command that use each buffer.
+    uses: the result of `_uses`: the indices of the first and the last command that use each buffer.
+    at: the index of the first command.
     engine: the name of the accelerator."""
     longest = at + 1
     region = _region(run[at], engine)

@@ -145,7 +145,7 @@ class _Bases:
         return _Bases(buffers, names, writable)
 
     def place(self, buffer: str, offset_bytes: int) -> Place:
-        """Return the address of a byte of a buffer: the index of a base, and the distance from it.
+        """Return the address of a byte of a buffer, as an offset from one of the base buffers.
 
         offset_bytes: the position of the byte in the buffer."""
         found, at = self.buffers[buffer], offset_bytes

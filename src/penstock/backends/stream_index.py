@@ -40,10 +40,10 @@ class RowsAndOffsets(NamedTuple):
 
 
 def offset_variables(step: Call) -> tuple[Var, ...]:
-    """Return the variables that replace offsets of tensors in a step.
+    """Return the variables that stand for offsets of tensors in a step.
 
-    `as_step` replaces the offset of a view by a variable if the offset depends on loop
-    variables."""
+    Every tensor that a call accesses has an offset, in bytes, in its buffer.  If the offset depends
+    on loop variables, `as_step` has replaced it by a variable that only the step uses."""
     offsets = (view.offset for view in accessed_views(step))
     return tuple(offset for offset in offsets if isinstance(offset, Var))
 
@@ -53,12 +53,14 @@ def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: 
 
     The expression has a different value, at least 0, for each of `calls`.  It is a sum:
 
-    - The first term identifies the interval [first, end) of output rows.  Of these three
-      expressions, it is the earliest one that has a different value for each interval: first;
-      first + end; first * (rows + 1) + end.
-    - While calls still have equal values, a term is added for another offset.  The term is
-      (offset - smallest offset) / (gcd of the distances between the values of this offset), times
-      a bound that all values of the sum so far are below: `rows`, for example, if it is `first`.
+    - The first term has a different value for each interval [first, end) of output rows.  It is
+      `first` if no two intervals begin at the same row; otherwise first + end, if these sums
+      differ; otherwise first * (rows + 1) + end.
+    - Further terms stand for one offset each.  They are added until all calls have different
+      values.  A term is the product of two factors.  The first one numbers the values of the
+      offset: it is (offset - smallest value) / (greatest common divisor of their distances).  The
+      second one is a constant that exceeds every value of the sum of the earlier terms: `rows`,
+      for example, if `first` is the only earlier term.
 
     calls: the rows and offsets of calls of one step, all different.
     offsets: the result of `offset_variables` for the step.

@@ -20,7 +20,7 @@ class DriverRegistration(ABC):
     @property
     @abstractmethod
     def _place(self) -> str:
-        """The location of the backend that errors report."""
+        """The names of the accelerator and its class, which errors report as their location."""
 
     def _register_instances(self, select: Driver) -> None:
         """Register the driver function `select`, which takes the number of an instance.
@@ -35,9 +35,10 @@ class DriverRegistration(ABC):
     def _register_wait(self, wait: Driver) -> None:
         """Register the driver function `wait`, which has no arguments.
 
-        If it is registered, the driver function that receives command streams may return before
-        they have been executed; it executes them in order.  The program then calls `wait` before a
-        command of another engine, and at the end of a run.
+        With this registration, the driver function that receives a command stream may return
+        before the accelerator has executed the stream; the accelerator must execute streams in
+        order.  After streams have been submitted, the program calls `wait` before the next command
+        of another engine, and at the end of a run.
 
         Raises BackendError if `wait` is not a Driver."""
         checks.check_wait(wait, self._place)

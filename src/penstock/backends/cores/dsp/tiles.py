@@ -62,18 +62,19 @@ def packed_scales(layer: CertifiedLayer) -> Table:
         t = (sum << fraction_bits) + offset; if negative, t = t - correction
         output = (base + (t * factor >> 32)) >> shift
 
-    Offsets include the bias.  The words of a group are, in this order:
+    The words of a group are, in this order:
 
-        offsets        of channels 1, 3, 0 and 2
+        offsets        of channels 1, 3, 0 and 2 (with the bias)
         factors        of channels 0, 1, 2 and 3
         corrections    of channels 0, 1, 2 and 3
         base           of all four channels
 
-    Offsets are in the order in which the kernel reads them.  Here `fraction_bits` is 8.  Packed
-    weights are w0 + 256 * w1, so one accumulator yields sum0 + (sum1 << 8), and another one sum0.
-    The kernel initialises the first one with the offset of channel 1, and in the end subtracts
-    sum0, which yields t of channel 1.  Only then does it read the offset of channel 0, to compute
-    t = (sum0 << 8) + offset.  For channels 3 and 2, the kernel proceeds as for 1 and 0."""
+    Offsets are in the order in which the kernel reads them.  Let sum0 and sum1 be the sums of
+    products of channels 0 and 1.  Packed weights are w0 + 256 * w1, so their products with the
+    inputs add up to sum0 + (sum1 << 8).  The kernel also computes sum0 alone.  For channel 1, it
+    computes t = sum0 + (sum1 << 8) + offset - sum0, because `fraction_bits` is 8; the offset is the
+    initial value of the accumulator.  The kernel then reads the offset of channel 0, and computes
+    t = (sum0 << 8) + offset.  It computes channels 3 and 2 in the same way as 1 and 0."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

@@ -89,7 +89,9 @@ def fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) -> 
 
 
 def separate_forms(batches: int, outputs: int, steps: int) -> int:
-    """Return the number of instructions of a fully connected layer with a form for each output.
+    """Return the number of instructions of a fully connected layer with separate forms.
+
+    In such a layer, each output has a requantisation form of its own.
 
     batches: number of input vectors.
     outputs: number of outputs per input vector.

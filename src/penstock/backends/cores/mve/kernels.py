@@ -207,10 +207,12 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
     """Return the exclusive upper bound of the output columns whose windows can be read in place.
 
-    Other windows are copied to scratch first.  A window of one row can be read in place if the
-    vectors that contain it end within the input row: the last vector may contain elements after the
-    window.  For windows of several rows, the result is 0.  Dilated windows, and windows that begin
-    in the padding, cannot be read in place either; `_convolution` excludes them from the result.
+    The kernel reads a window of one row in whole vectors, the last of which may extend beyond the
+    window, but must end within the input row.  For example, in rows of 10 pixels of 8 channels, a
+    1x3 window has 24 bytes and takes 2 vectors, which cover 4 pixels.  Without padding, columns 0
+    to 6 can be read in place, so the result is 7.  It is 0 for windows of several rows.  Windows
+    that cannot be read in place are copied to scratch.  These include dilated windows and windows
+    that begin in the padding, which the result ignores and `_convolution` excludes.
 
     shape: the input's shape.
     steps: number of vectors of 16 bytes that contain a window."""
@@ -321,8 +323,8 @@ def _runs(op: DepthwiseConv2D, site: Site) -> int:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel:
     """Return the fully connected kernel, which computes eight outputs at a time.
 
-    It requantises all outputs in one form if the form is proved bit-exact, and otherwise each
-    output in a form of its own."""
+    All outputs share one requantisation form (arithmetic from accumulator to output) if this form
+    is proved bit-exact.  Otherwise, each output has a requantisation form of its own."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     found = _layer(op, site, np.arange(outputs))

@@ -113,9 +113,11 @@ def by_rows(layer: ThumbLayer) -> bytes:
 
 
 def by_fours(weights: Array) -> Array:
-    """Return weights of shape (outputs, inputs), for each four outputs a word per input.
+    """Return weights of shape (outputs, inputs) in the order in which the kernel reads them.
 
-    The outputs are padded with zeros to a multiple of four."""
+    The axes of the flattened result are: group of four outputs, input, output in group.  With int8
+    weights, the four weights of an input form a 32-bit word.  The outputs are padded with zeros to
+    a multiple of four."""
     padded = np.pad(weights, ((0, -len(weights) % _WORD), (0, 0)))
     return padded.reshape(-1, _WORD, padded.shape[1]).swapaxes(1, 2).ravel()
 

@@ -146,10 +146,11 @@ class BelowRows:
         upper: int,
         states: Sequence[Iterable[MemoryAssignment]],
     ) -> Iterator[ValuedCandidate]:
-        """Yield source(upper, states), the candidate cascades of an order, with corrected peaks.
+        """Yield the candidate cascades source(upper, states) of an order, with corrected peaks.
 
         If a schedule that contains a candidate with bands or chains has been built, the peak of the
-        candidate measured in this schedule replaces the estimate.
+        candidate in this schedule replaces the estimate of `source`.
+        upper, states: see `CandidateSource`.
         """
         for valued in source(upper, states):
             peak = self._measured.get((order, valued.candidate))

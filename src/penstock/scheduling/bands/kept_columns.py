@@ -135,9 +135,11 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Extend `spans`, the columns of a band, by those that the band must keep for the next one.
+    """Add the columns that a band must keep for the next band to the `spans` of the band.
 
-    after: the columns of the next band.
+    If the band already holds columns of a tensor, its span grows to the left.  Otherwise, a span
+    that contains only kept columns is added.
+    after: the spans of the next band.
     """
     for name, next_span in after.items():
         if not next_span.kept:
@@ -179,7 +181,7 @@ class Location:
 def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
     """Return where consecutive bands store the columns of one tensor, one location per span.
 
-    spans: the columns of the tensor in each band that holds any of its columns.
+    spans: the columns of the tensor in each band that holds columns of this tensor.
 
     Before a band computes columns, it moves the kept columns to the beginning of the memory, unless
     they are already there.  A band that computes no columns leaves all columns where they are.

@@ -81,8 +81,8 @@ class FrontierSearch:
     def estimated_cycles(self, proposal: Proposal) -> int:
         """Return the estimated cycles of the schedule of one of `below_rows`.
 
-        The estimate leaves out some of the overhead of calls in bands, so the schedule rarely takes
-        fewer cycles.
+        The estimate leaves out some of the overhead of calls in bands.  So it is usually too low:
+        the schedule rarely takes fewer cycles than estimated.
         """
         accounting = self.builder.accounting
         return proposal.time + sum(map(accounting.model.work_cycles, accounting.parts.parts))

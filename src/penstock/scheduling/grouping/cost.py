@@ -19,7 +19,8 @@ from penstock.scheduling.grouping.sweep import Column
 from penstock.scheduling.order.step_table import bits
 
 PATIENCE = 8
-"""After this number of consecutive infeasible sets, larger ones are not tried."""
+"""`interval_costs` tries ever larger groups, and stops after this number of consecutive infeasible
+ones."""
 
 
 class IntervalCosts(NamedTuple):

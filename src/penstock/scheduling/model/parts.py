@@ -208,8 +208,8 @@ def storage_owners(
     """Return the name of the storage (memory block) of each value of a graph, by value name.
 
     An alias has the storage of the tensor whose bytes it shares (`Parts.owners`).
-    columns: for each value that consists of some columns of a larger value and is stored in it, the
-        name of the larger value, by the name of the smaller one.
+    columns: the values that consist of some columns of a larger value and are stored in it.  Keys:
+        names of these values.  Entries: names of the larger values.
 
     A queue keeps the last rows of a sequence from run to run.  Its window (kept rows and new rows)
     and the slices of the window that are read in place have the storage of the new rows

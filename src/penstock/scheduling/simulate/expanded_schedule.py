@@ -195,6 +195,7 @@ class ExpandedSchedule:
         """All memory blocks as a table, storage by storage.
 
         One row per block: (index of the storage, first row, end row, first live tick, end tick).
+        A tick is the time of one kernel call; the block is dead from its end tick on.
         A queue (the last rows of a sequence, kept between runs) is a single block, its ring.  The
         storage of its new rows has no block, because these rows are part of the ring.
         """

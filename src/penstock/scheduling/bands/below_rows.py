@@ -86,9 +86,9 @@ class BelowRows:
     def sources(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
     ) -> Sources:
-        """Return a function for each execution order that yields its candidate cascades.
+        """Return, for each execution order, a function that yields the candidates of the order.
 
-        The candidates include cascades with and without bands and chains.
+        The candidates are cascades with and without bands and chains.
         searches: the search for cascades without bands, by execution order (indices of parts).
         limit_bytes: the live bytes at the peak must be below this number.
         """

@@ -309,6 +309,9 @@ class ChainShapes:
     def _kept_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
         """Return how many columns each part computes if bands keep halos, by the part's position.
 
+        last, members: positions of the chain's last part, and of the others in ascending order.
+        width: number of columns of a band.
+
         None if a part cannot run in bands of this width, or if no band would keep any columns.
         """
         columns = column_count(self.parts[last].output)

@@ -108,8 +108,8 @@ def _spans(
 ) -> dict[str, Span] | None:
     """Return the columns of each tensor in one band.
 
-    before, ends: the number of columns of each tensor that have been computed before the band and
-        after it; `before` is empty for the first band.
+    before, ends: how many leading columns of each tensor have been computed when the band begins,
+        and when it ends; `before` is empty for the first band.
 
     Returns None if a tensor cannot be computed by columns, or if the bands of a tensor would not be
     adjacent because no band needs the columns between them.
@@ -200,8 +200,8 @@ def _first_position(spans: Sequence[Span]) -> int:
     """Return the position of the first band's columns in the memory of the tensor.
 
     It is chosen such that the second and the third band move their kept columns by the same
-    distance.  These two bands then run the same code, as iterations of one loop.  The position is 0
-    if any other one would increase the memory of the tensor.
+    distance.  These two bands then run the same code, as iterations of one loop.  If this position
+    would increase the memory of the tensor, the result is 0 instead.
     """
     if len(spans) < 2:
         return 0

@@ -158,9 +158,10 @@ def _chosen_proposals(
     - If there is a second memory: the Pareto-optimal proposals among those that do not use it, and
       the proposals of `RESIDENT`.
     - If there are a second memory and a copy engine: the Pareto-optimal proposals with row copies.
-    - If there is a second memory, or a slow one: the proposals for a single, fast memory, because
-      the search for them considers more ways to save memory.  If there is a second memory, only
-      those are added that need less memory than all other proposals that do not use it.
+    - If there is a second memory, or a memory that is slower than the cycle estimates assume: the
+      proposals for a single memory that is as fast as assumed, because the search for them
+      considers more ways to save memory.  If there is a second memory, only those are added that
+      need less memory than all other proposals that do not use it.
     - If the first proposal does not use the least possible scratch memory: a variant of it that
       does, inserted after it.
 

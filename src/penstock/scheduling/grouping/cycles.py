@@ -45,7 +45,7 @@ class GroupCycles:
     separable: True, because the cost is a sum over nodes.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     _unsure: node masks rejected without proof.
-    _orders: orders of all nodes in which groups are tested, with the position of each node.
+    _orders: for each order of all nodes in which groups are tested, the position of each node.
     _cycles: results of `node_cycles`.
     """
 
@@ -201,9 +201,9 @@ class GroupCycles:
         return found == fitting.FITS
 
     def _peak(self, order: Sequence[int], kept: int) -> int:
-        """Return the live bytes at the peak of the tensors in the mask `kept`.
+        """Return the live bytes at the peak if only the tensors in the mask `kept` count.
 
-        order: the nodes that write and read these tensors.
+        order: the nodes that write and read these tensors, in execution order.
         """
         position = {i: p for p, i in enumerate(order)}
         changes = [0] * (len(order) + 1)
@@ -249,7 +249,7 @@ class _GrowingGroup:
     def add(self, i: int) -> None:
         """Add node `i` to the group; the nodes must be added in a topological order.
 
-        Producers of the node that are not in the group then run before the group.
+        The producers of the node that are not in the group are assumed to run before the group.
         """
         problem = self._problem
         self._position[i] = len(self._live)

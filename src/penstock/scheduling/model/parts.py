@@ -80,7 +80,8 @@ class Parts(Brief):
         otherwise.
     floor_bytes: for an alternative that saves memory only in schedules that recompute, the bytes
         that any schedule needs for the parts which the alternative replaces.  The search considers
-        the alternative if these parts may limit the least memory found before.  None otherwise.
+        the alternative only if the least memory found before is near this number: these parts may
+        then be the ones that determine the least memory of the network.  None otherwise.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
     similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`

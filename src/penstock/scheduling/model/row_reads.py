@@ -89,8 +89,8 @@ def row_parts(
     owners: name of the storage of each value, by value name.
     queues: how each queue (the last rows of a sequence, kept between runs) is stored.
     outside: names of the inputs and outputs whose memory a surrounding program provides.
-    known: reads of a similar graph, which are not determined again where parts are the same; none
-        if there are queues.
+    known: reads of a similar graph, which are reused for the parts that both graphs contain.  Must
+        be empty if there are queues.
 
     Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
     memory of one row, all but the last are overwritten.

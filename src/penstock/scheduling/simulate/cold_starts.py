@@ -61,7 +61,7 @@ def _with_cold_starts(
 ) -> Plan:
     """Return the plan of a cascade whose costs include cold starts.
 
-    cold: for each call of the cascade, whether it runs after a command of another engine.
+    cold: for each call of the cascade, whether it starts cold (`cold_calls`).
     """
     parts, costs = schedule.parts, list(plan.costs)
     calls = Counter((p, end - first) for p, first, end in cascade.calls[cold, :3].tolist())

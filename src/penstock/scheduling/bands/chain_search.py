@@ -156,7 +156,7 @@ class ChainSearch:
         return run_cascade(self._tables, lower, upper, 1, UNBOUNDED, self._calls[:0])[0]
 
     def can_recompute(self, p: int, upper: int) -> bool:
-        """Return whether a cascade [.., upper) can recompute the output of the part at `p`."""
+        """Return whether cascades that end at `upper` can recompute the output of the part at p."""
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
     def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
@@ -383,7 +383,7 @@ def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
 
     Recomputing the tensors of a residual block, for example, saves memory only if several are
     recomputed at once.
-    candidates: positions (p,) of the recomputable outputs.  For [(3,), (4,), (7,)]: (4, 3).
+    candidates: positions (p,) of recomputable outputs.  [(3,), (4,), (7,)] gives only (4, 3).
     """
     every = {p for (p,) in candidates}
     for p in sorted(every):

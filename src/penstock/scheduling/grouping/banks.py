@@ -204,7 +204,7 @@ class Split:
     """A division of the banks of a buffer among bank groups, with its cost.
 
     banks: number of banks of each bank group.
-    cost: value for `banks` of the cost function that was given to `best_split`.
+    cost: cost of `banks`, computed by the cost function that was given to `best_split`.
     optimal: whether all divisions were tried, so that none is cheaper.
     """
 

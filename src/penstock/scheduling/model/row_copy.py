@@ -92,8 +92,8 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
 def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
     """Return a read like `read`, but one that requests input rows earlier.
 
-    For the first n > 0 output rows, it requires the input rows that `read` requires for the first
-    n + `ahead_rows` output rows.
+    For the first n > 0 output rows, the result requires the input rows that `read` requires for the
+    first n + `ahead_rows` output rows.
     """
     last = len(read.needed) - 1
     needed = read.needed[np.minimum(np.arange(last + 1) + ahead_rows, last)].copy()

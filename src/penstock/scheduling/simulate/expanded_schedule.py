@@ -121,7 +121,8 @@ class ExpandedSchedule:
     def storage_owner(self, value: Value) -> Value | None:
         """Return the tensor in whose memory `value` is stored; None if `value` is a constant.
 
-        For an alias, this is the tensor whose bytes it shares; otherwise `value` itself.
+        For an alias, this is the tensor whose bytes it shares.  For a value with memory of its own,
+        it is the value itself.
         """
         name = self._owners.get(value.name)
         return None if name is None else self._values[name]

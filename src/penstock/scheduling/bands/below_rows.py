@@ -86,9 +86,9 @@ class BelowRows:
     def sources(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
     ) -> Sources:
-        """Return a function for each execution order that yields its candidate cascades.
+        """Return, for each execution order, a function that yields the candidates of the order.
 
-        The candidates include cascades with and without bands and chains.
+        The candidates are cascades with and without bands and chains.
         searches: the search for cascades without bands, by execution order (indices of parts).
         limit_bytes: the live bytes at the peak must be below this number.
         """
@@ -146,10 +146,11 @@ class BelowRows:
         upper: int,
         states: Sequence[Iterable[MemoryAssignment]],
     ) -> Iterator[ValuedCandidate]:
-        """Yield source(upper, states), the candidate cascades of an order, with corrected peaks.
+        """Yield the candidate cascades source(upper, states) of an order, with corrected peaks.
 
         If a schedule that contains a candidate with bands or chains has been built, the peak of the
-        candidate measured in this schedule replaces the estimate.
+        candidate in this schedule replaces the estimate of `source`.
+        upper, states: see `CandidateSource`.
         """
         for valued in source(upper, states):
             peak = self._measured.get((order, valued.candidate))

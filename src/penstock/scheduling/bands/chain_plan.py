@@ -29,7 +29,7 @@ class ChainPlan:
     peak_bytes: live bytes at the peak of the cascade.
     time: estimated cycles of the cascade, minus the computing time that its preferred kernels would
         take without recomputation.
-    macs: number of recomputed multiply-accumulates.
+    macs: multiply-accumulates of the cascade in addition to those without recomputation.
     stripe: maximum number of rows per call.
     """
 

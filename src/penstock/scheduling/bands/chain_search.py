@@ -33,11 +33,11 @@ STRIPES = (1, 2, 4)
 SCRATCH_SHARES = (64, 32, 24, 16, 12, 8, 4)
 """Limits to try for the scratch buffer of the chains: the limit of the peak, divided by these."""
 GROWTH_SHARES = (32, 16, 8)
-"""As `SCRATCH_SHARES`: the limits of the scratch buffer while a set of recomputed tensors grows."""
+"""Same as `SCRATCH_SHARES`, for the scratch buffer while a set of recomputed tensors grows."""
 MOST_INTERVALS = 6
-"""Number of intervals of the order to search, those that need the least memory without chains."""
+"""Maximum number of intervals to search: those that need the least memory without chains."""
 MOST_PLANS = 3_000
-"""Number of plans to evaluate for an order; the most promising intervals come first."""
+"""Maximum number of plans to evaluate for an order; the most promising intervals come first."""
 MOST_TENSORS = 5
 """Up to this number of tensors that can be recomputed, the search tries all sets of them."""
 PATIENCE = 4
@@ -156,7 +156,7 @@ class ChainSearch:
         return run_cascade(self._tables, lower, upper, 1, UNBOUNDED, self._calls[:0])[0]
 
     def can_recompute(self, p: int, upper: int) -> bool:
-        """Return whether a cascade [.., upper) can recompute the output of the part at `p`."""
+        """Return whether cascades that end at `upper` can recompute the output of the part at p."""
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
     def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
@@ -379,11 +379,11 @@ class ChainSearch:
 
 
 def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield all tuples of two or three consecutive positions, each in descending order.
+    """Yield all tuples of two or three adjacent positions, each in descending order.
 
     Recomputing the tensors of a residual block, for example, saves memory only if several are
     recomputed at once.
-    candidates: positions of the parts whose outputs can be recomputed.
+    candidates: positions (p,) of recomputable outputs.  [(3,), (4,), (7,)] gives only (4, 3).
     """
     every = {p for (p,) in candidates}
     for p in sorted(every):

@@ -108,8 +108,8 @@ def _spans(
 ) -> dict[str, Span] | None:
     """Return the columns of each tensor in one band.
 
-    before, ends: the number of columns of each tensor that have been computed before the band and
-        after it; `before` is empty for the first band.
+    before, ends: how many leading columns of each tensor have been computed when the band begins,
+        and when it ends; `before` is empty for the first band.
 
     Returns None if a tensor cannot be computed by columns, or if the bands of a tensor would not be
     adjacent because no band needs the columns between them.
@@ -135,9 +135,11 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Extend `spans`, the columns of a band, by those that the band must keep for the next one.
+    """Add the columns that a band must keep for the next band to the `spans` of the band.
 
-    after: the columns of the next band.
+    If the band already holds columns of a tensor, its span grows to the left.  Otherwise, a span
+    that contains only kept columns is added.
+    after: the spans of the next band.
     """
     for name, next_span in after.items():
         if not next_span.kept:
@@ -179,7 +181,7 @@ class Location:
 def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
     """Return where consecutive bands store the columns of one tensor, one location per span.
 
-    spans: the columns of the tensor in each band that holds any of its columns.
+    spans: the columns of the tensor in each band that holds columns of this tensor.
 
     Before a band computes columns, it moves the kept columns to the beginning of the memory, unless
     they are already there.  A band that computes no columns leaves all columns where they are.
@@ -198,8 +200,8 @@ def _first_position(spans: Sequence[Span]) -> int:
     """Return the position of the first band's columns in the memory of the tensor.
 
     It is chosen such that the second and the third band move their kept columns by the same
-    distance.  These two bands then run the same code, as iterations of one loop.  The position is 0
-    if any other one would increase the memory of the tensor.
+    distance.  These two bands then run the same code, as iterations of one loop.  If this position
+    would increase the memory of the tensor, the result is 0 instead.
     """
     if len(spans) < 2:
         return 0

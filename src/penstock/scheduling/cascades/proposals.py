@@ -67,8 +67,8 @@ class _Covers:
 
     peaks, times: live bytes at the peak, and estimated time.
     last: the last cascade.
-    before: the cover that remains without the last cascade, as an index into the `_Covers` of the
-        position and the state in which that cascade begins.
+    before: index of the cover that remains without the last cascade.  The index refers to the
+        `_Covers` for the position at which the last cascade begins, and for the state there.
     """
 
     peaks: Numbers

@@ -234,7 +234,8 @@ class RegionSearch:
         A choice is a tuple of region indices.  The first index is for all inner tensors, which only
         the cascade uses.  One index follows for each handed-on tensor, which later cascades read.
         If there are more than `MOST_INDEPENDENT` handed-on tensors, they all have the same region.
-        When `Options.max_region_work` combinations have been valued, they have the default region.
+        As soon as the search has valued `Options.max_region_work` combinations, all handed-on
+        tensors have the default region.
         inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))
@@ -256,8 +257,8 @@ class RegionSearch:
 
         The time, in units of 1/1024 cycle (1/`FINE`), is what the cascade adds to the pure
         computation with all operands in the default region: call overhead, access times of slow
-        memories, stalls, and differences in computing time.  It is negative if an engine computes
-        faster with operands in other regions.
+        memories, stalls, and differences in computing time.  It may be negative, because an engine
+        may compute faster with operands in other regions.
 
         Returns None if the live bytes of a region other than the default exceed its capacity.
         """

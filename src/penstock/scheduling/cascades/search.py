@@ -81,8 +81,8 @@ class FrontierSearch:
     def estimated_cycles(self, proposal: Proposal) -> int:
         """Return the estimated cycles of the schedule of one of `below_rows`.
 
-        The estimate leaves out some of the overhead of calls in bands, so the schedule rarely takes
-        fewer cycles.
+        The estimate leaves out some of the overhead of calls in bands.  So it is usually too low:
+        the schedule rarely takes fewer cycles than estimated.
         """
         accounting = self.builder.accounting
         return proposal.time + sum(map(accounting.model.work_cycles, accounting.parts.parts))
@@ -158,9 +158,10 @@ def _chosen_proposals(
     - If there is a second memory: the Pareto-optimal proposals among those that do not use it, and
       the proposals of `RESIDENT`.
     - If there are a second memory and a copy engine: the Pareto-optimal proposals with row copies.
-    - If there is a second memory, or a slow one: the proposals for a single, fast memory, because
-      the search for them considers more ways to save memory.  If there is a second memory, only
-      those are added that need less memory than all other proposals that do not use it.
+    - If there is a second memory, or a memory that is slower than the cycle estimates assume: the
+      proposals for a single memory that is as fast as assumed, because the search for them
+      considers more ways to save memory.  If there is a second memory, only those are added that
+      need less memory than all other proposals that do not use it.
     - If the first proposal does not use the least possible scratch memory: a variant of it that
       does, inserted after it.
 

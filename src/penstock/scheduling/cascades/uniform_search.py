@@ -52,7 +52,7 @@ def stripe_heights(parts: Parts, most: int) -> list[int]:
 
 
 class UniformSearch:
-    """Enumerates the candidate cascades of one execution order, all tensors in the default region.
+    """Enumerates candidate cascades of one execution order with all tensors in the default region.
 
     It is used if access times do not depend on the memory assignment.
 

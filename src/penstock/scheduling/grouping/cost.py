@@ -19,7 +19,8 @@ from penstock.scheduling.grouping.sweep import Column
 from penstock.scheduling.order.step_table import bits
 
 PATIENCE = 8
-"""After this number of consecutive infeasible sets, larger ones are not tried."""
+"""`interval_costs` tries ever larger groups, and stops after this number of consecutive infeasible
+ones."""
 
 
 class IntervalCosts(NamedTuple):
@@ -200,8 +201,8 @@ class Costed:
     def apart(self, writer: int, reader: int) -> bool:
         """Return True if provably no group contains both node `writer` and its reader `reader`.
 
-        This is so if all nodes on paths from `writer` to `reader`, both included, have more weight
-        bytes than `weight_cap`.
+        A group with both contains all nodes on paths between them.  The result is True if the
+        weights of all these nodes together exceed `weight_cap`.
         writer, reader: indices of nodes.
         """
         return self.hopeless(self.problem.between(writer, reader))

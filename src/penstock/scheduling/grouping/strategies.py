@@ -180,9 +180,9 @@ def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
 def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:
     """Return `start`, or a cheaper grouping found by the exact search.
 
-    The `bound` of the result is the lower bound of the cost that the search proves.  If `cost` has
-    rejected groups without proof, a cheaper grouping may contain one of them; the bound is then
-    that of the nodes (`GroupCost.least`).
+    The `bound` of the result is the lower bound of the cost that the search proves.  This bound is
+    invalid if `cost` has rejected groups without proof, because a cheaper grouping may contain one
+    of them.  In this case, the weaker bound `cost.least` of all nodes is used.
     """
     search = GroupSearch(cost, cost.problem.everything)
     found = search.run(options.ideal_work, start.cost)

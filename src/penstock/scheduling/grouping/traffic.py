@@ -135,10 +135,10 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Add an execution order to the known ones, in which groups are tested.
+        """Add an order of all nodes to the orders in which `fitting` tests groups.
 
-        A group that fits the buffer when its nodes run in a known order is feasible.  If the order
-        is new, groups that have been rejected without proof are therefore tested again.
+        If the order is new, the groups that have been rejected without proof are forgotten, so that
+        the next call of `of` tests them again.
         order: indices of all nodes.
         """
         if order not in self._ranks:

@@ -144,7 +144,8 @@ class Part(Brief):
     def input_stripes(self, output: StripeConfig) -> tuple[StripeConfig, ...]:
         """Return, for each input, the stripes that are read to compute stripes of the output.
 
-        They are derived with the affine propagators of the operator, so they are not clipped.
+        They are derived with the affine propagators of the operator, so they are not clipped: in a
+        layer with padding, a stripe may begin before the first row of the input.
         """
         return tuple(
             output.propagate(affine)

@@ -80,7 +80,8 @@ class Parts(Brief):
         otherwise.
     floor_bytes: for an alternative that saves memory only in schedules that recompute, the bytes
         that any schedule needs for the parts which the alternative replaces.  The search considers
-        the alternative if these parts may limit the least memory found before.  None otherwise.
+        the alternative only if the least memory found before is near this number: these parts may
+        then be the ones that determine the least memory of the network.  None otherwise.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
     similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
@@ -208,8 +209,8 @@ def storage_owners(
     """Return the name of the storage (memory block) of each value of a graph, by value name.
 
     An alias has the storage of the tensor whose bytes it shares (`Parts.owners`).
-    columns: for each value that consists of some columns of a larger value and is stored in it, the
-        name of the larger value, by the name of the smaller one.
+    columns: the values that consist of some columns of a larger value and are stored in it.  Keys:
+        names of these values.  Entries: names of the larger values.
 
     A queue keeps the last rows of a sequence from run to run.  Its window (kept rows and new rows)
     and the slices of the window that are read in place have the storage of the new rows

@@ -110,9 +110,9 @@ def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
 def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
     """Return the names of the parts on which each part depends, directly or not, by part name.
 
-    Only parts with a single output row are considered.  The others are left out of keys and values,
-    and dependences through them do not count.  A part that reads the last row of a queue's window
-    depends on the part that computes the new rows.
+    Only parts with a single output row are considered.  All other parts are neither keys nor
+    members of a set, and a dependence through such a part is ignored.  A part that reads the last
+    row of a queue's window depends on the part that computes the new rows.
     """
     producers = graph.producers()
     new = {

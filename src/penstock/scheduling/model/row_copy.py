@@ -92,8 +92,8 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
 def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
     """Return a read like `read`, but one that requests input rows earlier.
 
-    For the first n > 0 output rows, it requires the input rows that `read` requires for the first
-    n + `ahead_rows` output rows.
+    For the first n > 0 output rows, the result requires the input rows that `read` requires for the
+    first n + `ahead_rows` output rows.
     """
     last = len(read.needed) - 1
     needed = read.needed[np.minimum(np.arange(last + 1) + ahead_rows, last)].copy()
@@ -104,10 +104,10 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 def _until_copied(read: RowRead, rows: int) -> RowRead:
     """Return a read that keeps each row of a copied tensor live until the row has been copied.
 
-    A part that reads a double-buffered copy has two reads: one of the copy, and the returned one of
-    the copied tensor, which requests no rows.  When the part has computed an output row, all input
-    rows that this output row requires have certainly been copied.  Before, the engine may still be
-    copying them.
+    With double buffering, a part that reads the copy gets a second read: the result, which reads
+    the copied tensor and requests no rows.  When the part has computed an output row, all input
+    rows that this output row requires have certainly been copied.  Until then, the copy engine may
+    still be copying them, so they must remain live in the copied tensor.
 
     read: how the part would read the tensor itself.
     rows: number of rows of the copied tensor.

@@ -35,10 +35,10 @@ class KnownRead:
     """How a part of another graph reads a storage: a result that `row_parts` can reuse.
 
     inputs: indices of the part's inputs that are in the storage.
-    storage_rows: number of rows of the storage that the part reads.
-    written_rows: number of rows of the storage that the part writes.
-    read: the rows that the part reads.  Its tables are valid in any graph that contains the part if
-        `inputs` and the two numbers of rows are the same there.
+    storage_rows: number of rows into which this storage is divided.
+    written_rows: number of rows into which the storage of the part's output is divided.
+    read: the rows that the part reads.  The tables of `read` are valid in any graph that contains
+        the part if `inputs`, `storage_rows` and `written_rows` are the same there.
     """
 
     part: Part
@@ -89,8 +89,8 @@ def row_parts(
     owners: name of the storage of each value, by value name.
     queues: how each queue (the last rows of a sequence, kept between runs) is stored.
     outside: names of the inputs and outputs whose memory a surrounding program provides.
-    known: reads of a similar graph, which are not determined again where parts are the same; none
-        if there are queues.
+    known: reads of a similar graph, which are reused for the parts that both graphs contain.  Must
+        be empty if there are queues.
 
     Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
     memory of one row, all but the last are overwritten.
@@ -181,8 +181,9 @@ def _read_as_arrays(
     A storage must be contiguous if it is an operand of a kernel that always computes all rows in
     one call, or if a part accesses it through a tensor with a different number of rows.
     rows: number of rows of each storage, by name.
-    windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
-        sections (slices read in place).  Access through these does not require contiguity.
+    windows: the queue of each window (kept rows and new rows) and of each section of a window (a
+        slice that is read in place), by name of the window or section.  These tensors need not
+        have as many rows as their storage.
     """
     found: set[str] = set()
     for part in parts:
@@ -300,8 +301,8 @@ class _RowAnalysis:
         k: index of the input through which the rows are read.
         calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
-        The result is (all first rows, all end rows), with one entry per call.  A call that reads
-        nothing has first = the number of rows and end = 0.
+        The result is two arrays (firsts, ends): call i reads rows [firsts[i], ends[i]).  A call
+        that reads nothing has firsts[i] = the number of rows and ends[i] = 0.
 
         If the input is the window of a queue or a section (slice) of a window, `storage` consists
         of the new rows; reads of the rows kept from the previous run are left out.

@@ -61,14 +61,17 @@ class StripeConfig:
         affine: the map from output elements to the input elements that they read.
 
         The fields of the result:
-        shape, extent: the extents of the input boxes that are read, rounded up.
-        strides: those of the output, multiplied by the coefficients of `affine`, not rounded.
-        order, stripes, offset: those of the output axis on which the input axis depends, or the
-            sums over these axes if it depends on several.  `affine.offset` is added to `offset`.
+        shape: the extents of the input box that a stripe of shape `self.shape` reads, rounded up.
+        extent: the extents of the input box that the whole output reads, rounded up.
+        strides: the strides of the output, multiplied by the coefficients of `affine`, not rounded.
+        order, stripes, offset: the values of the output axis on which the input axis depends, or
+            their sums over the output axes if the input axis depends on several.  `affine.offset`
+            is added to `offset`.
         An input axis that depends on no output axis has one stripe.
 
-        The coefficients of `affine` do not multiply `offset`.  It is therefore inexact if several
-        operators of a cascade have padding.  `Affine.apply` gives the exact position of a stripe.
+        The coefficients of `affine` do not multiply `offset`.  The offset of the result is
+        therefore inexact if several operators of a cascade have padding.  `Affine.apply` gives the
+        exact position of a stripe.
         """
         follow = _pattern(affine)
         stripes, offset = follow.linear(self.stripes), follow.linear(self.offset)

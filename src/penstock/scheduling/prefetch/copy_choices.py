@@ -114,6 +114,7 @@ class PrefetchChoices:
     def _copy_stall(self, size_bytes: int, memory: str) -> int:
         """Return the cycles for which the processor waits for the copy of a constant.
 
+        They consist of the setup time of the copy engine and the duration of the copy.
         memory: name of the memory region to which the constant is copied.
         """
         copier = self._memories.copier
@@ -122,7 +123,7 @@ class PrefetchChoices:
         return copier.setup_cycles + self._memories.copy_cycles(constants, memory, size_bytes)
 
     def valued(self, cascade: Candidate, prefetches: tuple[Prefetch, ...]) -> ValuedPrefetches:
-        """Return a set of prefetches for a cascade, with the memory and time that it takes."""
+        """Return the set `prefetches` for a cascade, with the memory and time that it takes."""
         constants = self._constant_time[:, cascade.lower : cascade.upper].copy()
         extra = np.zeros(len(self._regions), np.int64)
         for prefetch in prefetches:

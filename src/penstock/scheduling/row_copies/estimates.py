@@ -149,8 +149,8 @@ def row_copy_estimates(
 ) -> RowCopyEstimates | None:
     """Return an object that estimates row copies; None if schedules cannot contain row copies.
 
-    They cannot if the target has no copy engine or no second memory for tensors, if the option
-    `row_copies` is off, or if a part has a kernel that reads prefetched constants.
+    The result is None if the target has no copy engine or no second memory for tensors, if the
+    option `row_copies` is off, or if a part has a kernel that reads prefetched constants.
     """
     possible = memories.copier is not None and len(memories.tensors) > 1 and not parts.can_prefetch
     if not options.row_copies or not possible:

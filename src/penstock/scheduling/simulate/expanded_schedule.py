@@ -121,7 +121,8 @@ class ExpandedSchedule:
     def storage_owner(self, value: Value) -> Value | None:
         """Return the tensor in whose memory `value` is stored; None if `value` is a constant.
 
-        For an alias, this is the tensor whose bytes it shares; otherwise `value` itself.
+        For an alias, this is the tensor whose bytes it shares.  For a value with memory of its own,
+        it is the value itself.
         """
         name = self._owners.get(value.name)
         return None if name is None else self._values[name]
@@ -195,6 +196,7 @@ class ExpandedSchedule:
         """All memory blocks as a table, storage by storage.
 
         One row per block: (index of the storage, first row, end row, first live tick, end tick).
+        A tick is the time of one kernel call; the block is dead from its end tick on.
         A queue (the last rows of a sequence, kept between runs) is a single block, its ring.  The
         storage of its new rows has no block, because these rows are part of the ring.
         """

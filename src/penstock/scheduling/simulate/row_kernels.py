@@ -77,8 +77,8 @@ def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
 def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -> int:
     """Return how many of the first rows of storage `s` are computed and not read again.
 
-    0 if parts after the cascade read the storage.  If a recurrent part writes it, the last computed
-    row stays live until the next one has been computed.
+    0 if parts after the cascade read the storage.  If a recurrent part writes the storage, the row
+    computed last is not counted while further rows are to be computed.
     lower, upper: positions [lower, upper) of the cascade that runs.
     produced[s]: number of rows of storage s that have been computed.
     """

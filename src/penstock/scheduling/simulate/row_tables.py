@@ -35,10 +35,10 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
-    late[p]: 1 if the part reads no row in the first half of some input, else 0.  The simulation of
-        a cascade runs the parts whose outputs are read after the cascade; they request rows from
-        the other parts.  Late ones run last, in descending order of p, because their first call
-        requests more than half of an input.
+    late[p]: 1 if the part has an input in whose first half it reads no row, else 0 (`_is_late`).
+        The simulation of a cascade runs the parts whose outputs are read after the cascade; these
+        request rows from the other parts.  It runs late parts last, in descending order of p,
+        because their first call requests more than half of an input.
     on_request[p]: 1 if a call of the part computes all rows that its reader requests, however many;
         0 if it computes at most the stripe height.
     first_rows[p]: how many rows the part computes at the start of its cascade, before any part
@@ -157,9 +157,10 @@ def row_tables(
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
-    """Return whether a part reads no row in the first half of some input of several rows.
+    """Return whether a part has an input in whose first half it reads no row.
 
-    Example: a part that reads only rows 6 to 9 of an input of 10 rows.
+    Inputs of a single row do not count.  Example: the result is True for a part that reads all rows
+    of one input, but of another input of 10 rows only rows 6 to 9.
     """
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 

@@ -8,10 +8,11 @@ The loops around it are, from the inside out, over taps, blocks of channels and 
 Post-processing and memory ports work at the same time, each at its own rate.
 
 A layer reads features when the previous layer is complete.  Its duration is the latency of the
-memory that holds them, plus the busy cycles of the slowest resource.  Meanwhile, the sequencer of
-the extension fetches the register writes and the first constants of the next layer from main
-memory; so a layer takes at least the latency of main memory.  If nothing has been prefetched,
-because the queue of layers was empty, the layer waits for that latency first.
+memory that holds its features, plus the busy cycles of the slowest resource.  Meanwhile, the
+sequencer of the extension fetches the register writes and the first constants of the next layer
+from main memory; so a layer takes at least the latency of main memory.  If the queue of layers was
+empty, nothing has been prefetched for the layer.  Its duration is then the latency of main memory,
+plus the busy cycles of the slowest resource.
 
 Source: NVDLA hardware manual, "unit description" (convolution pipeline); the profiler of Zheng et
 al., IEEE TCAD 39(11), 2020: cycles = max(computing, communication).
@@ -91,8 +92,11 @@ def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
 def layer_cycles(
     chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic, inside: frozenset[str]
 ) -> Breakdown:
-    """Return the cycles of a hardware layer that follows another one in the queue: the exposed
-    latency, plus the busy cycles of the slowest resource.
+    """Return the cycles of a hardware layer: the latency of the memory that holds its features,
+    plus the busy cycles of the slowest resource, but at least the latency of main memory.
+
+    These are the cycles of a layer that follows another one in the queue.  The field `cold_start`
+    of the result holds the additional cycles that it takes if the queue was empty.
 
     The resources are the multipliers, post-processing, the unit for pooling and depthwise
     convolutions (WINDOW), main memory, and the feature buffer, which is a second memory.

@@ -38,8 +38,10 @@ SCRATCHPADS = {
 
 
 def load(call: KernelCall, tensor: Operand, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of `tensor` into the scratchpad of its role (inputs or
-    weights), row by row."""
+    """Return the commands that load a tile of `tensor`, row by row.
+
+    tensor: the tensor in memory.
+    tile: the tile.  Its `operand.role` selects the scratchpad: that of inputs or of weights."""
 
     def copy(piece: _Piece) -> Command:
         record = LoadTile(

@@ -252,8 +252,9 @@ class NormaliseTile(Generic[Number]):
     requantised, with the arithmetic of `smv_add` (`TermScales`).
 
     x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
-    factors, offsets: where the factors of the channels, and the offsets that are added, begin: in
-        bytes from the start of the scratchpad of weights.
+    factors: position in bytes, in the scratchpad of weights, of the factor of the first channel.
+    offsets: position in bytes, in the scratchpad of weights, of the offset that is added to the
+        first channel.
     rows, columns, channels: shape of each tile."""
 
     x: Number

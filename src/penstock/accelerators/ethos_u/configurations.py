@@ -46,8 +46,8 @@ class OutputRates(NamedTuple):
     add: for sums and differences.
     maximum: for max pooling and copies.
     other: for all other operations, such as convolutions.
-    lookup: minimum for operations that apply a look-up table, whatever they compute.
-    clamp: minimum for operations that clamp their output, whatever they compute."""
+    lookup: an operation that applies a look-up table takes at least this number of cycles.
+    clamp: an operation that clamps its output takes at least this number of cycles."""
 
     multiply: float
     add: float

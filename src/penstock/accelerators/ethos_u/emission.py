@@ -115,9 +115,8 @@ def _map(
     placed: number of the memory region, and tiles (addresses of the rows).
     packed: whether the layout is NHCWB16 instead of NHWC.
     zero: zero point.
-    inside: None if the operation accesses all channels of the tensor. If it accesses only
-        `shape.depth` of them, (index of the first of these, number of channels of the whole
-        tensor)."""
+    inside: (index of the first accessed channel, number of channels of the whole tensor) if the
+        operation accesses only some channels of the tensor; None if it accesses all."""
     region, tiles = placed
     first, depth = inside or (0, shape.depth)
     pixel, block = (BLOCK_CHANNELS, BLOCK_CHANNELS * shape.width) if packed else (depth, 1)

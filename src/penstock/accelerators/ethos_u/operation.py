@@ -290,9 +290,9 @@ class Operation:
         segment: index of the segment.
         read: number of input rows that are read. The default assumes that the windows of the
             output rows are entirely inside the input.
-        constant_bytes: bytes of constants that are read. The default is a fraction of the size of
-            all weights and biases, in proportion to the output channels of the segment; if the
-            constant is a second input, it is the size of the rows that are read."""
+        constant_bytes: bytes of constants that are read. The default for weights and biases is a
+            fraction of their total size, in proportion to the output channels of the segment. The
+            default for a constant second input is the size of the rows that are read."""
         rows = min(rows, self.out_h)
         channels = self.segment_channels[segment]
         if read is None:

@@ -60,9 +60,9 @@ class Cycles:
         element-wise, `multipliers` and `output` each include the time that the other unit takes for
         one block.
     commands: cycles of issuing commands.
-    npu: cycles of these three units, which work concurrently, if memory bandwidth is no limit.
-        Unless the operation is element-wise, they include the time to read the input of the first
-        block and to write the output of the last one.
+    npu: cycles of the operation if memory bandwidth is unlimited: the three units above work
+        concurrently. Unless the operation is element-wise, these cycles include the time to read
+        the input of the first block and to write the output of the last one.
     features: cycles of the port of the memory that holds tensors.
     constants: cycles of the port of the memory that holds constants. If there is a single port for
         both, `features` and `constants` each contain the sum."""

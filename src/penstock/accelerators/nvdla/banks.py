@@ -129,9 +129,9 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
     unused.
 
     The compiler tries the options for weights in the order of `PREFERENCE`: all weights, two
-    groups of kernels, one group.  It chooses the first that leaves enough banks for the whole
-    input.  If there is none, it chooses the first that leaves enough banks for the input rows of
-    one window, and fills the other banks with as many input rows as fit.
+    groups of kernels, one group.  It chooses the first option that leaves enough banks for the
+    whole input.  If no option does, it chooses the first one that leaves enough banks for the input
+    rows of one window.  All banks that the weights do not need then hold input rows.
 
     Raises CapacityError if the input rows of one window do not fit beside one group of kernels."""
     banks = demand.hardware.banks - reserved

@@ -175,9 +175,9 @@ def _kept(before: RowPiece, piece: RowPiece) -> int:
 def _layer(
     convolution: Convolution, split: BankSplit, piece: RowPiece, kept: int
 ) -> ConvolutionLayer:
-    """Return the hardware layer that computes the output rows of `piece`.  Its field `release`, the
-    number of input rows that it discards when it is complete, is the number of all its input rows;
-    `hardware_layers` reduces `release` if the next layer reuses some of the rows.
+    """Return the hardware layer that computes the output rows of `piece`.  The layer discards all
+    of its input rows when it is complete (`release`).  If the next layer reuses some of these rows,
+    `hardware_layers` reduces `release` afterwards.
 
     split: the allocation of the convolution buffer.
     kept: how many input rows of `piece`, from the top, are already in the convolution buffer."""

@@ -2,9 +2,10 @@
 
 An atomic operation takes one cycle and multiplies `atomic_c` channels of one pixel by the weights
 of `atomic_k` kernels.  The same weights are applied to up to 32 pixels, which NVDLA calls a stripe
-(it is no stripe of a schedule).  This takes at least 16 cycles, because the next weights are loaded
-at the same time.  The loop over the pixels of a stripe is the innermost one.
-The loops around it are, from the inside out, over taps, blocks of channels and groups of kernels.
+(not to be confused with the stripes of a schedule).  This takes at least 16 cycles, because the
+next weights are loaded at the same time.  The loop over the pixels of a stripe is the innermost
+one.  The loops around it are, from the inside out, over taps, blocks of channels and groups of
+kernels.
 Post-processing and memory ports work at the same time, each at its own rate.
 
 A layer reads features when the previous layer is complete.  Its duration is the latency of the

@@ -161,9 +161,9 @@ class TaskPiece(NamedTuple):
 def pieces(task: Task, rows: Sequence[RowAddresses], first: int, end: int) -> Iterator[TaskPiece]:
     """Divide output rows [first, end) of a task into intervals, and yield them in order.
 
-    An interval is as long as possible, but all rows that it reads or writes in one tensor have a
-    constant pitch.  If even the input rows of a single output row have none, this output row is an
-    interval of its own, with `gathered` True.
+    Each interval is as long as possible under the condition that, in every tensor, the rows that it
+    accesses have a constant pitch.  If even the input rows of a single output row have none, this
+    output row is an interval of its own, with `gathered` True.
 
     rows: the rows of each input, followed by the rows of the output."""
     while first < end:

@@ -16,8 +16,8 @@ The accelerator has these attributes:
     double_buffering    copies of tiles overlap with computation, and tiles take twice the space
 
 Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
-version uses int8 with TFLite's arithmetic.  SMAUG's engine does not run depthwise convolutions;
-here, each processing element computes one channel of them.
+version uses int8 with TFLite's arithmetic.  It also runs depthwise convolutions, which SMAUG's
+engine does not: each processing element computes one channel.
 """
 
 from __future__ import annotations

@@ -305,8 +305,8 @@ def _memory_address(
     row: index of the row among all rows of the tensor, images included.
     columns, channels: intervals of columns and channels that the tile covers.
 
-    The input of a fully connected layer may have another shape in memory than in the tiling, which
-    reshapes it to (N, C).  Then `row` is an index below N, and the tensor must be contiguous."""
+    The tiling of a fully connected layer reshapes its input to (N, C).  If the shape of the tensor
+    in memory differs from this, `row` is an index in [0, N), and the tensor must be contiguous."""
     depth = tile.operand.shape[-1]
     if len(tile.operand.shape) == 2 and tensor.type.shape != tile.operand.shape:
         return offset(tensor.address, row * depth + channels[0])

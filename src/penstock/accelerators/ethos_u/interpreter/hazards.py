@@ -145,8 +145,8 @@ class Flight:
         return found
 
     def begin(self, operation: Operation, footprint: Footprint) -> None:
-        """Check an operation against the operations that may be unfinished when it starts. Then add
-        it to them.
+        """Check that an operation does not conflict with the operations that may be unfinished when
+        it starts. Then record that the operation itself may be unfinished.
 
         footprint: the bytes that the operation accesses.
 
@@ -256,8 +256,8 @@ def _check_table(
 
 
 def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | None:
-    """Return the first conflict between two concurrent operations, or None if no byte that one of
-    them writes is accessed by the other.
+    """Return the first conflict between two concurrent operations, or None if there is none. They
+    conflict if both access a byte and at least one of them writes it.
 
     later, earlier: the bytes that each operation accesses."""
     ways: tuple[tuple[str, Bytes, Bytes], ...] = (

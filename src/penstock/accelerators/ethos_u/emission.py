@@ -142,8 +142,8 @@ def _activation(api: Any, op: Operation) -> Any:
     """Return the activation of `op` for Vela's API: a table look-up, or clamping to `op.least` and
     `op.most`.
 
-    Vela expects the limits as real numbers: limit minus zero point, times the scale of the output.
-    The scale is 1 here."""
+    Vela expects each limit as a real number: (limit - zero point) * scale. The scale of the output
+    is always 1 here."""
     kinds = api.NpuActivationOp
     if op.function is NpuFunction.LOOKUP:
         return api.NpuActivation(kinds.TABLE_LOOKUP)

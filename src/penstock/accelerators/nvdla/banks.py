@@ -84,13 +84,14 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class BankSplit:
-    """The numbers of banks of the convolution buffer that hold data and weights.
+    """An allocation of the banks of the convolution buffer to data and weights.
 
     weights: the weights that the buffer holds at a time: all, or one or two groups of kernels.
     data_banks, weight_banks: the numbers of banks for input rows and for weights.
     rows: the number of input rows that the buffer holds at a time.
-    overlap: the number of input rows that both of two consecutive hardware layers read if the
-        convolution is split by output rows: rows of a kernel minus stride, but at least 0."""
+    overlap: the number of input rows that two consecutive hardware layers both read, if the
+        convolution is split by output rows.  It is the number of rows that a kernel spans minus the
+        stride, but at least 0: a 3x3 kernel with stride 1 has an overlap of 2 rows."""
 
     weights: ResidentWeights
     data_banks: int

@@ -70,7 +70,8 @@ def convolution_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> dict[str, float]:
     """Return the busy cycles of two resources in a convolution, as a dictionary with the keys
-    "multipliers" (`mac_cycles`) and "post-processing" (output elements / elements per cycle).
+    "multipliers" (`mac_cycles`) and "post-processing" (the number of output elements, divided by
+    the number that post-processing completes in a cycle).
 
     points: the number of output pixels.
     taps: the number of elements of a kernel in each channel, rows times columns.
@@ -84,7 +85,8 @@ def convolution_cycles(
 
 def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
     """Return the busy cycles of unit WINDOW, which computes pooling and depthwise convolutions, as
-    a dictionary with the single key "windows": `elements` / elements per cycle.
+    a dictionary with the single key "windows": `elements` divided by the number of elements that
+    the unit processes in a cycle.
 
     elements: the number of elements in all windows together, i.e. output elements * taps."""
     return {"windows": elements / chip.rates.pooling}

@@ -1,8 +1,9 @@
 """placed: cycles of kernel calls, given the addresses of the rows of their tensors.
 
-The addresses determine how many hardware layers a call takes.  If the rows that it accesses have no
-constant pitch, as in a ring that wraps around, the call is divided into several layers, or further
-layers first copy input rows to scratch (`programs.pieces`).
+The addresses determine how many hardware layers a call takes.  In a ring that wraps around, for
+example, rows have no constant pitch.  Several layers then compute the output rows; if even the
+input rows of one window have no constant pitch, further layers first copy them to scratch
+(`programs.pieces`).
 """
 
 from __future__ import annotations

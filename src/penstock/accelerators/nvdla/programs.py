@@ -148,10 +148,11 @@ class RowAddresses(Protocol):
 
 
 class TaskPiece(NamedTuple):
-    """Output rows [first, end) of a task that the same hardware layers compute.
+    """Output rows [first, end) of a task that are computed together.
 
-    gathered: whether the input rows of the only output row are first copied to scratch, because
-        they have no constant pitch."""
+    gathered: False if the rows that must be accessed have a constant pitch in every tensor.  True
+        if there is a single output row whose input rows have no constant pitch, so that they are
+        first copied to scratch."""
 
     first: int
     end: int

@@ -131,8 +131,8 @@ class DepthwiseTile(Generic[Number]):
     in_h, in_w: rows and columns of the input tile, without padding.
     pad_top, pad_left: rows and columns of padding before the input tile.
     per_channel: number of output channels that read each input channel.
-    skipped: of the output channels that read the first channel of the input tile, the number of
-        those that precede the output tile.  For example, if `per_channel` is 4 and the output tile
+    skipped: the number of output channels that read the first channel of the input tile, but
+        precede the output tile.  For example, if `per_channel` is 4 and the output tile
         begins with channel 6 of the output, the input tile begins with channel 1, which output
         channels 4 to 7 read; `skipped` is 2.
     kernel_h, kernel_w: rows and columns of the window.

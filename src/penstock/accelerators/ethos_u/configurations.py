@@ -46,8 +46,8 @@ class OutputRates(NamedTuple):
     add: for sums and differences.
     maximum: for max pooling and copies.
     other: for all other operations, such as convolutions.
-    lookup: an operation that applies a look-up table takes at least this number of cycles.
-    clamp: an operation that clamps its output takes at least this number of cycles."""
+    lookup: lower limit for operations that apply a look-up table, whatever else they compute.
+    clamp: lower limit for operations that clamp their output, whatever else they compute."""
 
     multiply: float
     add: float

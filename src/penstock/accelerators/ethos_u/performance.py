@@ -183,7 +183,7 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
     of command issue, and of all three together.
 
     The first two arrays each include the time that the other unit takes for one block, because the
-    output unit processes a block after the multipliers have."""
+    output unit processes a block after the multipliers have computed it."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)

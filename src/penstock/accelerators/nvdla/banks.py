@@ -68,8 +68,8 @@ class Demand:
     def weight_banks(self, which: ResidentWeights) -> int:
         """Return the number of banks that the weights `which` occupy.
 
-        The banks always have room for at least one group of kernels, followed by the free space
-        that the hardware requires (`WEIGHT_ROOM_BYTES`)."""
+        The result is at least the number of banks for one group of kernels and for the free space
+        of 128 bytes (`WEIGHT_ROOM_BYTES`) that the hardware requires after it."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)

@@ -212,7 +212,7 @@ def load_constants(
     """Return the commands that load constants per channel into the scratchpad of weights: one
     command for each array in `sources`.
 
-    tile: has one row per array and one element per channel.
+    tile: the tile of constants, with one row per array and one element per channel in each row.
     sources: addresses of the arrays; for a batch normalisation, the factors and the offsets."""
     channels = tile.region[-1]
     loads = (

@@ -132,9 +132,9 @@ class DepthwiseTile(Generic[Number]):
     pad_top, pad_left: rows and columns of padding before the input tile.
     per_channel: number of output channels that read each input channel.
     skipped: the number of output channels that read the first channel of the input tile, but
-        precede the output tile.  For example, if `per_channel` is 4 and the output tile
-        begins with channel 6 of the output, the input tile begins with channel 1, which output
-        channels 4 to 7 read; `skipped` is 2.
+        precede the output tile.  For example, let `per_channel` be 4, and let the output tile begin
+        with channel 6 of the output.  The input tile then begins with channel 1, which output
+        channels 4 to 7 read.  Channels 4 and 5 precede the output tile, so `skipped` is 2.
     kernel_h, kernel_w: rows and columns of the window.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
         in the scratchpad of weights.

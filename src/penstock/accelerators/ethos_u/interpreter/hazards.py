@@ -16,9 +16,9 @@ The checks rely on these guarantees:
   Job 2 starts only after the previous operation is complete.
 
 In general, at most d - i jobs of the previous operation are unfinished when job i starts. The
-checks treat its last d - i blocks as unfinished, i.e. they count a block as one job, as Arm's
-compiler Vela does. This is the strictest assumption: if a block consisted of several jobs, fewer
-blocks would be unfinished.
+checks treat the last d - i blocks of the previous operation as unfinished, i.e. they count a block
+as one job, as Arm's compiler Vela does. This is the strictest assumption: if a block consisted of
+several jobs, fewer blocks would be unfinished.
 
 All blocks pass through one pipeline. They complete in order, and the input of a block is read
 before this block or a later one is written. Between block operations, the only error is therefore a

@@ -2,8 +2,8 @@
 encoded as an index into a palette; runs of zero weights may be encoded by their lengths.
 
 A slice has a header, an optional new palette, and chunks. With a palette of n entries, an index
-below n stands for the entry with this index; a larger index stands for a value that is computed
-from the index.
+below n stands for the entry with this index; an index of n or more stands for a value that is
+computed from the index.
 
 Indices and run lengths are encoded in a Golomb-Rice code: a number is quotient << divider, plus a
 remainder of `divider` bits. A chunk encodes the quotients of several numbers as 8 or 12 symbols. A

@@ -100,8 +100,9 @@ class Operation:
     channels_per_segment: number of output channels of a segment (channels whose constants are
         stored together), except that the last segment may have fewer; 0 for a single segment.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
-    buffer_bytes: size of a buffer in scratch. The call copies segments that are not prefetched into
-        buffers before use; if the size is 0, it reads them where they are stored.
+    buffer_bytes: size of a buffer in scratch, into which the call copies a segment before it uses
+        the segment. Prefetched segments are not copied again. If the size is 0, there are no
+        buffers: the call reads segments where they are stored.
     prefetched_segments: number of segments, counted from the first, that an earlier call has copied
         to the memory that holds tensors.
     prefetched_biases: whether an earlier call has copied all biases to the memory that holds
@@ -289,9 +290,9 @@ class Operation:
         segment: index of the segment.
         read: number of input rows that are read. The default assumes that the windows of the
             output rows are entirely inside the input.
-        constant_bytes: bytes of constants that are read. The default is a fraction of the size of
-            all weights and biases, in proportion to the output channels of the segment; if the
-            constant is a second input, it is the size of the rows that are read."""
+        constant_bytes: bytes of constants that are read. The default for weights and biases is a
+            fraction of their total size, in proportion to the output channels of the segment. The
+            default for a constant second input is the size of the rows that are read."""
         rows = min(rows, self.out_h)
         channels = self.segment_channels[segment]
         if read is None:
@@ -350,8 +351,8 @@ class Operation:
         """Return the block size (rows, columns, channels) with the fewest cycles, and these cycles,
         or None if no block size fits the NPU's internal memory.
 
-        If `block_depth` is not 0, only blocks with this number of channels are considered, or with
-        all channels if there are fewer."""
+        If `block_depth` is not 0, only blocks with this number of channels are considered. If the
+        output in `work` has fewer channels, only blocks with all of them are considered."""
         if not self.block_depth:
             return fastest_block_and_cycles(work)
         step = self.configuration.micro_block.depth

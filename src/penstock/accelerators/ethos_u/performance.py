@@ -60,9 +60,9 @@ class Cycles:
         element-wise, `multipliers` and `output` each include the time that the other unit takes for
         one block.
     commands: cycles of issuing commands.
-    npu: cycles of these three units, which work concurrently, if memory bandwidth is no limit.
-        Unless the operation is element-wise, they include the time to read the input of the first
-        block and to write the output of the last one.
+    npu: cycles of the operation if memory bandwidth is unlimited: the three units above work
+        concurrently. Unless the operation is element-wise, these cycles include the time to read
+        the input of the first block and to write the output of the last one.
     features: cycles of the port of the memory that holds tensors.
     constants: cycles of the port of the memory that holds constants. If there is a single port for
         both, `features` and `constants` each contain the sum."""
@@ -183,7 +183,7 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
     of command issue, and of all three together.
 
     The first two arrays each include the time that the other unit takes for one block, because the
-    output unit processes a block after the multipliers have."""
+    output unit processes a block after the multipliers have computed it."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)

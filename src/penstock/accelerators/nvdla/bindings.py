@@ -43,8 +43,8 @@ class Bindings(Generic[Record]):
         hold.  In both names, {} stands for the half: HIGH or LOW in the name of the register, high
         or low in the name of the field.
     constant: maps each field whose value is the same for all records to this value.
-    absent: maps an attribute to the value that decoding takes for its chosen field if the register
-        words do not include the register of this field.  The default is 0."""
+    absent: maps an attribute to the value that its field is assumed to have if the words to be
+        decoded do not include the register of this field.  Without an entry, this value is 0."""
 
     kind: type[Record]
     units: tuple[str, ...]

@@ -1,6 +1,6 @@
 """drivers: the functions of the smv driver, each with its functional model and its cycles.
 
-The generated C calls functions of these names, which `smv.h` declares and `smv.c` implements.
+The generated C calls functions of the same names, which `smv.h` declares and `smv.c` implements.
 """
 
 from __future__ import annotations

@@ -38,9 +38,10 @@ class CodegenGenerateExternCalls:
 def _driver_calls(
     body: Callable[..., Sequence[uma.Command]] | None,
 ) -> Callable[..., tuple[uma.Command, ...]]:
-    """Return a kernel body of driver calls: load inputs and constants, convolve, store the output.
+    """Return a kernel body, a function that returns the commands of a kernel call.  Its commands
+    are driver calls: load the input, load the constants, convolve, store the output.
 
-    body: the kernel body to be replaced, which issues a single `Convolution1D`."""
+    body: the kernel body to be replaced; its only command issues a `Convolution1D`."""
 
     def commands(*arguments: object) -> tuple[uma.Command, ...]:
         assert body is not None

@@ -16,9 +16,9 @@ The checks rely on these guarantees:
   Job 2 starts only after the previous operation is complete.
 
 In general, at most d - i jobs of the previous operation are unfinished when job i starts. The
-checks treat its last d - i blocks as unfinished, i.e. they count a block as one job, as Arm's
-compiler Vela does. This is the strictest assumption: if a block consisted of several jobs, fewer
-blocks would be unfinished.
+checks treat the last d - i blocks of the previous operation as unfinished, i.e. they count a block
+as one job, as Arm's compiler Vela does. This is the strictest assumption: if a block consisted of
+several jobs, fewer blocks would be unfinished.
 
 All blocks pass through one pipeline. They complete in order, and the input of a block is read
 before this block or a later one is written. Between block operations, the only error is therefore a
@@ -145,8 +145,8 @@ class Flight:
         return found
 
     def begin(self, operation: Operation, footprint: Footprint) -> None:
-        """Check an operation against the operations that may be unfinished when it starts. Then add
-        it to them.
+        """Check that an operation does not conflict with the operations that may be unfinished when
+        it starts. Then record that the operation itself may be unfinished.
 
         footprint: the bytes that the operation accesses.
 
@@ -256,8 +256,8 @@ def _check_table(
 
 
 def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | None:
-    """Return the first conflict between two concurrent operations, or None if no byte that one of
-    them writes is accessed by the other.
+    """Return the first conflict between two concurrent operations, or None if there is none. They
+    conflict if both access a byte and at least one of them writes it.
 
     later, earlier: the bytes that each operation accesses."""
     ways: tuple[tuple[str, Bytes, Bytes], ...] = (

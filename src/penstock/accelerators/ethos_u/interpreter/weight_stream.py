@@ -2,8 +2,8 @@
 encoded as an index into a palette; runs of zero weights may be encoded by their lengths.
 
 A slice has a header, an optional new palette, and chunks. With a palette of n entries, an index
-below n stands for the entry with this index; a larger index stands for a value that is computed
-from the index.
+below n stands for the entry with this index; an index of n or more stands for a value that is
+computed from the index.
 
 Indices and run lengths are encoded in a Golomb-Rice code: a number is quotient << divider, plus a
 remainder of `divider` bits. A chunk encodes the quotients of several numbers as 8 or 12 symbols. A
@@ -177,11 +177,13 @@ class _Coded:
         self.unlocated = quotients
 
     def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Skip the remainders of the chunk of quotients that `add_chunk` recorded last, and store
-        their bit positions in `places`.
+        """Skip the remainders that belong to the chunk of quotients that `add_chunk` recorded last,
+        and store their bit positions in `places`.
 
-        has_chunk: whether a further chunk of quotients has been read since. If so, `add_chunk` must
-            be called for it next; otherwise, the skipped remainders are the last ones."""
+        In the stream, the next chunk of quotients, if there is one, precedes these remainders. The
+        caller has already read that chunk and passes it to `add_chunk` after this call.
+
+        has_chunk: whether there is a next chunk. If not, the skipped remainders are the last."""
         count = min(self.unlocated, self.count - self.located)
         self.located += count
         if count:
@@ -246,9 +248,9 @@ class _Slice:
         """Read the next chunk of weights and the next chunk of run lengths, and skip the remainders
         of the chunks before them. Return False if there was no further chunk to read.
 
-        If the slice has runs, the stream omits the chunk of weights where at least 8 (`MOST_AHEAD`)
-        more weights than run lengths have been read. It omits the chunk of run lengths where more
-        run lengths than weights have been read."""
+        If the slice has runs, the stream does not always contain both. Let n be the number of
+        weights read so far, minus the number of run lengths read so far. There is no chunk of
+        weights if n is at least 8 (`MOST_AHEAD`), and no chunk of run lengths if n is negative."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count

@@ -168,6 +168,9 @@ def pieces(task: Task, rows: Sequence[RowAddresses], first: int, end: int) -> It
 
     rows: the rows of each input, followed by the rows of the output."""
     while first < end:
+        if pitches_of_rows(task, rows, first, end) is not None:
+            yield TaskPiece(first, end, gathered=False)
+            return
         reads = task.reads(first, first + 1)
         if _pitch(rows[0], *reads, task.in_row_bytes) is None:
             yield TaskPiece(first, first + 1, gathered=True)

@@ -82,12 +82,12 @@ class Schedule(Brief):
         plans = (plan.cost for plan in self.plans)
         return reduce(Cost.__add__, (*plans, *self.updating), NOTHING)
 
-    @property
+    @cached_property
     def order(self) -> tuple[int, ...]:
         """Indices of the parts, in execution order."""
         return tuple(k for plan in self.plans for k in plan.parts)
 
-    @property
+    @cached_property
     def steps(self) -> tuple[Part, ...]:
         """Parts in execution order, each with only the kernel that its plan runs."""
         parts = self.parts.parts

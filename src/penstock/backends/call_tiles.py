@@ -215,8 +215,8 @@ class CallTiles:
         """Return (interval, loop): the iterations that the current tile covers along a loop axis,
         and the loop over the tiles of the call along this axis, with an empty body.
 
-        The interval consists of expressions of the loop variable.  If the axis has a single tile,
-        the interval is the whole axis, or the call's rows, and the loop is None.
+        The bounds of the interval are expressions of the loop variable.  If there is only one tile
+        along the axis, the loop is None, and the interval contains all iterations of the call.
 
         name: name of the axis."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]

@@ -1,8 +1,8 @@
 """The program of a network before stripes: one call for each node, on whole tensors.
 
 Every tensor has a buffer of its own; the addresses are provisional.  The passes of PROGRAM_PHASE_0
-receive this program and return another one.  From each call of the returned program,
-the kernel is copied to the composite that the call computes.
+receive this program and may replace the kernels of its calls.  The compiler then gives each
+composite the kernel of the call that computes it (`program_passes.py`).
 """
 
 from __future__ import annotations

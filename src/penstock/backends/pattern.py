@@ -362,9 +362,9 @@ def _check_biased(pattern: object, where: str) -> None:
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
     """Raise BackendError if `pattern.has_attr(attributes)` has an unknown attribute or value.
 
-    If matches of `pattern` can end with one of several operators, at least one of them must have
-    each attribute.  If they can also end with a wildcard or a constant, nothing is checked.  The
-    value of an enumeration attribute must be a member, the name of one, or a predicate.
+    An attribute is known if one of the operators with which a match of `pattern` can end has it.
+    The value of an enumeration attribute must be a member, the name of one, or a predicate.  If a
+    match can end with a wildcard or a constant, nothing is checked.
 
     attributes: values by attribute name."""
     last = tuple(last_operators(pattern))

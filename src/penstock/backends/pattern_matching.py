@@ -313,11 +313,11 @@ class Search:
 
 
 def tuple_fields(pattern: Pattern, count: int) -> tuple[Pattern, ...]:
-    """Return the `count` patterns, one per operand, for which a tuple pattern stands.
+    """Return one pattern for each of `count` operands: those that a tuple pattern combines.
 
-    They are its fields, if it has `count` fields, or wildcards, if it has no list of fields.  If
-    `pattern` has alternatives (`|`), the first one that is such a tuple pattern applies.  The
-    result is () if `pattern` is or contains no such tuple pattern."""
+    They are the fields of the tuple pattern, or wildcards if it matches any operands.  Of several
+    alternatives (`|`), the first tuple pattern for `count` operands applies.  The result is () if
+    `pattern` is not a tuple pattern for `count` operands and has no such alternative."""
     match pattern:
         case Either(first, second):
             return tuple_fields(first, count) or tuple_fields(second, count)

@@ -158,13 +158,12 @@ class ScratchpadTile:
         axes: range,
         command: CopyCommand,
     ) -> tuple[Command, ...]:
-        """Return the commands that copy the elements of the tile along `axes`, the last axes.
-
-        These are all elements of the tile, or those of one of its rows.
+        """Return the commands that copy the whole tile, or one of its rows.
 
         address: the address in memory of the element with index 0 along each of `axes`.
         local: the offset in bytes, in the scratchpad, of the first element to copy.
-        command: returns the command that copies a piece of the tile."""
+        axes: all axes of the tensor, to copy the whole tile; the axes of a row, to copy one row.
+        command: returns the command that copies a piece of the tile (`TilePiece`)."""
         strides = self._strides(axes)
         start = address.offset
         for axis, stride in zip(axes, strides, strict=True):

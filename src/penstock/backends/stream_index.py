@@ -51,16 +51,7 @@ def offset_variables(step: Call) -> tuple[Var, ...]:
 def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: int) -> Expr:
     """Return the number of a call's stream, as an expression of the call's rows and offsets.
 
-    The expression has a different value, at least 0, for each of `calls`.  It is a sum:
-
-    - The first term has a different value for each interval [first, end) of output rows.  It is
-      `first` if no two intervals begin at the same row; otherwise first + end, if these sums
-      differ; otherwise first * (rows + 1) + end.
-    - Further terms stand for one offset each.  They are added until all calls have different
-      values.  A term is the product of two factors.  The first one numbers the values of the
-      offset: it is (offset - smallest value) / (greatest common divisor of their distances).  The
-      second one is a constant that exceeds every value of the sum of the earlier terms: `rows`,
-      for example, if `first` is the only earlier term.
+    The numbers are at least 0, and different for all `calls`.  They need not be consecutive.
 
     calls: the rows and offsets of calls of one step, all different.
     offsets: the result of `offset_variables` for the step.
@@ -74,12 +65,15 @@ def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: 
     def is_unique(index: Expr) -> bool:
         return len({evaluate(index, call.variables(offsets)) for call in calls}) == len(calls)
 
+    # The first term has a different value, less than `count`, for each interval [first, end).
     intervals = {(call.first, call.end) for call in calls}
     index, count = cast(Expr, FIRST), rows
     if len({first for first, _ in intervals}) < len(intervals):
         index, count = binary("+", FIRST, END), 2 * rows
         if len({sum(one) for one in intervals}) < len(intervals):
             index, count = binary("+", binary("*", FIRST, rows + 1), END), (rows + 1) ** 2
+    # Each further term, for one offset, is rank * count: `rank` numbers the values of the offset,
+    # and `count` exceeds every value of the sum so far, so different ranks give different sums.
     for k in sorted(range(len(offsets)), key=lambda k: -len({c.offsets[k] for c in calls})):
         values = sorted({call.offsets[k] for call in calls})
         if is_unique(index):

@@ -1,7 +1,7 @@
-"""Waits: a program waits for an accelerator that queues its calls before another engine runs.
+"""Waits: before another engine runs, a program waits for the calls in an accelerator's queue.
 
-The driver function that receives command streams may return before the streams have been executed.
-The accelerator executes them in order, so consecutive calls need no wait.
+The driver function that receives a command stream may return before the accelerator has executed
+the stream.  The accelerator executes streams in order, so it needs no wait between its own calls.
 """
 
 from __future__ import annotations

@@ -256,13 +256,12 @@ class Operation:
         return (first, end) if second is None or second.shape.height == self.out_h else (0, 1)
 
     def position(self, first: int, end: int) -> tuple[int, ...]:
-        """Return a cache key that describes the position of output rows [first, end) relative to
-        padding.
+        """Return a cache key for output rows [first, end). Two intervals of rows with equal keys
+        and equal lengths read the same number of input rows and have equal padding.
 
-        Two intervals with equal keys and equal lengths read the same number of input rows and have
-        equal padding. If the windows contain padding, the key is (first, end). Otherwise, it is (k
-        % upscale,), where k is the first row of the windows in the upscaled input, which includes
-        the inserted rows of zeros. Without upscaling, this is (0,)."""
+        The key is (first, end) if the windows of the rows contain padding. Otherwise, it is (0,) if
+        the windows begin at an input row, and (k,) if they begin at the k-th of the rows of zeros
+        that upscaling inserts after an input row."""
         lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)

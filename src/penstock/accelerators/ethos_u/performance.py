@@ -240,13 +240,12 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
-    """Return, for each block size, how many cycles the multipliers wait for accumulators. They wait
-    if consecutive products are added to the same accumulators. This happens only if a block has a
-    single micro block along rows and columns. A micro block is the output that the multipliers
-    compute at a time.
+    """Return, for each block size, how many cycles the multipliers wait for accumulators while they
+    process one part of the window (`_window_part_taps`) for all output elements of a block.
 
-    The NPU divides a window into parts (`_window_part_taps`). The result is the wait while the
-    multipliers process one of these parts for all output elements of a block.
+    The multipliers compute a micro block of the output at a time. They wait if consecutive products
+    are added to the same accumulators, which happens only if a block has a single micro block along
+    rows and columns.
 
     area: for each block size, the number of micro blocks in the rows and columns of a block.
     depth: for each block size, the number of micro blocks in the channels of a block.

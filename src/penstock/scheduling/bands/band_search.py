@@ -195,15 +195,15 @@ class BandSearch:
         return max(makers, default=-1) + 1
 
     def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
-        """Add to `wanted` the input columns that the part at `p` reads; return whether it can run.
+        """Add the input columns that a part reads to `wanted`; return whether it can run in bands.
 
+        It can if it is able to compute only those columns of its output that each band needs.
+        Unless the part is the last one of the cascade, its output must also have a reader in the
+        cascade and none after it.
+        p: position of the part in the execution order.
         upper: end of the cascade in the execution order, exclusive.
-        wanted: for each analysed band, the columns of each tensor that the band needs, by tensor
-            name.
-
-        The result is False if the part cannot compute the wanted columns by themselves.  It is also
-        False if the part is not the last one of the cascade, and its output is read after the
-        cascade or never.
+        wanted: for each band that `_widths` analyses, the columns of each tensor that the band
+            needs, by tensor name.
         """
         part = self._parts[p]
         if not self._by_columns[p]:

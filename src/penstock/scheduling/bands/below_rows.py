@@ -120,9 +120,11 @@ class BelowRows:
         return near_frontier(schedules, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
 
     def proposals(self, sources: Sources, limit_bytes: int) -> list[Proposal]:
-        """Return the proposals to build: Pareto-optimal divisions of the orders into cascades.
+        """Return Pareto-optimal divisions of the execution orders into cascades.
 
-        They are in ascending order of memory.
+        They are in ascending order of memory.  Proposals that one of `rivals` dominates, or that
+        save too few cycles for their memory (`WORTH_MEMORY`), are dropped.
+        sources: the execution orders, with the candidate cascades of each.
         limit_bytes: the live bytes at the peak must be below this number.
         """
         every: list[Proposal] = []

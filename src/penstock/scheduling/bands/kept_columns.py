@@ -135,10 +135,13 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Add the columns that a band must keep for the next band to the `spans` of the band.
+    """Extend the spans of a band by the columns that the next band holds but does not compute.
 
-    If the band already holds columns of a tensor, its span grows to the left.  Otherwise, a span
-    that contains only kept columns is added.
+    The band must hold these columns, to keep them for the next band.  If it holds no columns of the
+    tensor yet, a span that contains only these columns is added.  For example, if the spans
+    (lower, begin, upper) are (5, 5, 8) in the band and (4, 8, 12) in the next one, the former
+    becomes (4, 5, 8).
+    spans: the spans of the band, by tensor name; modified.
     after: the spans of the next band.
     """
     for name, next_span in after.items():
@@ -164,16 +167,16 @@ class Location:
     source: int | None = None
 
     def moves(self, span: Span) -> tuple[Interval, ...]:
-        """Return, for each move in order, the interval of columns of the tensor that it copies.
+        """Return the intervals of kept columns that the band moves one after the other.
 
+        There are several if the columns move by less than their number, because the source and the
+        destination of a move must not overlap.  For source = 2 and the kept columns [4, 9), the
+        result is ((4, 6), (6, 8), (8, 9)).  It is () if the band moves no columns.
         span: the columns that the band holds.
-
-        If the band moves columns, `position` is 0.  So each column moves by `source` columns, and a
-        move copies at most that many: its source and destination must not overlap.  For
-        source = 2 and the kept columns [4, 9), the result is ((4, 6), (6, 8), (8, 9)).
         """
         if self.source is None:
             return ()
+        # The columns move to position 0 (`locations`), so each moves by `source` columns.
         firsts = range(span.lower, span.begin, self.source)
         return tuple((first, min(first + self.source, span.begin)) for first in firsts)
 
@@ -183,8 +186,9 @@ def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
 
     spans: the columns of the tensor in each band that holds columns of this tensor.
 
-    Before a band computes columns, it moves the kept columns to the beginning of the memory, unless
-    they are already there.  A band that computes no columns leaves all columns where they are.
+    The first band stores its columns from `_first_position` on.  Every later band that computes
+    columns stores its columns from position 0 on; beforehand, it moves the kept columns there if
+    they are elsewhere.  A band that only keeps columns leaves them where they are.
     """
     found = [Location(_first_position(spans))]
     for before, span in pairwise(spans):

@@ -112,9 +112,9 @@ class ScheduleBuilder:
     def _variants(self, proposals: Sequence[Proposal]) -> Iterator[Group[PrefetchedSchedule]]:
         """Yield (bound, variants) for each schedule of the proposals.
 
-        variants: the schedule itself, then the same schedule with prefetches by accelerators, once
-            for each limit of live bytes.
         bound: lower bound of the peak live bytes of these and all later variants.
+        variants: the schedule itself, then the schedule with prefetches by accelerators, once for
+            each limit of live bytes (the method `with_accelerator_prefetches` lists the limits).
         """
         candidates = PrefetchCandidates(self.accounting)
         for one, follower in pairwise(chain(self._with_bounds(proposals), [None])):

@@ -155,17 +155,19 @@ def _chosen_proposals(
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
     as fast.  These proposals are added:
 
-    - If there is a second memory: the Pareto-optimal proposals among those that do not use it, and
-      the proposals of `RESIDENT`.
+    - If there is a second memory: the proposals of `RESIDENT`, and the Pareto front of the
+      proposals that do not use the second memory.
     - If there are a second memory and a copy engine: the Pareto-optimal proposals with row copies.
-    - If there is a second memory, or a memory that is slower than the cycle estimates assume: the
-      proposals for a single memory that is as fast as assumed, because the search for them
-      considers more ways to save memory.  If there is a second memory, only those are added that
-      need less memory than all other proposals that do not use it.
+    - If there is a second memory, or a memory that is slower than `searches` assume: the proposals
+      that `searches` find, because they consider more ways to save memory.  With a second memory,
+      only those are added that need less memory than every other proposal without tensors there.
     - If the first proposal does not use the least possible scratch memory: a variant of it that
       does, inserted after it.
 
     builder: builds the schedules of proposals, to compare their costs.
+    orders: execution orders, as indices of the parts.
+    searches: for each order, a search that assumes a single memory for tensors, as fast as the
+        cycle estimates of the engine assume.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     accounting = builder.accounting

@@ -113,7 +113,9 @@ class PieceCost:
     def of(self, group: int) -> int | None:
         """Return the bytes that a group moves to and from external memory; None if infeasible.
 
-        group: mask of nodes of the piece.  Only tensors that the piece writes count.
+        Only tensors that nodes of the piece write are counted, not those that the piece reads from
+        other nodes.
+        group: mask of nodes of the piece.
         """
         if group & (group - 1) and (self.hopeless(group) or not self.may_be(group)):
             return None

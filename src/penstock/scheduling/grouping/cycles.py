@@ -129,9 +129,10 @@ class GroupCycles:
         return False
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that tests whether nodes of `piece` may be in one group: always True.
+        """Return a function that returns True for every set of nodes: none is ruled out as a group.
 
-        piece: a problem that consists of some nodes of `problem`, numbered anew from 0.
+        `GroupCost` requires this method (see there); this cost has no such test.
+        piece: unused.
         """
         return lambda group: True
 
@@ -151,9 +152,9 @@ class GroupCycles:
     def fitting_order(self, group: int) -> tuple[int, ...] | None:
         """Return an order of a group's nodes in which its tensors fit on chip.
 
-        Only a few orders are tried: ascending node indices, and the order in which the nodes occur
-        in each order of all nodes that `interval_costs` has been called with.  None if the tensors
-        fit in none of these.
+        Only a few orders are tried: ascending node indices, and the orders of the whole network
+        that `interval_costs` has evaluated, restricted to the group.  None if the tensors fit in
+        none of these.
         group: mask of nodes.
         """
         kept = self.problem.kept_inside(group)

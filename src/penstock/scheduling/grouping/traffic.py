@@ -44,7 +44,7 @@ class Traffic:
 
     Each tensor is read at most once per group.
     limits: capacity of a group.
-    additive, separable: True, because the cost is a sum over tensors.
+    additive, separable: properties that `GroupCost` defines; both True for this cost.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     _unsure: node masks rejected without proof.
     _apart: results of `apart`, by (writer, reader).

@@ -131,15 +131,14 @@ class Band(Brief):
     plan: how these parts run as a cascade, with the cost of one band.
     sections: for each tensor of a band, the columns of the network's tensor that it contains.
     offsets: offset of each memory block in the scratch memory of the part that stands for all
-        bands, in bytes, by block name.  The blocks are the tensors between `parts`, and a scratch
-        buffer for their kernels.  The inputs and the output of the band are stored elsewhere.
-    call_scratch_bytes: bytes of scratch memory that the blocks in `offsets` take; kept tensors are
-        left out.
+        bands, in bytes, by block name.  The blocks are a scratch buffer for the kernels, and the
+        tensors between `parts`, except those in `kept`.
+    call_scratch_bytes: bytes of scratch memory that the blocks in `offsets` take.
     slots: in a chain, the number of rows that the block of each intermediate tensor can hold, by
         tensor name.
-    kept: for each tensor of the band that is stored in the memory of a kept tensor (`Bands.kept`):
-        the offset, in bytes, at which the tensor of the band begins in each row of that memory.
-        Keys: names of the band's tensors.
+    kept: the tensors of the band that are stored in memory shared by all bands of a chain
+        (`Bands.kept`).  Keys: names of the band's tensors.  Values: the offset, in bytes, of the
+        tensor's first column in each row of this memory.
     """
 
     parts: Parts

@@ -54,9 +54,10 @@ NOTHING_KNOWN: KnownReads = MappingProxyType({})
 
 
 def known_reads(parts: Sequence[Part], owners: Mapping[str, str], rows: RowParts) -> KnownReads:
-    """Return the reads of a graph without queues, for the argument `known` of `row_parts`.
+    """Return the reads of a graph, to be reused for a graph that has some of the same parts.
 
-    A later call of `row_parts`, for a graph that has some of the same parts, can reuse these reads.
+    The result is passed as the argument `known` of `row_parts`.
+    parts: the parts of the graph, which must have no queues.
     owners: name of the storage of each value, by value name.
     rows: the result of `row_parts` for this graph.
     """

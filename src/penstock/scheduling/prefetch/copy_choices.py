@@ -65,8 +65,8 @@ class PrefetchChoices:
         A prefetch copies a constant to a memory region.  The first set is empty.  For each region,
         one more set contains all prefetches that save more time than the copy takes; it is omitted
         if empty.
-        calls[i]: (position of the part, first row, end row, position of the part that requested the
-            rows) of call i of the cascade.
+        calls: the calls of the cascade, one per row, as returned by `execution.expand`.  Only
+            column 0 is used, the position of the called part in the execution order.
         """
         yield ()
         if not self._enabled:

@@ -93,10 +93,11 @@ def _reading(part: Part, copy: Node) -> Part:
 
 
 def _nodes(parts: Parts, every: Sequence[Part]) -> Iterator[Node]:
-    """Yield the nodes of a graph with copies, each copy before the first node that reads it.
+    """Yield the nodes of a graph with row copies, each copy before the first node that reads it.
 
-    parts: the parts of the schedule without copies.
-    every: the parts of the schedule with copies; the copies follow the other parts.
+    parts: the parts of the schedule without row copies.
+    every: the same parts in the same order, some of which now read copies; after them, the parts
+        that perform the copies.
     """
     now: Mapping[str, Node] = {part.name: part.nodes[-1] for part in every if part.nodes}
     copies = {part.name: part.nodes[-1] for part in every[len(parts.parts) :]}

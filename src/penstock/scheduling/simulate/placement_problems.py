@@ -44,10 +44,9 @@ def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...
     Two kinds of storages are left out:
 
     - A storage in which a row overwrites a row of another storage.
-    - A storage that a kernel with placed costs (`Kernel.placed`) accesses.  The commands of such a
-      kernel contain the address of each row, so no table of row offsets is needed.  But kernels
-      that take fewer cycles if rows have a constant distance (`Kernel.even_rows`) do not exclude
-      their storages.
+    - A storage that a kernel with placed costs (`Kernel.placed`) accesses, unless this kernel takes
+      fewer cycles if rows have a constant distance (`Kernel.even_rows`).  The commands of kernels
+      with placed costs contain the address of each row, so no table of row offsets is needed.
     """
     parts, memory = expanded.schedule.parts, expanded.schedule.memory
     storages = parts.rows.storages

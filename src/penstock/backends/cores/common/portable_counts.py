@@ -310,8 +310,8 @@ def _cumulative(p: Params, site: Site) -> Counts:
 def _softmax(p: Params, site: Site) -> Counts:
     """Return how often each section of a floating-point softmax runs.
 
-    "pixel" counts the vectors, including the greatest element of each: its exponential, exp(0), is
-    fast in software floating point.  "output" counts all other elements."""
+    "pixel" counts the vectors.  The cycles of a vector include those of its greatest element, whose
+    exponential, exp(0), is fast in software floating point.  "output" counts all other elements."""
     outputs = site.output.elements
     pixels = outputs // p["depth"]
     return {"pixel": pixels, "output": outputs - pixels}

@@ -79,9 +79,10 @@ def strategy_record(
 
 
 def _scheduled(offloaded: Offloaded, one: DescribedImplementation, where: str) -> Offloaded:
-    """Return `offloaded` with its field `schedule` set to the tiler of an implementation.
+    """Return `offloaded` with the tiler of an implementation in the field `schedule`.
 
-    one: the implementation, whose own field `schedule` states the tiler or a loop order.
+    one: the implementation.  It states a tiler, an order of loops (which is converted to a tiler),
+        or a function that returns either.  If it states none of these, the field is None.
     where: the location that an error reports."""
     tiler = schedule_tiler(one.schedule, offloaded, f'{where}, schedule of "{one.name}"')
     return replace(offloaded, schedule=tiler)

@@ -301,8 +301,8 @@ def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:
 def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
     """Raise BackendError if the strategies do not suit the composites in the graph.
 
-    Each strategy must be registered for a known operator or pattern.  If a pattern has composites,
-    at least one of them must have a strategy."""
+    Each strategy must be registered for a known operator or pattern.  For each pattern that has
+    composites in the graph, some strategy must apply to at least one of these composites."""
     patterns = {named.name for named in accelerator.patterns}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:

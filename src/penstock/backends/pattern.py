@@ -104,10 +104,10 @@ class Pattern:
     def dominates(self, parent: Pattern, path: Pattern | None = None) -> Pattern:
         """Return a pattern of a sub-graph that begins with `parent` and ends with this pattern.
 
-        As in TVM, `parent` must dominate the last node: every path from a match of this pattern
-        upstream (towards the network's inputs) must pass through one and the same match of
-        `parent`.  Each node on these paths must match `path`.  The match consists of the first
-        and the last node and all nodes between them: in the example, Conv2D, ReLUs and Add.
+        As in TVM, `parent` must dominate the last node: all paths from the last node upstream
+        (towards the network's inputs) must pass through the same match of `parent`.  All nodes
+        on the way to it must match `path`.  In the example below, a match consists of a Conv2D,
+        an Add, and the ReLUs between them.
 
         path: a pattern of a single node; None for any node.
 

@@ -146,11 +146,12 @@ class Search:
         return self.known[key]
 
     def _first_match(self, pattern: Pattern, term: Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Yield the matches of `pattern` whose result is `term`.
+        """Yield the matches of `pattern` whose result is `term`, if `pattern` is not in `bindings`.
 
-        Requires that `bindings` has no entry for `pattern`.  If `pattern` is one of `repeated`,
-        each match yielded binds it to `term`, because its other occurrences must match the same
-        term."""
+        If `pattern` occurs more than once, each match binds it to `term`: the other occurrences
+        must match the same term.
+
+        bindings: the pairs (pattern, term) of the repeated patterns that have matched before."""
         binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
         for found in self._matches(pattern, term, bindings):
             yield replace(found, bindings=found.bindings | binding)

@@ -117,8 +117,8 @@ class ScratchpadTile:
         If the rows of the tensor are contiguous, few commands copy the whole tile.  Otherwise, each
         row is copied on its own.
 
-        Raises ValueError if the rows are not contiguous, and the tensor in memory has another shape
-        than `operand`."""
+        Raises ValueError if the rows are not contiguous, and `memory` has another shape than the
+        tensor of the tile (`ScratchpadTile.operand`)."""
         rank = len(self.operand.shape)
         if isinstance(memory, Operand):
             if not memory.contiguous and memory.type.shape == self.operand.shape:

@@ -195,7 +195,8 @@ class NpuCall:
 
     def actions(self, first: int, end: int) -> Iterator[Action]:
         """Yield the operations and copies of a call that computes output rows [first, end), in
-        order of issue. `transfers` come first. Each copy precedes the operations that read it."""
+        order of issue. The copies in the field `transfers` come first. Each other copy precedes the
+        operations that read it."""
         yield from self.transfers
         if self.encoded.pieces:
             for one, part in self._copies_of_pieces():

@@ -156,8 +156,8 @@ class Operation:
 
     @property
     def weighted(self) -> bool:
-        """Whether the operation has weights: it is a convolution or a depthwise convolution.
-        Reductions (means and sums over axes) are computed as such, with weights of 1."""
+        """Whether the operation has weights: it is a convolution or a depthwise convolution. This
+        includes means and sums over axes, which are computed as convolutions with weights of 1."""
         return self.kind in (ComputeKind.CONVOLUTION, ComputeKind.DEPTHWISE)
 
     @property
@@ -194,8 +194,10 @@ class Operation:
         return self.prefetched_segments > 0 or self.prefetched_biases
 
     def reads_copy(self, segment: int) -> bool:
-        """Return whether the operation reads the segment with index `segment` from a copy in the
-        memory that holds tensors: in a buffer, or prefetched by an earlier call."""
+        """Return whether the operation reads a segment from a copy in the memory that holds
+        tensors. Either the call itself copies the segment to a buffer, or an earlier call did.
+
+        segment: index of the segment."""
         return bool(self.buffer_bytes) or segment < self.prefetched_segments
 
     @property

@@ -111,8 +111,13 @@ class BankSplit:
 
 
 def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -> int:
-    """Return the number of buffer entries that one row (slice) of int8 features occupies; `width`
-    is the number of columns.
+    """Return the number of buffer entries that one row (slice) of int8 features occupies.
+
+    An entry holds several packs of channels.  In the example, it holds 4 packs of 8 channels, and
+    54 channels are 7 packs.  At each of the 35 points of the row, 4 packs fill an entry; the other
+    3 take a whole entry, too.
+
+    width: the number of columns.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL_256
     >>> entries_per_slice(35, 54, SMALL_256)

@@ -1,10 +1,12 @@
-"""bindings: bidirectional encoding of records as register words.
+"""bindings: conversion of records to register words and back.
 
-A `Bindings` lists register fields, for encoding and decoding.  A `chosen` field holds an attribute
-with which the record is constructed.  An `implied` field holds an attribute that follows from the
-chosen ones, such as the number of output rows.  Fields that are not listed are 0.  Decoding builds
-a record from the chosen fields and the addresses.  It then encodes this record and requires every
-given register word to equal the result, so both directions always agree.
+A `Bindings` lists the register fields that encode a record.  The `chosen` fields, and the pairs of
+fields that hold `addresses`, contain attributes with which the record is constructed.  An `implied`
+field contains an attribute that follows from these, such as the number of output rows.  Fields that
+are not listed are 0.
+
+Decoding constructs a record from the chosen fields and the addresses.  It then encodes this record,
+and requires every given register word to equal the result, so both directions always agree.
 
 Attributes of nested records are named by dotted paths, such as `padding.top`.
 """

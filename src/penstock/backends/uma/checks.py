@@ -231,7 +231,7 @@ def name_clash(name: str, where: str, origins: tuple[str, str]) -> BackendError:
 
 
 def _stream_arguments(encoder: object, submit: object) -> str:
-    """Return the part of an error message that tells which of the two arguments are not None.
+    """Return a phrase for an error message: which of the arguments are given, that is, not None.
 
     >>> _stream_arguments(None, print), _stream_arguments(None, None)
     ('with submit', 'without encoder and submit')

@@ -178,7 +178,8 @@ def kept_tensors(
 def _most_rows(window: tuple[Numbers, Numbers], call_rows: int) -> int:
     """Return the maximum number of rows of a tensor that a call of a chain computes.
 
-    window: the arrays (lower, upper) of the part that computes the tensor (`row_windows`).
+    window: arrays (lower, upper).  A call that computes rows [first, end) of the chain's output
+        computes rows [lower[first], upper[end]) of the tensor.
     call_rows: maximum number of rows of the chain's output that a call computes.
     """
     lower, upper = window

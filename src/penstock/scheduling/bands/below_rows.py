@@ -102,11 +102,11 @@ class BelowRows:
     ) -> list[Schedule]:
         """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
-        The peak of a proposal is an estimate.  If the schedule of a proposal has a higher peak, or
-        cannot be built, the search for proposals is repeated.  The repeated search replaces
-        estimates by measurements: if a cascade with bands or chains occurs in a schedule built so
-        far, the peak of the cascade is the one measured in that schedule.
-        first: the proposals that `proposals` returns before any schedule is built.
+        The search for proposals estimates peaks.  Building the schedule of a proposal measures the
+        peaks of its cascades with bands or chains.  If a schedule has a higher peak than its
+        proposal, or cannot be built, the search is repeated with the peaks measured so far.
+        sources: the candidate cascades of each execution order.
+        first: the result of the first search, which has no measured peaks.
         """
         found: dict[Proposal, Schedule | None] = {}
         chosen = first

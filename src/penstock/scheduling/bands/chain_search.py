@@ -123,7 +123,7 @@ class ChainSearch:
         """Return the intervals [lower, upper) of positions in which to search for chains.
 
         In these intervals, cascades without chains need at least `BandLimits.peak_bytes`, but a
-        cascade with chains may need less.  The intervals are in ascending order of `_row_peak`.
+        cascade with chains may need less.  Intervals with a low peak (`_row_peak`) come first.
         plain: the candidate cascades without chains.
         """
         count, limit = len(self._parts), self._limits.peak_bytes

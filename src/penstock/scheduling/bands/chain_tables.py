@@ -181,10 +181,10 @@ def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
 def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
     """Return the index in `found` of the read of storage `s` by a chain; add it if it is new.
 
-    begin: index in `found` of the chain's first read; the search starts there.
-    n: number of entries of a read in `_Reads.needed` and `_Reads.done`: one for each number of
-        output rows from 0 to all.
-    last: position of the last part of the chain.
+    begin: index in `found` of the chain's first read; all further reads are also of this chain.
+    n: number of output rows of the chain, plus 1.  A read has n entries in `needed` and in `done`,
+        for 0 to n - 1 output rows.
+    last: position of the last part of the chain, which is the reader of an added read.
     """
     for e in range(begin, found.used[0]):
         if found.storage[e] == s:

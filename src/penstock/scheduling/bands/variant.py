@@ -75,13 +75,17 @@ class BandSource(Protocol):
 class AssignedPlan:
     """A plan (how one cascade runs) that refers to the original parts.
 
-    plan: its field `parts` contains indices of original parts.  If the plan runs in bands, its
-        `stripe` and `scratch_bytes` apply inside each band, and `costs` has a single entry: the
-        cost of all bands together.  If the plan has chains, `scratch_bytes` is the scratch memory
-        of the kernels, without that of the chains' intermediate tensors, and `costs` has a single
-        entry for all parts of a chain, at the position of the last one.
+    plan: the plan; its field `parts` contains indices of original parts.
     columns: number of columns of a band; None if the plan does not run in bands.
     chains: the chains of the plan, in execution order.
+
+    Some fields of `plan` have a special meaning.  If the plan runs in bands:
+    - `stripe` and `scratch_bytes` apply inside each band.
+    - `costs` has a single entry, the cost of all bands together.
+
+    If the plan has chains:
+    - `scratch_bytes` does not include the memory of the chains' intermediate tensors.
+    - `costs` has one entry for all parts of a chain, in the place of the last one.
     """
 
     plan: Plan

@@ -104,9 +104,9 @@ def frontier_search(
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
     bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
-    others: schedules of alternative graphs, which compute the same outputs.  Some schedules that
-        one of them dominates are left out.  Bands are considered only if the least memory without
-        bands is less for `parts` than for the alternative graphs.
+    others: schedules found so far for other graphs that compute the same outputs.  Proposals that
+        one of them dominates may be left out.  If one of them has no bands and needs no more memory
+        than the smallest proposal without bands, bands are not considered.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -286,11 +286,11 @@ def _uniform_searches(
     options: Options,
     limit_bytes: float,
 ) -> Mapping[tuple[int, ...], UniformSearch]:
-    """Return the search for candidate cascades in each execution order, by order.
+    """Return a search for the candidate cascades of each execution order; the keys are the orders.
 
-    The result is empty if access times depend on the memory assignment, or if `options.partition`
-    is not `CASCADES`.
-    limit_bytes: cascades with more live bytes at the peak are not needed, and may be left out.
+    The result is empty if `options.partition` is not `CASCADES`, or if access times depend on the
+    memory assignment, because a `UniformSearch` does not distinguish memory regions.
+    limit_bytes: the searches may leave out cascades with more live bytes at the peak.
     """
     if not memories.uniform or options.partition != CASCADES:
         return {}

@@ -79,14 +79,15 @@ def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[
 class PieceCost:
     """Cost of groups within a piece, a subset of a network's nodes.
 
-    The cost is the bytes moved to and from external memory, for the tensors that the piece writes.
+    The cost of a group counts the tensors that the piece writes: their bytes that are moved to and
+    from external memory.
 
     problem: the grouping problem of the piece.
     whole: the group cost in the whole network.
     nodes: for each node of the piece, its index in the whole network.
     may_be: test of a set of nodes of the piece, given as a mask.  False proves that no group
         contains all of these nodes; True proves nothing.
-    additive, separable: True, because the cost is a sum over tensors.
+    additive, separable: as in `GroupCost`; True, because the cost is a sum over tensors.
     """
 
     problem: GroupingProblem
@@ -154,9 +155,11 @@ class PieceCost:
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether every grouping provably writes the tensor of node `i` to external memory.
+    """Return True if provably every grouping writes the tensor of node `i` to external memory.
 
-    This is so if a node outside of `region` reads the tensor and cannot be in one group with `i`.
+    The proof is that a node outside of `region` reads the tensor, and that no group contains both
+    this node and `i`.  False proves nothing.
+    whole: the group cost in the whole network.
     region: mask of nodes, which contains `i`.
     """
     return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~region))

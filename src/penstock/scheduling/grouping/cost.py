@@ -73,8 +73,10 @@ class GroupCost(Protocol):
         ...
 
     def least(self, nodes: int) -> int:
-        """Return a lower bound of the cost of some nodes in any grouping; 0 if none is known.
+        """Return a lower bound of the cost of some nodes; 0 if none is known.
 
+        However the nodes are partitioned into groups, the sum of the groups' costs is at least the
+        result.
         nodes: mask of nodes.
         """
         ...

@@ -46,10 +46,9 @@ class CopiedRows:
     ring: name of the copy.
     storage: name of the storage of the tensor that is copied.
     readers: indices of the parts that read the copy.
-    ahead_rows: with double buffering, the maximum number of output rows that a call of the reader
-        computes.  Before each call of the reader, the processor starts to copy the input rows for
-        that many further output rows; the copy engine copies them during the call.  0 without
-        double buffering.
+    ahead_rows: with double buffering, the maximum number of output rows that a call computes; else
+        0.  During a call of a reader, the copy engine copies the input rows that the reader needs
+        for the `ahead_rows` output rows after those of the call.
     """
 
     ring: str

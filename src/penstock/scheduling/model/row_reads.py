@@ -180,11 +180,12 @@ def _read_as_arrays(
     """Return the names of the storages that must be contiguous arrays.
 
     A storage must be contiguous if it is an operand of a kernel that always computes all rows in
-    one call, or if a part accesses it through a tensor with a different number of rows.
+    one call, or if a part accesses it through a tensor with a different number of rows.  The
+    number of rows does not matter if this tensor is in `windows`.
+    owners: name of the storage of each value, by value name.
     rows: number of rows of each storage, by name.
-    windows: the queue of each window (kept rows and new rows) and of each section of a window (a
-        slice that is read in place), by name of the window or section.  These tensors need not
-        have as many rows as their storage.
+    windows: queues by tensor name.  The tensors are the windows of queues (kept rows and new rows)
+        and the slices of windows that are read in place (sections).
     """
     found: set[str] = set()
     for part in parts:

@@ -63,10 +63,10 @@ class Schedule(Brief):
 
     @property
     def assigned_parts(self) -> Parts:
-        """The parts from the stage `assign`.
+        """The original parts, from the stage `assign`.
 
-        They include no row copies, and no single parts that replace the parts of cascades or chains
-        in bands.
+        These are the parts before row copies were added, and before each cascade or chain in bands
+        was replaced by a single part.
         """
         if self.parts.uncopied is not None:
             return self.parts.uncopied

@@ -222,9 +222,9 @@ def run_cascade(
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
     """Return the lowest known peak of a sequence of cascades that runs the parts [lower, upper).
 
+    Only sequences with little call overhead count: no more than if each part runs alone, in stripes
+    of the height with index `k` in `Alternatives.stripes`.
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of a stripe height in `Alternatives.stripes`.  Sequences with more call overhead than
-        running each of their parts alone at this height are disregarded.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):

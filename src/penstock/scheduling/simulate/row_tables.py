@@ -35,10 +35,10 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
-    late[p]: 1 if the part has an input in whose first half it reads no row, else 0 (`_is_late`).
-        The simulation of a cascade runs the parts whose outputs are read after the cascade; these
-        request rows from the other parts.  It runs late parts last, in descending order of p,
-        because their first call requests more than half of an input.
+    late[p]: 1 if the part reads no row in the first half of one of its inputs, else 0 (`_is_late`).
+        In a cascade, the parts whose outputs are read after the cascade run one after the other, in
+        order of p, and request rows from the other parts.  Late ones follow, in descending order of
+        p: a late part requests more than half of an input in its first call.
     on_request[p]: 1 if a call of the part computes all rows that its reader requests, however many;
         0 if it computes at most the stripe height.
     first_rows[p]: how many rows the part computes at the start of its cascade, before any part

@@ -131,8 +131,8 @@ class Search:
         The matches are in the order in which the pattern lists its alternatives.
 
         term: a value, or an intermediate result within a node.
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -238,8 +238,8 @@ class Search:
         Each match consists of the nodes that `pattern.child` matches, the nodes that its dominator
         `pattern.parent` matches further upstream, and all nodes between the two.
 
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         for child in self.match(pattern.child, term, bindings):
             begin = self.read_by(child.claimed)
             for value in self.reachable(begin, pattern.path, child.bindings):
@@ -260,8 +260,8 @@ class Search:
         If `path` is a wildcard, the result has one name, of the node that computes `value`.  The
         result is empty if there is no match, or if no node computes `value`.
 
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         if value.name not in self.producers:
             return frozenset()
         if isinstance(path, Wildcard):
@@ -276,8 +276,8 @@ class Search:
         Upstream is towards the network's inputs.  All nodes on the way must match `path`.  The
         order is breadth-first: values with fewer matches of `path` on the way come first.
 
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         waiting, seen = deque(begin), {value.name for value in begin}
         while waiting:
             value = waiting.popleft()
@@ -290,16 +290,16 @@ class Search:
     def _between(
         self, begin: Sequence[Value], parent: Value, path: Pattern, bindings: _Bindings
     ) -> frozenset[str] | None:
-        """Return the names of the nodes on all paths downstream from `parent` to values of `begin`.
+        """Return the names of the nodes on the paths from `parent` to the values of `begin`.
 
-        The result contains the nodes that compute the values of `begin`, but not the node that
-        computes `parent`.  It is empty if all of these values are `parent` itself.
+        The nodes that compute the values of `begin` are included; the node that computes `parent`
+        is not.  The result is empty if `parent` is the only value of `begin`.
 
-        Returns None if a path to one of these values bypasses `parent`, or contains a node that
-        does not match `path`.
+        Returns None if a path from a network input to a value of `begin` bypasses `parent`, or if
+        a node on the way does not match the pattern `path`.
 
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         waiting, found = [value for value in begin if value.name != parent.name], set[str]()
         while waiting:
             value = waiting.pop()

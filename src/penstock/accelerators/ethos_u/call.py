@@ -339,7 +339,7 @@ class NpuCall:
     def _gathering_operations(self, row: int, part: ChannelPart) -> Iterator[Compute]:
         """Yield the operations that compute the output row with index `row` from input rows that
         are scattered in memory. Each operation but the last copies one input row to scratch. The
-        last one computes the output row."""
+        last one computes the channels `part` of the output row."""
         lower, upper = self.op.reads(row, row + 1)
         size, source, scratch = self.op.in_row_bytes, self.inputs[0], self.scratch
         assert scratch is not None

@@ -242,8 +242,8 @@ class Operation:
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
         """Return the number of padding rows and columns (top, left, bottom, right) that the windows
-        of output rows [first, end) contain. Upscaling inserts rows of zeros; those before the first
-        input row count as padding at the top."""
+        of output rows [first, end) contain. If the windows begin with rows of zeros that upscaling
+        has inserted, these rows count as padding at the top."""
         lower, upper = self._upscaled_rows(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h

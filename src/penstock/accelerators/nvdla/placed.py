@@ -22,7 +22,7 @@ from penstock.uma import Breakdown, Offloaded, PlacedCall, PlacedRows
 
 @dataclass(frozen=True, slots=True)
 class AddressedRows:
-    """The addresses of the rows of a tensor, in the form that `programs.pieces` takes.
+    """The addresses of the rows of a tensor; implements `programs.RowAddresses`.
 
     rows: the rows of the tensor, with their addresses."""
 

@@ -14,7 +14,8 @@ class PartCycles:
     """Cycles of the parts of an execution order.
 
     model: estimates the cycles of parts.
-    of_row: function that returns `BandSource.row_cycles` of the part at a position of the order.
+    of_row: function from the position of a part to those of its cycles for a row of a band that do
+        not depend on the number of columns (`BandSource.row_cycles`).
     """
 
     model: CostModel

@@ -54,7 +54,7 @@ class ChainSearch:
 
     tables: the parts of the order and the rows that they read.
     shapes: the shapes of the chains of the order.
-    nearest_first: the value of `Plan.nearest_first` for which `tables` were made.
+    nearest_first: `Plan.nearest_first` of the resulting plans; `tables` are made for this value.
     """
 
     def __init__(
@@ -214,9 +214,9 @@ class ChainSearch:
     def _with_recomputed(
         self, lower: int, upper: int, state: ChainPlan, added: tuple[int, ...], scratch: int
     ) -> ChainPlan | None:
-        """Return `state`, changed to also recompute the outputs of the parts at positions `added`.
+        """Return a plan that also recomputes the outputs of the parts at `added`, or else None.
 
-        None if this is impossible, or if a call of a chain then needs more than `scratch` bytes.
+        state: plan of the cascade [lower, upper); scratch: limit of a chain's scratch bytes.
         """
         for p in added:
             chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)

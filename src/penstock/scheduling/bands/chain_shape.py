@@ -52,10 +52,10 @@ class ChainShape:
     call_scratch_bytes: scratch memory that a call needs: the maximum, over its parts, of the bytes
         of the live intermediate tensors plus the scratch memory of the part's kernel.  The bands of
         a call use this memory one after the other.
-    lower, upper: arrays that state how much each part computes in a call, in all bands together.
-        In the call for rows [first, end) of the chain's output, part k of (*members, last part)
-        computes upper[k, end] - lower[k, first], as a fraction of all elements of its output.  The
-        fraction is 1 for a call that computes all elements once.
+    lower, upper: how much each part computes in a call, in all bands together.  In the call for
+        rows [first, end) of the chain's output, part k of (*members, last part) computes
+        upper[k, end] - lower[k, first] times as many elements as its output has: 1 for all
+        elements, each once; 0.5 for half of them.
     bands: number of bands.
     columns: for each of (*members, last part), the number of columns that the part computes in all
         bands together, divided by the number of columns of its output.

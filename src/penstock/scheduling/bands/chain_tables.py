@@ -16,10 +16,10 @@ from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 
 class _Reads(NamedTuple):
-    """Reads of the parts in arrays that have space for more; `RowTables` describes the arrays.
+    """The reads entered so far, in arrays with free space at the end for further ones.
 
-    used: [number of reads, number of entries of `needed` that are used].  In `done`, as many
-        entries are used as in `needed`.
+    `RowTables` describes the arrays except `used`.
+    used: [number of reads, number of entries in use in each of `needed` and `done`].
     """
 
     storage: Numbers

@@ -158,9 +158,10 @@ class Location:
 
     Both fields are indices of columns in this memory.
 
-    position: where this band stores the first column that it holds.
-    source: where the previous band has stored the same column, if this band moves the kept columns;
-        the move brings the column to `position`.  None if this band moves no columns.
+    position: where the band stores the first column that it holds.
+    source: where this column is before the band moves the kept columns; None if the band moves no
+        columns.  Example: the previous band has stored columns [0, 6) at position 0, and columns 4
+        and 5 of them are kept for this band.  Location(0, 4) moves these to positions 0 and 1.
     """
 
     position: int

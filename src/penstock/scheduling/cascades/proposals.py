@@ -41,8 +41,8 @@ def proposals(
     A proposal divides the order into cascades.
     order: the execution order, as indices of the parts.
     candidates: function (upper, states) that yields the candidate cascades that end at position
-        `upper`, exclusive.  states[p]: the memory assignments of the live tensors that the search
-        has reached at position p.
+        `upper`, exclusive.  states[p]: the memory assignments of the live tensors with which a
+        cascade can begin at position p.
     start, inputs_bytes: memory assignment and live bytes before the first part.
     limit_bytes: cascades with more live bytes at the peak are dropped; by default, none are.
     """

@@ -314,16 +314,16 @@ class RegionSearch:
         return saved, extra
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
-        """Return the change of a part's computing time due to operands outside the default region.
+        """Return how much longer a part computes if operands are outside the default region.
 
         position: position of the part in the execution order.
         region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
-        The result is an array in units of 1/1024 cycle (1/`FINE`): [increase in the part's first
-        call, increase in each later call]; negative if the part computes faster.  The second entry
-        is the increase of the overhead of a call.  The first one also includes the increase of the
-        time to compute all rows of the part, in all calls together.  The result is None if both
-        are 0.  The cost model determines these times, which do not include access times.
+        The result is an array [increase to add to the first call, increase to add to each later
+        call], in units of 1/1024 cycle (1/`FINE`); negative if the part computes faster; None if
+        both are 0.  Each entry contains the increase of a call's overhead.  The first one also
+        contains the increase of the time to compute all rows, in all calls together.  Access times
+        are not included.
         """
         operands = self._operands[position]
         key = position, tuple([region[s] for s in operands.values()])

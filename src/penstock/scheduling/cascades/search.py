@@ -308,14 +308,14 @@ def _candidates(
     memories: MemorySystem,
     options: Options,
 ) -> CandidateSource:
-    """Return a function that yields the candidate cascades of an execution order.
+    """Return the function that yields the candidate cascades of an execution order.
 
     Its arguments are (upper, states).  It yields the cascades that end at position `upper` of the
-    order, exclusive.  states[p] contains the memory assignments of the live tensors that the search
-    for proposals (`proposals`) has reached at position p.
+    order, exclusive.  states[p]: the memory assignments of the live tensors with which a cascade
+    can begin at position p.
     order: the execution order, as indices of the parts.
-    searches: the search for candidates in each order; empty if access times depend on the memory
-        assignment.
+    searches: searches that store all tensors in the default region, by execution order.  For an
+        order without such a search, a `RegionSearch` also chooses the region of each tensor.
     """
     if order in searches:
         return searches[order].candidates

@@ -94,9 +94,10 @@ class UniformSearch:
 
     @property
     def tables_by_order(self) -> tuple[tuple[bool, RowTables], ...]:
-        """Pairs (value of `Plan.nearest_first`, tables for this value).
+        """The tables for both orders in which missing rows of a part's inputs can be computed.
 
-        The first pair is for False.  A second one, for True, follows only if its tables differ.
+        An entry is (value of `Plan.nearest_first`, which defines the orders; tables).  The entry
+        for False comes first.  The one for True is left out if its tables are the same.
         """
         differs = bool(read_order_differs(*self._tables).any())
         return tuple(zip((False, True)[: 1 + differs], self._tables, strict=False))

@@ -46,16 +46,16 @@ def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[i
 
 
 def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[int, int]:
-    """Return (lower bound of the cost of the tensors that a piece writes, work spent).
+    """Return (lower bound for a piece, work spent).
 
-    A piece is the set of nodes in an interval of the execution order.  A search looks for the
-    cheapest grouping of the piece.  If the search does not finish, or if the piece has too many
-    nodes for a search, the two halves of the piece are bounded in the same way.  The sum of
-    their bounds is returned if it is higher than the bound found for the whole piece.
+    A piece is the set of nodes in an interval of the execution order.  The bound is a number of
+    bytes: any grouping moves at least as many to and from external memory for the tensors that the
+    piece writes.
 
     nodes: the nodes of the piece, in execution order.
-    max_work: budget of the search; each half has half of it.  Work is the sum of the sizes (numbers
-        of nodes) of the groups that a search examines.
+    max_work: budget of the search for the cheapest grouping of the piece; half of it for each half
+        if the piece is bisected.  Work is the sum of the sizes (numbers of nodes) of the groups
+        that a search examines.
     """
     piece = PieceCost.of_nodes(cost, nodes)
     search = GroupSearch(piece, piece.problem.everything)

@@ -180,12 +180,12 @@ def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
 def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:
     """Return `start`, or a cheaper grouping found by the exact search.
 
-    The `bound` of the result is the lower bound of the cost that the search proves.  This bound is
-    invalid if `cost` has rejected groups without proof, because a cheaper grouping may contain one
-    of them.  In this case, the weaker bound `cost.least` of all nodes is used.
+    The `bound` of the result is a lower bound of the cost of any grouping.
     """
     search = GroupSearch(cost, cost.problem.everything)
     found = search.run(options.ideal_work, start.cost)
     done = ordered_grouping(found.groups, cost) if found.groups else start
+    # The bound of the search is invalid if `cost` has rejected groups that may be feasible: they
+    # could be part of a cheaper grouping.
     bound = cost.least(cost.problem.everything) if cost.undecided else int(found.bound)
     return replace(done, bound=bound, work=found.work)

@@ -188,10 +188,10 @@ class Bands(Brief):
 
     @property
     def call_scratch_bytes(self) -> int:
-        """Scratch bytes of a call of the part that stands for all bands, kept tensors included.
+        """Bytes of scratch memory that a call of the cascade or chain needs.
 
-        They hold the tensors between the replaced parts, and a scratch buffer for their kernels.
-        The bands use this memory one after the other.
+        This memory contains the tensors between the parts of a band, a scratch buffer for their
+        kernels, and the columns kept for the next band.  The bands use it one after the other.
         """
         ends = (kept.offset + kept.size_bytes for kept in self.kept)
         return max((*(band.call_scratch_bytes for band in self.bands), *ends))

@@ -283,12 +283,14 @@ class _RowAnalysis:
         )
 
     def _may_share_slots(self, storage: Storage, written: Storage) -> bool:
-        """Return whether a part may store its output `written` in the memory of its input.
+        """Return whether a part may store its output in the memory of an input.
 
-        `storage` holds the input.  Sharing is ruled out if `written` or `storage` is part of a
-        queue's ring buffer, or has memory that a surrounding program provides.  If `written` must
-        be contiguous, it takes the memory of all rows of `storage`.  Then `storage` must also be
-        contiguous, and no other part may read it.
+        storage, written: the storages of the input and of the output.
+
+        The result is False if one of the storages is in the ring buffer of a queue, or in memory
+        that does not belong to this graph (`Parts.outside`), such as the input of a band.  An
+        output that must be contiguous replaces the whole input; then `storage` must be contiguous,
+        too, and no other part may read it.
         """
         rings = {name for queue in self.windows.values() for name in queue.inside}
         if not {written.name, storage.name}.isdisjoint(rings | self.outside):

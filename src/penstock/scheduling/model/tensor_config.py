@@ -39,10 +39,9 @@ class TensorConfig(Brief):
     mode: how much of the tensor is in memory while the plan runs.
     stripes: the stripes, one per kernel call, as a sequence of stripe configurations.  Several
         configurations are needed if the sizes or distances of the stripes change.  For example, the
-        first rows of a tensor may be computed in smaller stripes.  The configurations are in
-        execution order, with one exception: if several configurations describe the same bands of
-        columns, the first band computes its stripes of each of them, then the second band, and so
-        on.
+        first rows of a tensor may be computed in smaller stripes.  The stripes are in execution
+        order, unless the tensor is computed in bands of columns: then each configuration lists its
+        stripes band by band, but they may be computed in another order.
     """
 
     tensor: str

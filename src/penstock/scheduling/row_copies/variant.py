@@ -30,10 +30,11 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
     """Add a part for each row copy in `Plan.row_copies` to the parts and plans of a schedule.
 
     parts: the parts without row copies, from the stage `assign`.
-    plans: plans whose field `parts` does not contain the parts that perform row copies.  In the
-        plans of the result, the field begins with these parts.  Each copied tensor must be
+    plans: the plans, whose `parts` do not include row copies yet.  Each tensor to be copied must be
         `conditions.copyable` in its cascade.
     copier: name of the copy engine.
+
+    In each plan of the result, the parts that perform its row copies come first.
     """
     names = set(parts.names)
     every = list(parts.parts)
@@ -63,10 +64,10 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
 
 
 def without_row_copies(plan: Plan) -> Plan:
-    """Return the plan without the row copies in `Plan.parts`, so that it contains only parts of the
-    stage `assign`.
+    """Return the plan without the parts that perform row copies, at the beginning of `Plan.parts`.
 
-    `Plan.row_copies` and the costs of the copies are kept.
+    Only parts of the stage `assign` remain.  The other fields are not changed: `row_copies` still
+    lists the copies, and `costs` their costs.
     """
     return replace(plan, parts=plan.parts[len(plan.row_copies) :])
 

@@ -204,9 +204,11 @@ def advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
     """Return the advance of each storage: a number that is high if few of its rows already require
     many rows of the network's inputs.
 
-    The advance is 0 for a network input.  For another storage, it is the maximum, over all paths
-    from a network input to the storage, of the sum of `RowRead.advance` along the path.
-    `row_tables` sorts the reads of each part by advance.
+    Each read contributes `RowRead.advance`: about 0 if the part needs its input in proportion to
+    the output, about 0.5 if half of the output already requires the whole input.  The advance of a
+    storage is the largest sum of these numbers along a path from a network input to the storage; it
+    is 0 for a network input.  `row_tables` sorts the reads of each part by the advance of the
+    storage.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

@@ -147,18 +147,19 @@ class _Coded:
     """The state of decoding the values of one kind in a slice: weight indices, or lengths of zero
     runs. A value is quotient << divider, plus a remainder of `divider` bits.
 
-    A quotient is the sum of consecutive symbols; the first symbol below the maximum value ends it.
-    The symbols come in chunks. The remainders of the quotients of a chunk follow the next chunk.
+    The stream contains chunks, which encode the quotients of several values as symbols 0, 1 and 2.
+    The remainders of these values come one chunk later: chunk 0, chunk 1, remainders of chunk 0,
+    chunk 2, remainders of chunk 1, and so on.
 
     count: number of values in the slice.
     divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
-    located: number of values whose remainders have been located.
-    unlocated: number of values in the latest chunk, whose remainders have not been located yet.
-    symbol_masks: for each chunk, its symbols as (first mask, second mask). Symbols have values 0 to
-        2. Bit i of the first mask is 1 if symbol i is above 0. The second mask has one bit for each
-        such symbol: 1 if it is 2. For example, symbols 2, 0, 1 are stored as 0b101, 0b01. For
-        lengths of runs, whose symbols are 0 or 1, the second mask is 0.
+    located: number of values for which the position of the remainder is known.
+    unlocated: number of values in the latest chunk, for which this position is not yet known.
+    symbol_masks: the symbols of each chunk, as a pair of masks. Bit i of the first mask is 1 if
+        symbol i is above 0. The second mask has one bit for each such symbol: 1 if it is 2. For
+        example, symbols 2, 0, 1 are stored as (0b101, 0b01). For lengths of runs, whose symbols are
+        0 or 1, the second mask is 0.
     places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int

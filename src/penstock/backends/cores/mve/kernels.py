@@ -121,8 +121,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of four output channels at a time.
 
     The output pixels of a call are paired in row-major order, so the last pixel of a row of odd
-    length is paired with the first one of the next row.  If the kernel uses strips
-    (`_strip_columns`), pairs end with the row.  A pixel without a partner takes as long as a pair.
+    length is paired with the first one of the next row.  If the kernel copies the input of a whole
+    output row to scratch (`_strip_columns`), only pixels of the same row are paired.  A pixel
+    without a partner takes as long as a pair.
 
     Requires that each output channel reads all input channels: an ordinary convolution, or a
     depthwise one of a single input channel.  Returns None if the kernel's requantisation is not

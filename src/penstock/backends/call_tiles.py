@@ -63,11 +63,10 @@ class CallTiles:
 
     @property
     def row_span(self) -> Span:
-        """The interval of iterations along `row_axis` that the call computes: output rows or, in a
-        flattened layer, elements.
+        """The interval of iterations along `row_axis` that the call computes.
 
-        For example, for rows [2, 4) of a flattened output with 10 int8 elements per row, it is
-        [20, 40)."""
+        An iteration is an output row or, in a flattened layer (see `row_axis`), an element: for
+        rows [2, 4) of an output with 10 int8 elements per row, the interval is [20, 40)."""
         if self.has_batch:
             return 0, self.whole.axis(self.row_axis).extent
         if not is_flat(self.whole.output):

@@ -63,11 +63,10 @@ class CallTiles:
 
     @property
     def row_span(self) -> Span:
-        """The interval of iterations along `row_axis` that the call computes: output rows or, in a
-        flattened layer, elements.
+        """The interval of iterations along `row_axis` that the call computes.
 
-        For example, for rows [2, 4) of a flattened output with 10 int8 elements per row, it is
-        [20, 40)."""
+        An iteration is an output row or, in a flattened layer (see `row_axis`), an element: for
+        rows [2, 4) of an output with 10 int8 elements per row, the interval is [20, 40)."""
         if self.has_batch:
             return 0, self.whole.axis(self.row_axis).extent
         if not is_flat(self.whole.output):
@@ -109,8 +108,9 @@ class CallTiles:
         return any(len(self.tiling.tiles[axis.name]) > 1 for axis in self.whole.reduced)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
-        """Return (accumulate, finish), which state what the computation of the current tile does
-        to the accumulators of its output elements: sums over all input channels.
+        """Return (accumulate, finish): how the computation of the current tile changes the
+        accumulators.  The accumulator of an output element sums products over all input channels,
+        to which several tiles may contribute.
 
         accumulate: 1 if the computation adds to the partial sums of an earlier tile, 0 if it begins
             new sums.
@@ -135,7 +135,7 @@ class CallTiles:
 
         The result is `compute` without a loop if the layer computes a single image.
 
-        compute: the command that computes the image with the index `image`."""
+        compute: the command that computes one image, whose index is the property `image`."""
         if not self.has_batch:
             return (compute,)
         return (Loop("image", *self.operand_tiles[-1].box[0], 1, (compute,)),)

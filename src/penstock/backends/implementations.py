@@ -44,12 +44,11 @@ from penstock.program.program import Command
 def strategy_record(
     op: str, function: StrategyFunction, level: int, roofline: Roofline | None
 ) -> Strategy:
-    """Return a strategy for the operator or pattern `op`; the strategy calls the given `function`.
+    """Return the strategy for the operator or pattern `op` that calls `function`.
 
-    `function`: function of the backend that returns the implementations of a composite.
-
-    `level`: the priority of the strategy; higher levels are tried first.
-    `roofline`: cost model of implementations without a cost function; None: the chip's default."""
+    function: a function of the backend that returns the implementations of a composite.
+    level: the priority of the strategy; higher levels are tried first.
+    roofline: cost model of implementations without a cost function; None: the chip's default."""
 
     def choose(node: Node, composite: Composite, target: AcceleratorTarget) -> list[Implementation]:
         offloaded = Offloaded(node, target)

@@ -128,10 +128,9 @@ class Offloaded:
     def tiler(self, default: Tiler) -> Tiler:
         """Return the tiler, which divides the main operator into tiles that fit local memories.
 
-        It is the tiler that was registered last for the composite's pattern or main operator.  If
-        none was registered, it is the tiler that the implementation states (`schedule`).
-
-        default: the result if there is neither a registered nor a stated tiler."""
+        The result is the first of these that exists: the tiler that was registered last for the
+        composite's pattern or main operator; `schedule`, the tiler of the implementation;
+        `default`."""
         own = self.composite.name
         found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
         return next(found, self.schedule or default)

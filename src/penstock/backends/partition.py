@@ -102,17 +102,19 @@ def choose(
     kernel can run are replaced by the nodes inside them.  The CPU fallbacks are the nodes outside
     composites, except aliases, which compute nothing; each has its cycles and the reason.
 
-    Strategies for the composite's main operator or pattern are tried by decreasing level, down to
-    the last level above `CORE_LEVEL` (10), the level of the processor's kernels.  At each level,
-    the candidates are the implementations whose condition holds and that prefetch no constants.
-    The first level with a candidate provides the kernels.  The kernel of the composite is the
-    fastest candidate.  If other candidates need less working memory, the composite also gets a
-    fallback for schedules with little memory: among the candidates with the least working memory,
-    the fastest one.  Finally, the composite gets all implementations of this level that prefetch
-    constants and whose condition holds; the search for schedules chooses among all these kernels.
+    The strategies for the composite's main operator or pattern offer implementations.  The
+    candidates are those whose condition holds and that prefetch no constants.  All kernels come
+    from one level: the highest one with a candidate.  Levels up to `CORE_LEVEL` (10), the level of
+    the processor's kernels, are not tried.  The composite gets these kernels of the level, among
+    which the search for schedules chooses:
+
+    - the fastest candidate;
+    - if other candidates need less working memory: a fallback, which is the fastest of the
+      candidates that need least;
+    - each implementation that prefetches constants and whose condition holds.
 
     processor_cycles: returns the cycles of a node on the processor.
-    refusals: the result of `partition`; None for no refusals.
+    refusals: the refusals that `partition` returned for the graph; None for no refusals.
 
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.
 

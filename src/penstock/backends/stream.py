@@ -113,13 +113,13 @@ def _require_no_stream_commands(program: Program, engine: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bases:
-    """The base buffers of a submission, whose addresses the driver receives.
+    """The base buffers of a submission: the driver receives their addresses.
 
-    All calls of a step (calls that differ only in rows and offsets) have the same base buffers:
+    They are the same for all calls of a step (calls that differ only in rows and offsets):
 
     - each constant that the step uses;
     - for each writable memory, the buffer with the lowest address among those that the step uses.
-      The addresses of the step's other buffers in this memory are relative to this one.
+      The stream states addresses in this memory relative to this buffer.
 
     buffers: all buffers of the program, by name.
     names: names of the bases, in the order in which they are passed.

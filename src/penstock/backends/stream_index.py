@@ -42,8 +42,8 @@ class RowsAndOffsets(NamedTuple):
 def offset_variables(step: Call) -> tuple[Var, ...]:
     """Return the variables that stand for offsets of tensors in a step.
 
-    Every tensor that a call accesses has an offset, in bytes, in its buffer.  If the offset depends
-    on loop variables, `as_step` has replaced it by a variable that only the step uses."""
+    Each tensor that a call accesses has an offset, in bytes, in its buffer.  Where the offsets of
+    calls depend on loop variables, `as_step` puts a variable in their place: one of the results."""
     offsets = (view.offset for view in accessed_views(step))
     return tuple(offset for offset in offsets if isinstance(offset, Var))
 

@@ -69,8 +69,9 @@ class VisitedTiles(CallTiles):
         return tuple(found)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
-        """Return (accumulate, finish), which state what the visit does to the accumulators of its
-        output tile: sums over input channels, to which several visits may contribute.
+        """Return (accumulate, finish): how the visit changes the accumulators of its output tile.
+        An accumulator sums products over all input channels, to which several visits may
+        contribute.
 
         accumulate: 1 if the visit adds to the partial sums of an earlier visit, 0 if it begins new
             sums.

@@ -213,9 +213,8 @@ class NpuCall:
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the lengths, in rows, of the intervals into which `row_intervals` splits output
-        rows [first, end). An interval whose input rows must first be copied to scratch counts as 0,
-        although it consists of one row.
+        """Return the number of rows of each interval into which `row_intervals` splits output rows
+        [first, end). The number 0 marks a row whose input rows must first be copied to scratch.
 
         The result contains one tuple of numbers for each input of a concatenation, and a single
         tuple for any other operation."""

@@ -105,8 +105,8 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
 
 
 def _segment_channels(plain: Operation, count: int) -> int:
-    """Return the number of output channels of a segment if constants are divided into about `count`
-    segments.
+    """Return the number of output channels of a segment if the constants of the operation `plain`
+    are divided into about `count` segments.
 
     For a convolution, this is a multiple of 16, or all channels. The constants of other operations,
     including depthwise convolutions, are not divided: the result is all channels."""

@@ -251,10 +251,9 @@ class NormaliseTile(Generic[Number]):
     (`ProductScales`).  The offset of the channel is then added to the product and the sum is
     requantised, with the arithmetic of `smv_add` (`TermScales`).
 
-    x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
-    factors: position in bytes, in the scratchpad of weights, of the factor of the first channel.
-    offsets: position in bytes, in the scratchpad of weights, of the offset that is added to the
-        first channel.
+    x, y: bytes at which the tiles of inputs and outputs begin in their scratchpads.
+    factors, offsets: bytes at which the factors and the offsets of the channels begin in the
+        scratchpad of weights.
     rows, columns, channels: shape of each tile."""
 
     x: Number

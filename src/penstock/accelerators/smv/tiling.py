@@ -88,9 +88,9 @@ def why_no_tile(offloaded: Offloaded) -> str:
     """Return the reason why the tiler finds no tiling for a layer, as a phrase for an error
     message; "" if it finds one.
 
-    There must be a tiling for a call that computes all rows and another for a call that computes
-    one row.  For a batch of images, or if the tiler returns tile sequences, only the former is
-    required, because every call computes all rows."""
+    Two tilings are required: of a call that computes all rows, and of a call that computes one row.
+    For a batch of images, or if the tiler returns tile sequences, every call computes all rows, so
+    the first tiling suffices."""
     shape, sequenced = offloaded.output.shape, isinstance(_tiler(offloaded), TileSequencer)
     try:
         for rows in (None,) if sequenced or (len(shape) == 4 and shape[0] > 1) else (None, 1):

@@ -160,12 +160,12 @@ class ChainSearch:
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
     def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
-        """Yield plans whose sets of recomputed tensors grow from the empty set, tensor by tensor.
+        """Yield plans that recompute more and more tensors, starting from none.
 
-        Each iteration yields a plan for each tensor that can be added to the set.  Of these, the
-        plan of least memory starts the next iteration.  It is also yielded in variants: for each n
-        in `SCRATCH_SHARES`, with the fastest bands that need at most `BandLimits.peak_bytes` / n of
-        scratch memory.  The first iteration also adds two or three consecutive tensors at once.
+        Each iteration yields a plan for each further tensor; the first one also for two or three
+        consecutive tensors.  The one of these that needs least memory starts the next iteration.
+        It is also yielded with other bands: for each n in `SCRATCH_SHARES`, the fastest ones that
+        need at most `BandLimits.peak_bytes` / n of scratch memory.
         lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
         stripe: maximum number of rows per call.
         scratch: maximum bytes of the chains' scratch buffer while the set grows.
@@ -281,9 +281,9 @@ class ChainSearch:
     def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
         """Return the additional cycles of a chain that are due to the division of rows into bands.
 
-        A part takes `BandSource.row_cycles` for a row once in each band that computes the row.
-        share[k]: elements that part k of (*members, last) computes in all calls together, as a
-            multiple of the elements of its output.
+        If n bands divide a row without overlap, it takes `BandSource.row_cycles` n - 1 more times.
+        share[k]: elements that part k of (*members, last) computes in all calls together, divided
+            by the elements of its output.
         """
         every = [*chain.members, last]
         rows = self._tables.rows[self._tables.written[every]]
@@ -302,10 +302,10 @@ class ChainSearch:
         return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
-        """Return the plan `state` with other bands: the fastest ones that fit into `scratch` bytes.
+        """Return the plan `state` of the cascade [lower, upper) with other bands of its chains.
 
-        `scratch` limits the scratch memory of each call of a chain.  Returns None if a chain has no
-        bands that fit, or if `evaluated` returns None.
+        Each chain gets its fastest bands that need at most `scratch` bytes in a call.  Returns None
+        if one has no such bands, or if the result recomputes too much (see `evaluated`).
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():

@@ -142,9 +142,10 @@ COMPARED = ("layer", "greedy", "bounded", "paper", "paper_merged")
 def _candidates(
     cost: OrderCost, options: GroupingOptions, every: Mapping[str, Sequence[int]]
 ) -> Iterator[Groups]:
-    """Yield the groups of the heuristic strategies, then the cheapest intervals of each order.
+    """Yield divisions of the nodes into groups, which are node masks.
 
-    The groups are node masks.
+    The first divisions are those of the heuristic strategies.  Then, for each order in `every`,
+    follows the division of the order into intervals that cost least in total.
     every: orders of all nodes, by the names of the orders.
     """
     for strategy in (paper, paper_merged, greedily, bounded):

@@ -103,14 +103,15 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 def _until_copied(read: RowRead, rows: int) -> RowRead:
     """Return a read that keeps each row of a copied tensor live until the row has been copied.
 
-    With double buffering, a part that reads the copy gets a second read: the result, which reads
-    the copied tensor and requests no rows.  When the part has computed an output row, all input
-    rows that this output row requires have certainly been copied.  Until then, the copy engine may
-    still be copying them, so they must remain live in the copied tensor.
+    With double buffering, a part that reads the copy gets this read in addition to the read of the
+    copy itself.  It requests no rows.  After each output row, it releases the rows of the copied
+    tensor that the output rows so far require.
 
-    read: how the part would read the tensor itself.
+    read: how the part would read the copied tensor without the copy.
     rows: number of rows of the copied tensor.
     """
+    # Before the call that computes an output row, the processor waits until the rows that it
+    # requires have been copied.
     done = read.needed.copy()
     done[-1] = rows
     return RowRead(read.storage, np.zeros_like(done), done, in_place=False)

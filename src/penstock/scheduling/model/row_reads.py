@@ -259,8 +259,10 @@ class _RowAnalysis:
         written: Storage,
         calls: int,
     ) -> tuple[Counts, Counts]:
-        """Return the tables `needed` and `done` (see `RowRead`) for the rows of one storage.
+        """Return the tables `needed` and `done` of the `RowRead` for a part that reads `storage`.
 
+        The first n output rows require the first needed[n] rows of `storage`; later output rows do
+        not read the first done[n] rows.
         inputs: indices of the part's inputs that are in `storage`.
         written: the storage that the part writes.
         calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.

@@ -33,7 +33,7 @@ class Gaps:
 class Schedule(Brief):
     """A sequence of plans, in execution order, that runs each part of a graph once.
 
-    The schedule to which TVM RFC 0037 converts the selected proposal.
+    As in TVM RFC 0037, it is made from the selected proposal.
 
     parts: all parts of the graph (nodes with their kernels).
     plans: one per cascade: its parts, stripes and cost.
@@ -43,9 +43,8 @@ class Schedule(Brief):
     peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
     updating: cost of each of `Parts.updates`, which run after all plans.
-    bands: one entry for each cascade, or chain of a cascade, that runs in bands of columns.  In
-        `parts`, a single part replaces all parts of such a cascade or chain.  For a cascade, the
-        single part is the only one of its plan; for a chain, it is one of several.
+    bands: one entry for each cascade that runs in bands of columns, and for each chain.  In
+        `parts`, a single part replaces all parts of the cascade or chain.
     assigned: the original parts, before cascades and chains were replaced by single parts; None if
         `bands` is empty.
     """

@@ -231,11 +231,12 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Add the stripes `first` + 1 to `last`, both included, to `counts`.
+        """Count the stripes `first` + 1 to `last`, both included, by their new elements.
 
-        counts[n]: number of stripes with n new elements, which no previous stripe covers.  Here, n
-            is the distance between the stripe and the previous one (the stride rounded down or up),
-            but at most `shape`.
+        These stripes must end within the axis.  A stripe at distance d from the previous one has
+        min(d, `shape`) new elements.  d is the stride, rounded down or up: for a stride of 5/2, the
+        distances are 2 and 3.
+        counts[n]: number of stripes with n new elements.  This function adds the stripes to it.
         """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step

@@ -180,12 +180,11 @@ class StepSearch:
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
-        To reach a successor, one ready step runs, and then all steps that `_after_free_steps` adds.
-        tried: for each set of completed steps that one ready step has led to, the lowest peak in
-            bytes of a path to this set.  Keys: masks of the completed steps, without the steps
-            that `_after_free_steps` adds.  This function updates the map.  With
-            `OrderTricks.merge`, it yields a successor only if `tried` does not contain its set, or
-            contains the set with a higher peak.
+        A successor results from one ready step, followed by the steps that `_after_free_steps`
+        adds.  With `OrderTricks.merge`, a successor is omitted if an earlier path has completed the
+        same steps with the same or a lower peak.
+        tried: peak in bytes of the paths found so far, by mask of the steps that are completed
+            before `_after_free_steps` adds any.  This function updates the map.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)

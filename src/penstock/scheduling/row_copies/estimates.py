@@ -115,8 +115,9 @@ class RowCopyEstimates:
     def _estimate(
         self, cascade: StripedCascade, copy: RowCopy, source: str, users: tuple[int, ...]
     ) -> RowCopyEstimate:
-        """Return the time that a copy saves, which may be negative, and the bytes of its ring.
+        """Return the time that a row copy saves, which may be negative, and the bytes of its ring.
 
+        source: name of the memory region of the copied tensor.
         users: indices of the parts that read the tensor.
         """
         memories, rows = self.memories, self.parts.rows

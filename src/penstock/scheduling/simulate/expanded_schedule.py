@@ -1,12 +1,12 @@
 """ExpandedSchedule: a schedule call by call, with the live ranges of its memory blocks.
 
-A memory block is a unit to which the placement assigns an address.  A block of a storage (the
-memory of a tensor and its aliases) is
+A memory block is a unit to which the placement assigns an address.  It consists of rows of one
+storage (the memory of a tensor and its aliases):
 
-- the whole storage, if all its rows are live in the same ticks;
-- otherwise a single row, since rows of equal size leave no gaps when they are placed;
-- but in a storage that must be contiguous, an interval of rows with equal live ranges, which the
-  placement keeps at a fixed distance from the other intervals of the storage.
+- If all rows of the storage have the same live range, they form a single block.
+- Otherwise, if the storage must be contiguous, each interval of rows with the same live range is a
+  block.  The placement keeps these blocks at fixed distances from each other.
+- Otherwise, each row is a block.
 
 A row that overwrites a row of another storage belongs to the block of the overwritten row.
 """

@@ -34,11 +34,11 @@ class Alternatives(NamedTuple):
     """Peaks of the cascades simulated so far, used to prune a search over stripe heights.
 
     stripes[k]: stripe height k (maximum rows per call); the heights decrease.
-    least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each of them
-        runs alone at height stripes[k].
-    least_peak[u, n, k]: lowest known peak, in live bytes, of any sequence of cascades that runs the
-        parts at positions [u - n, u).  Sequences with more call overhead than running each of these
-        parts alone at height stripes[k] are disregarded.
+    least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each part is a
+        cascade of its own with height stripes[k].
+    least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that runs the
+        parts at positions [u - n, u).  Only those sequences count whose call overhead is at most
+        that of the same parts as cascades of their own with height stripes[k].
     """
 
     stripes: Numbers
@@ -290,9 +290,9 @@ def enter_live_ranges(
     """Write the live ranges of the rows that a cascade computes or reads.
 
     calls[i, :3]: (position of the part, first row, end row) of the call at tick `tick` + i.
-    region[s]: index of the memory region of storage s.
-    starts, born, died, over: fields of `live_ranges.RowLiveRanges`, where `died` is called `dead`.
-        All but `starts` are updated.
+    starts[s]: index of row 0 of storage s in the other arrays, which this function updates.
+    born, died: the row is live in ticks [born, died).
+    over: the storage whose row of the same number it overwrites in place; -1 for none.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

@@ -99,9 +99,9 @@ def row_tables(
 
     call_cycles: overhead of each call in cycles, by part index; None: zero.
     keep_inputs: whether the network's inputs must not be overwritten.
-    nearest_first: order in which missing rows of a part's inputs are computed: by descending
-        advance if False, by ascending advance if True.  The advance of a tensor is high if few of
-        its rows already require many rows of the network's inputs (`advances`).
+    nearest_first: determines which input comes first if a part lacks rows of several inputs.  The
+        advance of a tensor is high if few of its rows already require many rows of the network's
+        inputs (`advances`).  False: the input with the largest advance; True: the smallest.
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages

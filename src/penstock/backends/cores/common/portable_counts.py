@@ -299,9 +299,9 @@ def _truncated(p: Params, site: Site) -> Counts:
 def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
-    "loop" counts the vectors along the summed axis, including the first addition of each, which is
-    faster in software floating point as it adds to 0.  "step" counts the other additions.  "bit"
-    counts iterations of software division: a quotient (vector index) / `inner` has one per bit."""
+    "loop" counts the vectors along the summed axis, including the first addition of each: it adds
+    to 0, which is fast in software floating point.  "step" counts all other additions.  "bit"
+    counts the bits of the quotients (vector index) / `inner`, which the kernel computes."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}

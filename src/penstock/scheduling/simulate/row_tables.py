@@ -35,7 +35,7 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
-    late[p]: 1 if the part has an input in whose first half it reads no row, else 0 (`_is_late`).
+    late[p]: 1 if the part never reads the first half of one of its inputs, else 0 (`_is_late`).
         The simulation of a cascade runs the parts whose outputs are read after the cascade; these
         request rows from the other parts.  It runs late parts last, in descending order of p,
         because their first call requests more than half of an input.
@@ -99,9 +99,10 @@ def row_tables(
 
     call_cycles: overhead of each call in cycles, by part index; None: zero.
     keep_inputs: whether the network's inputs must not be overwritten.
-    nearest_first: order in which missing rows of a part's inputs are computed: by descending
-        advance if False, by ascending advance if True.  The advance of a tensor is high if few of
-        its rows already require many rows of the network's inputs (`advances`).
+    nearest_first: if a call lacks rows of several inputs, the order in which these are computed:
+        the input of highest advance first if False, the input of lowest advance first if True.  The
+        advance of a tensor is high if its first few rows already require many rows of the network's
+        inputs (`advances`).
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
@@ -157,10 +158,10 @@ def row_tables(
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
-    """Return whether a part has an input in whose first half it reads no row.
+    """Return whether a part never reads the first half of the rows of one of its inputs.
 
-    Inputs of a single row do not count.  Example: the result is True for a part that reads all rows
-    of one input, but of another input of 10 rows only rows 6 to 9.
+    Inputs of a single row do not count.  For example, the result is True for a part that reads only
+    rows 6 to 9 of an input of 10 rows, even if it reads all rows of its other inputs.
     """
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 

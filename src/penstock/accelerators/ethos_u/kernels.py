@@ -41,9 +41,9 @@ class Variant:
 
     buffered: True if a call copies segments into buffers before use where this is faster; False if
         it always reads them where they are stored.
-    prefetch_choice: selects the number of segments that an earlier call has copied: the element
-        with this index in (0, *prefetch_choices(op)), or 0 if there is none. For 8 segments, the
-        choices 0 to 4 select 0, 1, 2, 4 and 8 segments.
+    prefetch_choice: selects the number of segments that an earlier call has copied, as an index in
+        the list (0, *prefetch_choices(op)). For 8 segments, the list is (0, 1, 2, 4, 8). An index
+        beyond the list selects 0 segments.
     biases: whether an earlier call has copied all biases (but no weights)."""
 
     buffered: bool

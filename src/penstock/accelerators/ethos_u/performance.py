@@ -178,12 +178,8 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of an operation that accumulates over windows (a convolution or pool), as
-    four arrays with one element for each block size: cycles of the multipliers, of the output unit,
-    of command issue, and of all three together.
-
-    The first two arrays each include the time that the other unit takes for one block, because the
-    output unit processes a block after the multipliers have computed it."""
+    """Return the cycles of an operation that accumulates over windows (a convolution or pool): the
+    fields `multipliers`, `output`, `commands` and `npu` of `Cycles`."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)
@@ -199,13 +195,14 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
     commands = (waiting + busy + done) / 4
     mac, out_cycles = np.maximum(busy, commands), np.maximum(done, commands)
     total = np.where(mac > out_cycles, mac * count + out_cycles, out_cycles * count + mac)
+    # The output unit processes a block after the multipliers have computed it.  So the cycles of
+    # each unit include the time of the other for one block.
     return busy * count + done, output * count + busy, commands * count, total + first + last
 
 
 def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of an element-wise operation, as four arrays with one element for each
-    block size: cycles of the multipliers (0, since they are not used), of the output unit, of
-    command issue, and of all three together."""
+    """Return the cycles of an element-wise operation: the fields `multipliers` (0, since they are
+    not used), `output`, `commands` and `npu` of `Cycles`."""
     elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))

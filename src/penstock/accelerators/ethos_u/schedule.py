@@ -36,10 +36,10 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding.
-    buffered: permits copying segments into buffers in scratch before use. Buffers are used only if
-        the best choice without them takes more than `TOLERANCE` (1.01) times the cycles of the
-        fastest choice with buffers. In this case, the choice with the least scratch is selected
-        among those that take at most `TOLERANCE` times the cycles of the fastest."""
+    buffered: permits copying segments into buffers in scratch before use. The result uses buffers
+        only if they reduce the cycles by a factor of more than `TOLERANCE` (1.01), and if constants
+        are not in SRAM anyway. Of the choices with buffers whose cycles are within this factor of
+        the minimum, the result is the one with the least scratch."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct

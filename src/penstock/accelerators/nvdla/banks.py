@@ -68,8 +68,8 @@ class Demand:
     def weight_banks(self, which: ResidentWeights) -> int:
         """Return the number of banks that the weights `which` occupy.
 
-        The result is at least the number of banks for one group of kernels and for the free space
-        of 128 bytes (`WEIGHT_ROOM_BYTES`) that the hardware requires after it."""
+        The result is never less than the hardware requires: the number of banks for one group of
+        kernels plus 128 bytes of free space (`WEIGHT_ROOM_BYTES`)."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)

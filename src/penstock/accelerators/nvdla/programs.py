@@ -150,9 +150,9 @@ class RowAddresses(Protocol):
 class TaskPiece(NamedTuple):
     """Output rows [first, end) of a task that are computed together.
 
-    gathered: False if the rows that must be accessed have a constant pitch in every tensor.  True
-        if there is a single output row whose input rows have no constant pitch, so that they are
-        first copied to scratch."""
+    gathered: True if the piece is a single output row whose input rows have no constant pitch, so
+        that they must first be copied to scratch.  If False, the rows that the piece reads and
+        writes have a constant pitch in every tensor."""
 
     first: int
     end: int

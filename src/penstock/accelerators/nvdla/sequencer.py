@@ -41,10 +41,9 @@ class Sequencer:
         *,
         combines: bool,
     ) -> None:
-        """Add the cycles of a layer to the field `cycles`, and the bytes that it transfers to the
-        field `port_bytes`.
+        """Update the fields `cycles`, `idle` and `port_bytes` for a layer that runs next.
 
-        port_bytes: the bytes that the layer transfers, by memory.
+        port_bytes: the bytes that this layer transfers, by memory.
         sources: the memories from which the layer reads features.
         combines: whether post-processing combines the results with a second tensor."""
         fetch = hardware.memory.latency_cycles

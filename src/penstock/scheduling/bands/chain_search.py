@@ -228,13 +228,13 @@ class ChainSearch:
     def extended(
         self, state: ChainPlan, p: int, stripe: int, scratch: int
     ) -> dict[int, ChainShape] | None:
-        """Return the chains of a plan that also recomputes the output of the part at position p.
+        """Return the chains of `state`, changed to also recompute the output of the part at p.
 
-        state: the plan without this recomputation.  Keys of the result: positions of last parts.
-        stripe, scratch: maximum rows per call, and maximum scratch bytes of the chain that p joins.
+        The part joins the chain of its readers, or forms a chain with its only reader.  A chain
+        that ends with the part is merged into that chain.  Keys: positions of last parts.
+        stripe, scratch: maximum rows, and maximum scratch bytes, of a call of that chain.
 
-        Returns None if the readers of the output are not all in one chain, or if this chain has no
-        bands that fit into `scratch` bytes.
+        Returns None if the readers cannot be in one chain, or if no bands of it fit into `scratch`.
         """
         ends = {q: c for c, chain in state.chains.items() for q in chain.members}
         lasts = {ends.get(q, q) for q in self._readers[p]}

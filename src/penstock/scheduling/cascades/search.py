@@ -41,12 +41,13 @@ from penstock.scheduling.simulate.cost_accounting import CostAccounting
 class FrontierSearch:
     """The proposals for the schedules of a frontier; a schedule is built on demand.
 
+    builder: builds the schedules of `by_rows`.
     by_rows: proposals without recomputation.
     below_rows: proposals with bands of columns or chains, which recompute, in ascending order of
         memory.  They need less memory than those of `by_rows`.
     recomputing: builds the schedules of `below_rows`; None if `below_rows` is empty.
     sources: the candidate cascades of `below_rows`, by execution order.
-    limit_bytes: the live bytes of schedules with recomputation are below this number.
+    limit_bytes: schedules of `below_rows` with at least this number of live bytes are dropped.
     """
 
     builder: ScheduleBuilder

@@ -1,8 +1,9 @@
 """Candidate cascades where access times do not depend on the memory assignment.
 
-Every interval of an execution order is a candidate for each stripe height: the maximum number of
-rows that a call computes.  The inputs of a part may be produced in one of two orders
-(`Plan.nearest_first`).  If the two orders differ for any part, the candidate is tried with both.
+A candidate is an interval of an execution order, with a stripe height (the maximum number of rows
+that a call computes).  Each interval of at most `Options.max_parts` parts is tried with several
+stripe heights.  A part's inputs may be produced in one of two orders (`Plan.nearest_first`).  If
+the two orders differ for any part of the interval, both are tried.
 """
 
 from __future__ import annotations

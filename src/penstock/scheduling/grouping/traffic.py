@@ -218,14 +218,13 @@ class Traffic:
         )
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that tests whether the tensors of nodes of `piece` may fit the buffer.
+        """Return a function that tests whether the tensors of a set of nodes may fit the buffer.
 
-        The function takes a mask of nodes of `piece`.  If it returns False, the tensors of these
-        nodes fit in no order.  True proves nothing, because the test is relaxed: it counts only the
-        tensors that nodes of `piece` write, so it accepts some sets that are too large.  A search
-        that computes a lower bound of the cost of `piece` uses the test to skip sets of nodes.
+        The function takes a mask of nodes of `piece`.  It returns False only if the tensors of
+        these nodes provably fit in no order of the nodes.  True proves nothing, because the test
+        counts only the tensors that nodes of `piece` write.
 
-        piece: a problem that consists of some nodes of `problem`, numbered anew from 0.
+        piece: some nodes of the network as a problem of their own, numbered anew from 0.
         """
         alone = Traffic(piece, self.limits)
         return lambda group: alone.fitting(group) != fitting.TOO_LARGE

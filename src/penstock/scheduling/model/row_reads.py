@@ -37,8 +37,8 @@ class KnownRead:
     inputs: indices of the part's inputs that are in the storage.
     storage_rows: number of rows into which this storage is divided.
     written_rows: number of rows into which the storage of the part's output is divided.
-    read: the rows that the part reads.  The tables of `read` are valid in any graph that contains
-        the part if `inputs`, `storage_rows` and `written_rows` are the same there.
+    read: the rows that the part reads.  In another graph, the tables of `read` are valid for this
+        part if `inputs`, `storage_rows` and `written_rows` are the same there.
     """
 
     part: Part
@@ -93,8 +93,8 @@ def row_parts(
     known: reads of a similar graph, which are reused for the parts that both graphs contain.  Must
         be empty if there are queues.
 
-    Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
-    memory of one row, all but the last are overwritten.
+    Raises InternalError if a part reads an overwritten row.  A storage that has memory for only one
+    row (`Storage.accumulates`) keeps its last row; all others are overwritten.
     """
     values = {v.name: v for v in graph.variables()}
     counters = [queue.counter for queue in queues]
@@ -135,10 +135,10 @@ def _shares_one_slot(part: Part) -> bool:
 def _check_last_rows(storages: tuple[Storage, ...], row_parts: tuple[RowPart, ...]) -> None:
     """Check that no part reads an overwritten row.
 
-    If the rows of a storage share the memory of one row (`Storage.accumulates`), all but the last
-    are overwritten.
+    A storage that has memory for only one row (`Storage.accumulates`) keeps its last row; all
+    others are overwritten.
 
-    Raises InternalError if a part reads such a row.
+    Raises InternalError if a part reads an overwritten row.
     """
     for read in (read for part in row_parts for read in part.reads):
         storage = storages[read.storage]
@@ -213,9 +213,9 @@ class _RowAnalysis:
     owner: name of the storage of each value, by value name.
     storages: all storages; `number` has the index of each one, by name.
     readers: number of parts that read each storage, by storage name.
-    windows: queues by value name.  The window of a queue is the tensor that consists of the rows
-        kept from earlier runs and the new rows.  Keys are the names of the windows, and of the
-        slices of windows that are read in place.
+    windows: for each tensor that is read from the ring of a queue, by name, this queue.  Such a
+        tensor is the window of the queue (the rows kept from earlier runs and the new rows), or a
+        slice of the window.
     outside: names of the storages whose memory a surrounding program provides.
     known: reads of a similar graph, which are reused.
     """

@@ -99,9 +99,10 @@ def row_tables(
 
     call_cycles: overhead of each call in cycles, by part index; None: zero.
     keep_inputs: whether the network's inputs must not be overwritten.
-    nearest_first: determines which input comes first if a part lacks rows of several inputs.  The
-        advance of a tensor is high if few of its rows already require many rows of the network's
-        inputs (`advances`).  False: the input with the largest advance; True: the smallest.
+    nearest_first: if a call lacks rows of several inputs, the order in which these are computed:
+        the input of highest advance first if False, the input of lowest advance first if True.  The
+        advance of a tensor is high if its first few rows already require many rows of the network's
+        inputs (`advances`).
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
@@ -157,10 +158,10 @@ def row_tables(
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
-    """Return whether a part has an input in whose first half it reads no row.
+    """Return whether a part never reads the first half of the rows of one of its inputs.
 
-    Inputs of a single row do not count.  Example: the result is True for a part that reads all rows
-    of one input, but of another input of 10 rows only rows 6 to 9.
+    Inputs of a single row do not count.  For example, the result is True for a part that reads only
+    rows 6 to 9 of an input of 10 rows, even if it reads all rows of its other inputs.
     """
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 

@@ -11,14 +11,12 @@ The checks rely on these guarantees:
   at most two are outstanding (started or queued).
 - When a copy starts while the maximum number of copies is outstanding, the oldest is complete.
 - With BLOCKDEP d, a job starts only when at most d earlier jobs are unfinished. Jobs complete in
-  order. For example, with d = 2, the last two jobs of the previous operation may be unfinished when
-  job 0 starts, but only the last one when job 1 starts, because job 0 is then unfinished as well.
-  Job 2 starts only after the previous operation is complete.
+  order. So when job i of an operation starts, at most d - i jobs of the previous operation are
+  unfinished. With d = 2, these are at most two jobs for job 0, one for job 1, and none for job 2.
 
-In general, at most d - i jobs of the previous operation are unfinished when job i starts. The
-checks treat the last d - i blocks of the previous operation as unfinished, i.e. they count a block
-as one job, as Arm's compiler Vela does. This is the strictest assumption: if a block consisted of
-several jobs, fewer blocks would be unfinished.
+The checks treat the last d - i blocks of the previous operation as unfinished, i.e. they count a
+block as one job, as Arm's compiler Vela does. This is the strictest assumption: if a block consists
+of several jobs, fewer blocks are unfinished.
 
 All blocks pass through one pipeline. They complete in order, and the input of a block is read
 before this block or a later one is written. Between block operations, the only error is therefore a

@@ -178,13 +178,13 @@ class _Coded:
         self.unlocated = quotients
 
     def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Skip the remainders that belong to the chunk of quotients that `add_chunk` recorded last,
-        and store their bit positions in `places`.
+        """Skip the remainders of chunk k, the last one that was passed to `add_chunk`, and store
+        their bit positions in `places`.
 
-        In the stream, the next chunk of quotients, if there is one, precedes these remainders. The
-        caller has already read that chunk and passes it to `add_chunk` after this call.
+        In the stream, chunk k + 1 precedes the remainders of chunk k. So the caller reads chunk
+        k + 1 first, then calls this method, and then passes chunk k + 1 to `add_chunk`.
 
-        has_chunk: whether there is a next chunk. If not, the skipped remainders are the last."""
+        has_chunk: whether chunk k + 1 exists."""
         count = min(self.unlocated, self.count - self.located)
         self.located += count
         if count:

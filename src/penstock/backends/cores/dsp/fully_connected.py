@@ -29,10 +29,11 @@ def fully_connected_kernel(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _shared_form(op: FullyConnected, site: Site) -> Kernel | None:
-    """Return the kernel in which all outputs share one requantisation form.
+    """Return the kernel in which all outputs share one requantisation form (arithmetic from
+    accumulator to output).
 
-    Returns None if this form is not proved bit-exact, or if a packed pair of weights exceeds 16
-    bits."""
+    Returns None if this form is not proved bit-exact, or if the weights cannot be packed in pairs
+    (`tiles.packed_weights`)."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     layer = certified_layer(op, site, tiles.FRACTION_BITS, np.arange(outputs))

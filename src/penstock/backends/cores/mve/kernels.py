@@ -104,7 +104,7 @@ def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int]
 
 
 def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
-    """Return the kernel parameters (name, value) of requantisation that all channels share.
+    """Return the requantisation parameters that all channels share, as (name, value) pairs.
 
     bits: number of bits by which requantisation shifts accumulators to the left."""
     form = layer.form

@@ -102,7 +102,8 @@ def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> 
 
 
 def separate_forms(batches: int, outputs: int, depth: int) -> int:
-    """Return the cycles of a fully connected layer with a requantisation form for each output.
+    """Return the cycles of a fully connected layer in which each output has a requantisation form
+    (arithmetic from accumulator to output) of its own.
 
     batches: number of input vectors, of `depth` elements each.
     outputs: number of outputs per input vector."""

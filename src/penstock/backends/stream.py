@@ -377,8 +377,9 @@ def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffse
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
     """Return `command` with the bodies of its calls replaced, also inside loops.
 
-    bodies: the new bodies.  A key is the result of `as_step`, which is the same for all calls that
-        differ only in rows and offsets (a step).  Calls without an entry do not change."""
+    bodies: the new body for each call, by the result of `as_step`.  Calls that differ only in rows
+        and offsets have the same result, so they share an entry.  Calls without an entry do not
+        change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

@@ -55,7 +55,7 @@ class VisitedTiles(CallTiles):
     @cached_property
     def operand_tiles(self) -> tuple[ScratchpadTile, ...]:
         """The tiles that the scratchpads hold during the visit: those of the inputs, in order,
-        followed by that of the output.  The field `level` of each is 0."""
+        followed by that of the output.  Their `ScratchpadTile.level` is 0: there are no loops."""
         ends: dict[str, int] = {}
         found: list[ScratchpadTile] = []
         visit = self.sequence.visits[self.visit]

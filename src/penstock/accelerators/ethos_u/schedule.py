@@ -57,8 +57,9 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
 @lru_cache(maxsize=4096)
 def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
-    """Return the operation with an order of weights, a block depth (output channels computed at a
-    time) and segments that suit any number of prefetched segments.
+    """Return the operation with the choices that suit calls for which some segments may have been
+    prefetched: the order of weights, the block depth (output channels computed at a time), and the
+    segments.
 
     A segment is prefetched if an earlier call copies it. The choices minimise the average cycles of
     two cases: no segment is prefetched, and all segments are prefetched.

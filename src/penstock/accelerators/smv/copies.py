@@ -122,7 +122,7 @@ def _copied(
 
 
 def _images(tile: ScratchpadTile) -> Span | None:
-    """Return the interval of the indices of the images that a tile of a batch covers; None if the
+    """Return which images of a batch a tile covers, as an interval of their indices; None if the
     tensor is a single image."""
     is_batch = len(tile.operand.shape) == 4 and tile.operand.shape[0] > 1
     return tile.region[0] if is_batch else None

@@ -117,7 +117,7 @@ class Registration(DriverRegistration):
         phase: when the pass runs, which determines what it sees and may change (`PassPhase`);
             passes of one phase run in order of registration.
 
-        Source: RFC 0060, _register_tir_pass.
+        Source: RFC 0060, _register_tir_pass.  UMA's name for PROGRAM_PHASE_n is TIR_PHASE_n.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):

@@ -138,8 +138,10 @@ class BandSearch:
         """Return the tables with which one band of the cascade [lower, upper) is simulated.
 
         In these tables, the rows of a tensor between two parts of the cascade have as many columns
-        as the widest band computes.  The rows of all other tensors have 0 bytes, because they are
-        live during all bands and counted separately.
+        as the widest band computes.  The rows of all other tensors have 0 bytes, because these
+        tensors are live during all bands and counted separately.
+
+        widths: how many columns each part computes.
         """
         t = self._tables
         row_bytes = np.zeros_like(t.row_bytes)

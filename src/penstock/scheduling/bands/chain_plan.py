@@ -28,9 +28,10 @@ class ChainPlan:
 
     chains: shape of each chain, by the position of its last part.
     peak_bytes: live bytes at the peak of the cascade.
-    time: estimated cycles of the cascade, minus the computing time that its preferred kernels would
-        take without recomputation.
-    macs: multiply-accumulates of the cascade in addition to those without recomputation.
+    time: estimated cycles of the overhead of calls, of recomputation, and of the delay by fallback
+        kernels.  Left out are the cycles in which the preferred kernels compute each element once;
+        they are the same for all plans of the cascade.
+    macs: multiply-accumulates that recomputation adds.
     stripe: maximum number of rows per call.
     """
 

@@ -195,9 +195,9 @@ class ChainSearch:
     def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
         """Yield plans for each height in `STRIPES` and each set of tensors that can be recomputed.
 
-        The plans are for the cascade [lower, upper).  The first plan for a set has the fastest
-        bands; each further one has the fastest bands that need less scratch memory than the plan
-        before.  Yields nothing if more than `MOST_TENSORS` tensors of the order can be recomputed.
+        The plans are for the cascade [lower, upper).  For each height and set, the first plan has
+        the fastest bands, and each later plan the fastest ones with less scratch memory than its
+        predecessor.  No plans if more than `MOST_TENSORS` tensors of the order can be recomputed.
         """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
             return

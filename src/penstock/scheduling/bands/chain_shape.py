@@ -97,7 +97,8 @@ class ChainShapes:
     """Determines the shapes of chains, and caches them.
 
     parts: the parts in execution order.
-    tables: the tables of the order; the shapes do not depend on `Plan.nearest_first`.
+    tables: the tables of this order, for either value of `Plan.nearest_first`; the shapes are the
+        same for both.
     reads: the columns that the parts read.
     """
 

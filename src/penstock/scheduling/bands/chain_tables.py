@@ -35,15 +35,16 @@ class _Reads(NamedTuple):
 def chain_tables(
     t: RowTables, end: Numbers, scratch: Numbers, call_cycles: Numbers, advance: Numbers
 ) -> RowTables:
-    """Return the tables in which each chain is a part at the position of its last part.
+    """Return the tables in which each chain is a single part, at the position of its last part.
 
+    t: the tables in which all parts of the order run by themselves.
     end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
         The output of a part that is not the last one of its chain is read only in the chain.
     scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles, of the part at p
         or of the chain that ends there.
-    advance[s]: the advance of storage s: a number that is high if few of its rows already require
-        many rows of the network's inputs (`row_tables.advances`).  Its sign is inverted if `t` has
-        `nearest_first`.  The reads of each chain are sorted by this number, in descending order.
+    advance[s]: sort key of storage s.  In the result, the reads of each chain are in descending
+        order of this key.  It is the result of `row_tables.advances`, with the opposite sign if `t`
+        was made for `Plan.nearest_first`.
     """
     count = t.written.shape[0]
     last, row_bytes = t.last.copy(), t.row_bytes.copy()
@@ -96,10 +97,12 @@ def chain_tables(
 
 @compiled
 def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
-    """Return arrays that contain no read yet, and have space for the reads of all parts and chains.
+    """Return an empty list of reads, with space for the reads of all parts and chains.
 
-    `needed` and `done` already contain the entries of `t.needed` and `t.done`, which parts outside
-    chains continue to use.  The entries of the reads of chains will follow them.
+    The arrays `needed` and `done` of the result begin with copies of `t.needed` and `t.done`, to
+    which the reads of parts outside chains will refer.  Reads of chains will append entries.
+
+    end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
     """
     old, most = t.needed.shape[0], t.storage.shape[0]
     entries = old
@@ -164,9 +167,9 @@ def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read
 
 @compiled
 def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
-    """Sort the reads at `begin` and after it, so that the `advance` of their storages decreases.
+    """Sort the last reads in `found`, from index `begin` on, by `advance` in descending order.
 
-    advance[s]: the advance of storage s; see `chain_tables`."""
+    advance[s]: sort key of a read of storage s (`chain_tables`)."""
     for e in range(begin + 1, found.used[0]):
         for k in range(e, begin, -1):
             one, other = found.storage[k - 1], found.storage[k]

@@ -89,9 +89,11 @@ def kept_spans(
 def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
     """Return how many leading columns of each tensor must be computed, by tensor name.
 
+    tensors: the tensors in execution order.
     columns: the number of leading columns of the last tensor that are to be computed.
+    needs: states which columns are read to compute columns of a tensor.
 
-    Returns None if a tensor cannot be computed by columns.
+    Returns None if a tensor cannot be computed by columns, or is not needed for the last tensor.
     """
     ends = {tensors[-1]: columns}
     for name in reversed(tensors):
@@ -106,13 +108,15 @@ def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str,
 def _spans(
     tensors: Sequence[str], before: Mapping[str, int], ends: Mapping[str, int], needs: ColumnNeeds
 ) -> dict[str, Span] | None:
-    """Return the columns of each tensor in one band.
+    """Return the columns that one band holds and computes, for each tensor that it uses, by name.
 
+    tensors: the tensors that bands compute, in execution order.
     before, ends: how many leading columns of each tensor have been computed when the band begins,
         and when it ends; `before` is empty for the first band.
+    needs: states which columns are read to compute columns of a tensor.
 
-    Returns None if a tensor cannot be computed by columns, or if the bands of a tensor would not be
-    adjacent because no band needs the columns between them.
+    Returns None if a tensor cannot be computed by columns, or if columns that no band needs would
+    lie between the columns computed before and those that this band needs.
     """
     found: dict[str, Span] = {}
     lowers = {tensors[-1]: before.get(tensors[-1], 0)}
@@ -202,11 +206,13 @@ def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
 
 
 def _first_position(spans: Sequence[Span]) -> int:
-    """Return the position of the first band's columns in the memory of the tensor.
+    """Return at which column of a tensor's memory the first band stores its first column.
 
-    It is chosen such that the second and the third band move their kept columns by the same
-    distance.  These two bands then run the same code, as iterations of one loop.  If this position
-    would increase the memory of the tensor, the result is 0 instead.
+    With this position, the second and the third band move their kept columns by the same distance,
+    so they can be iterations of one loop.  If this would increase the memory of the tensor, the
+    position is 0 instead.
+
+    spans: the columns of the tensor in each band that holds columns of it.
     """
     if len(spans) < 2:
         return 0

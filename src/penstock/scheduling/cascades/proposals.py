@@ -113,10 +113,11 @@ class _Covers:
 def _cascades(
     found: Sequence[Mapping[MemoryAssignment, _Covers]], state: MemoryAssignment, k: int
 ) -> list[ValuedCandidate]:
-    """Return the cascades of one cover (division into cascades) of all parts, first to last.
+    """Return the cascades of one cover (division into cascades) of all parts, in execution order.
 
-    found[p]: the covers of the parts before position p, by state.
-    state: the memory assignment of the live tensors at the end of the execution order.
+    found[p]: the covers of the parts before position p, by the memory assignment of the tensors
+        that are live at p.
+    state: the memory assignment of the tensors that are live at the end of the execution order.
     k: index of the cover in `found[-1][state]`.
     """
     cascades: list[ValuedCandidate] = []

@@ -127,9 +127,8 @@ class RegionSearch:
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
         """Return the proposal that runs the given cascades, each with its fastest kernels.
 
-        The kernels of a cascade are selected by the size of its scratch memory and, if it has a
-        single part, by a prefetch (`KernelChoices.valued`).  Of all choices, the one with the least
-        estimated time is used.
+        `KernelChoices.valued` lists the choices of kernels for a cascade.  The choice with the
+        least estimated time is used.
         cascades: they cover the execution order.  Their memory regions and stripe heights are kept.
         inputs_bytes: live bytes before the first cascade.
 

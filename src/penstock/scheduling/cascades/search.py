@@ -80,10 +80,11 @@ class FrontierSearch:
         return self.recomputing.schedule(proposal, self.limit_bytes)
 
     def estimated_cycles(self, proposal: Proposal) -> int:
-        """Return the estimated cycles of the schedule of one of `below_rows`.
+        """Return the estimated cycles of the schedule of a proposal with recomputation.
 
-        The estimate leaves out some of the overhead of calls in bands.  So it is usually too low:
-        the schedule rarely takes fewer cycles than estimated.
+        The estimate leaves out some of the overhead of calls in bands, so it is usually too low.
+
+        proposal: an element of `below_rows`.
         """
         accounting = self.builder.accounting
         return proposal.time + sum(map(accounting.model.work_cycles, accounting.parts.parts))

@@ -26,14 +26,13 @@ LEAST_NODES = 6
 def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[int, int]:
     """Return (lower bound of the cost of any grouping, work spent).
 
-    A search looks for the cheapest grouping of all nodes.  If it does not finish, or if there are
-    too many nodes for it, the execution order is bisected.  Each half is bounded in the same way,
-    and the two bounds are added.  The network inputs are added, too: each one with readers is read
-    from external memory at least once.
+    The result is the sum of two bounds.  One is for the tensors that nodes write; `_piece_bound`
+    finds it by search.  The other is for the network inputs: each one that has readers is read from
+    external memory at least once.
 
     order: execution order of all nodes.
-    max_work: budget of the search over all nodes; the search over a half has half of the budget.
-        Work is the sum of the sizes (numbers of nodes) of the groups that a search examines.
+    max_work: budget of the search.  Work is the sum of the sizes (numbers of nodes) of the groups
+        that a search examines.
 
     The result is (0, 0) if the cost is not additive, that is, not a sum over tensors.
     """

@@ -135,8 +135,9 @@ class Costed:
     function: returns the cost of a node mask, or None if the nodes cannot be a group.
     weight_cap: limit of the weight bytes of groups with two or more nodes; None: no limit.
     additive: whether the cost is the bytes of the tensors that cross the group's boundary.
-    separable: whether components of a group without common tensors may be separate groups.
-    undecided: number of node masks that `function` rejects without proof.
+    separable: whether a group whose nodes form several components without common tensors may be
+        split into these components (`GroupCost.separable`).
+    undecided: number of node masks that `function` rejects although they may be feasible.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     """
 

@@ -40,13 +40,16 @@ class GroupCycles:
 
     node_cycles: the cycles of a node.
     capacity_bytes: bytes of the on-chip memory that live tensors may occupy.
-    order_states: maximum number of states, for each group, of the search for an order that fits.
+    order_states: limit of the work per group: maximum number of states in the search for an order
+        of its nodes in which the tensors fit on chip.
     additive: False, because the cost is not a sum over tensors.
     separable: True, because the cost is a sum over nodes.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
-    _unsure: node masks rejected without proof.
-    _orders: for each order of all nodes in which groups are tested, the position of each node.
+    _unsure: masks of nodes that may be a group although no order in which they fit was found.
+    _orders: the orders of all nodes in which groups are tested.  Keys: the orders, as node indices.
+        Entries: lists whose element i is the position of node i in the order.
     _cycles: results of `node_cycles`.
+    _least: a lower bound of the cycles of each node; None before the first call of `least`.
     """
 
     problem: GroupingProblem

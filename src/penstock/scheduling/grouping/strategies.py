@@ -103,15 +103,14 @@ def ideals(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the best grouping of all strategies and orders, improved by local search.
+    """Return the cheapest grouping of all strategies and orders, improved by two searches.
 
-    The exact search then looks for a cheaper grouping.  If it does not prove the result optimal,
-    `lower_bound` computes a lower bound of the cost.
-
-    Every heuristic strategy runs twice.  The first run may reject a group because no order that
-    fits is known; the second run also tries the orders that were evaluated in the meantime.
+    The first one is a local search, the second one exact.  If the exact search does not prove the
+    result optimal, `lower_bound` computes a lower bound of the cost.
     """
     every = orders(cost.problem)
+    # A group may be rejected because its tensors fit in none of the known orders of the nodes.  The
+    # second run of a strategy also tries the orders that were evaluated after its first run.
     twice = (groups for _ in range(2) for groups in _candidates(cost, options, every))
     start = _least(twice, cost)
     moves = Moves(cost, tuple(every.values()), start.groups, options.move_work)

@@ -56,9 +56,9 @@ class TensorSection:
     def nested(self, rows: StripeConfig) -> StripeConfig:
         """Return the stripes of the network's tensor that all bands compute, band by band.
 
-        rows: the stripes of rows in which each band computes its tensor, the same in all bands.
-            For 4 such stripes and 3 bands, the result consists of 12 stripes: the 4 stripes of the
-            first band come first.
+        rows: the stripes of the tensor of one band.  All bands are divided into the same intervals
+            of rows.  For 4 such stripes and 3 bands, the result consists of 12 stripes: the 4
+            stripes of the first band come first.
         """
         bands = self.stripes
 

@@ -64,14 +64,12 @@ class StripeConfig:
         shape: the extents of the input box that a stripe of shape `self.shape` reads, rounded up.
         extent: the extents of the input box that the whole output reads, rounded up.
         strides: the strides of the output, multiplied by the coefficients of `affine`, not rounded.
-        order, stripes, offset: the values of the output axis on which the input axis depends, or
-            their sums over the output axes if the input axis depends on several.  `affine.offset`
-            is added to `offset`.
-        An input axis that depends on no output axis has one stripe.
-
-        The coefficients of `affine` do not multiply `offset`.  The offset of the result is
-        therefore inexact if several operators of a cascade have padding.  `Affine.apply` gives the
-        exact position of a stripe.
+        order, stripes: the same as for the output axis on which the input axis depends; one stripe
+            if it depends on none.
+        offset: the offset of that output axis, not multiplied by coefficients, plus
+            `affine.offset`.  It is inexact if several operators of a cascade have padding;
+            `Affine.apply` gives the exact position of a stripe.
+        If an input axis depends on several output axes, their values are added.
         """
         follow = _pattern(affine)
         stripes, offset = follow.linear(self.stripes), follow.linear(self.offset)

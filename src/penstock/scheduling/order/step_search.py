@@ -253,9 +253,9 @@ class StepSearch:
     def _free_chain(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
         """Return a sequence of steps that starts with `step` and leaves at most `live` live bytes.
 
-        Each step of the sequence reads an output of the previous one.  If several steps could come
-        next, the one that leaves the fewest live bytes does; others are not tried.  The list is
-        empty if no sequence is found.
+        Each step of the sequence reads an output of the previous one.  Of several such steps, only
+        the one that leaves the fewest live bytes is tried.  The list is empty if no
+        sequence is found in this way.
         done: mask of the steps completed before `step`.
         live, after: live bytes before `step`, and after it.
         limit: maximum live bytes while a step runs.

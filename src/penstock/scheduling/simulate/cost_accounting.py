@@ -360,7 +360,8 @@ class CostAccounting:
 def _kernels(part: Part) -> tuple[Kernel | None, ...]:
     """Return all kernels of a part, indexed by `KernelVariant.kernel`.
 
-    These are the preferred kernel, the fallback (None if there is none), the prefetching kernels.
+    The order is: preferred kernel, fallback kernel, prefetching kernels.  The second element is
+    None if there is no fallback kernel.
     """
     return (part.kernel, part.fallback, *part.prefetching)
 

@@ -105,8 +105,8 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 def slots_released(shared: int, dead: int, gone: int) -> int:
     """Return how many slots (each for one row) become free when rows [dead, gone) die.
 
-    shared: number of rows minus number of slots.  It is 0 if each row has a slot of its own.
-        Otherwise, all rows share one slot, which becomes free when the last row dies.
+    shared: number of rows minus number of slots.  It is 0 if each row has its own slot, and 9 if 10
+        rows share one slot, which becomes free when the last row dies: [8, 10) frees 1, [3, 5) 0.
     """
     return max(gone, shared) - max(dead, shared)
 

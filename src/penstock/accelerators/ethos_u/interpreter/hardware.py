@@ -50,8 +50,8 @@ class NpuHardware:
 
     @property
     def overwrites_tables(self) -> bool:
-        """Whether operations without a look-up table overwrite the tables of other operations. If
-        so, their accumulators also occupy the part of shared memory that is reserved for tables."""
+        """Whether an operation without a look-up table overwrites the tables of other operations:
+        its accumulators then also occupy the part of shared memory reserved for tables."""
         return self.banks == SHARED_BANKS
 
 

@@ -81,11 +81,9 @@ def odd_cycles(kernel: Kernel) -> int:
     """Return the additional cycles of a call that computes an odd number of pixels.
 
     The kernel `conv2d_s8_dsp` computes pixels in pairs; its counts include half the cycles of a
-    pair for each pixel.  If the number of pixels is odd, the last pixel usually takes as long as a
-    pair.  The result is then half the cycles of a pair: 50 if a pair takes 100 cycles.  For some
-    1x1 convolutions, the kernel reads the last window in place and computes a single pixel.  The
-    result is then the difference between the cycles of this pixel and half those of a pair: 20 if
-    the pixel takes 70 cycles.  For other kernels, the result is 0."""
+    pair for each pixel.  The result is the number of cycles by which the last pixel, which has no
+    partner, exceeds this half: 20 if it takes 70 cycles and a pair takes 100.  For other kernels,
+    the result is 0."""
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)
@@ -93,8 +91,9 @@ def odd_cycles(kernel: Kernel) -> int:
     pair = fours * tile_cycles(p["pairs"], p["is_signed"])
     alone = p["kernel_h"] * p["kernel_w"] == 1 and not p["row_rest"]
     if alone and not (p["quads_rest"] or p["spread"] or p["outsiders"]):
+        # The kernel reads the last window in place and computes a single pixel.
         return fours * row_cycles(p["row_fours"], p["is_signed"]) - pair // 2
-    return pair - pair // 2
+    return pair - pair // 2  # The last pixel takes as long as a pair.
 
 
 def _quads(p: Params) -> int:

@@ -247,6 +247,8 @@ def _on_core(
     if too_long or compilation.request.target.core is None:
         return None, None
     run = execution.run_on_core(compilation, (inputs,))[0]
+    if (error := execution.stack_error(compilation, run)) is not None:
+        raise error
     known = {**initial_states(compilation.graph), **inputs}
     tensors = ladder.completed(compilation, run.tensors, known)
     found = compare_sets(ladder.surviving(compilation), (tensors,), (reference,))

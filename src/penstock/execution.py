@@ -209,6 +209,19 @@ class Sections:
     bss: int
 
 
+def stack_error(compilation: Compilation, run: CoreRun) -> CapacityError | None:
+    """The error that the stack of a run exceeds its reserve; None if it does not."""
+    reserve = compilation.request.stack_bytes
+    if run.stack_bytes <= reserve:
+        return None
+    return CapacityError(
+        "capacity-003",
+        f"the stack needs {run.stack_bytes} bytes, {reserve} are reserved",
+        where=compilation.model.name,
+        help=f"use at least --stack {run.stack_bytes}",
+    )
+
+
 class Firmware:
     """A linked model on a simulated core: unmodified for counts, and traced for its tensors.
 
@@ -288,18 +301,18 @@ class Firmware:
         """Run one inference of the unmodified model, by default after a reset of its state.
 
         Raises CapacityError if the stack exceeds its reserve."""
+        found = self.run_with_any_stack(inputs, reset=reset)
+        error = stack_error(self._compilation, found)
+        if error is not None:
+            raise error
+        return found
+
+    def run_with_any_stack(self, inputs: Mapping[str, Array], *, reset: bool = True) -> CoreRun:
+        """Run one inference as `run` does, however large its stack."""
         if reset:
             self._reset(self._simulator)
         callbacks = [f"{self._compilation.prefix}_{_FED[0]}_{k}" for k in range(self._streams)]
         outcome = self._run(self._simulator, inputs, (*self._steps, *callbacks))
-        reserve = self._compilation.request.stack_bytes
-        if outcome.stack_bytes > reserve:
-            raise CapacityError(
-                "capacity-003",
-                f"the stack needs {outcome.stack_bytes} bytes, {reserve} are reserved",
-                where=self._compilation.model.name,
-                help=f"use at least --stack {outcome.stack_bytes}",
-            )
         outputs = self._outputs(self._simulator)
         steps = outcome.phases[: len(self._steps)]
         return CoreRun(outputs, outcome.counts, steps, outcome.stack_bytes)
@@ -385,9 +398,9 @@ def run_on_core(
     """Run every set on the simulated core, traced; the state is reset before every `steps` sets.
 
     The first set also runs unmodified; its counts and stack stand for all sets, since control flow
-    does not depend on data."""
+    does not depend on data.  The stack may exceed its reserve, see `stack_error`."""
     with firmware(compilation, compiler) as chip:
-        first = chip.run(sets[0])
+        first = chip.run_with_any_stack(sets[0])
         traced = [chip.trace(inputs, reset=k % steps == 0) for k, inputs in enumerate(sets)]
     runs = [replace(first, tensors=tensors) for tensors in traced]
     return (replace(first, tensors={**traced[0], **first.tensors}), *runs[1:])

@@ -17,8 +17,8 @@ import numpy as np
 
 from penstock.backends.accelerator import Accelerator
 from penstock.brief import Brief
-from penstock.errors import InternalError
-from penstock.execution import Tensors, run_on_core, run_on_host
+from penstock.errors import CapacityError, InternalError
+from penstock.execution import Tensors, run_on_core, run_on_host, stack_error
 from penstock.ground_truth import against_goldens, distances_from_reals, is_real
 from penstock.hops import Hops
 from penstock.ir.graph import Value
@@ -64,12 +64,19 @@ class Rung(Brief):
     """The result of one rung.
 
     `comparison` is None if the rung was not run, and `note` states why.  `measured` is the distance
-    from real arithmetic, on rungs where a distance is no mismatch."""
+    from real arithmetic, on rungs where a distance is no mismatch.  `error` is set if the run
+    exceeded a limit, whether or not its results are right."""
 
     step: str
     comparison: Comparison | None
     note: str = ""
     measured: RealDifference | None = None
+    error: CapacityError | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether elements differ, or the run exceeded a limit."""
+        return bool(self.mismatches) or self.error is not None
 
     @property
     def mismatches(self) -> int | None:
@@ -143,8 +150,10 @@ def climb(
         on_rung("core")
         runs = run_on_core(compilation, sets, compiler, steps)
         found = _all_completed(compilation, [run.tensors for run in runs], sets, steps)
-        note = f"stack {max(run.stack_bytes for run in runs)} bytes"
-        yield Rung("core", compare_sets(survivors, found, reference), note)
+        note, error = f"stack {runs[0].stack_bytes} bytes", stack_error(compilation, runs[0])
+        if error is not None:
+            note += f", {compilation.request.stack_bytes} are reserved"
+        yield Rung("core", compare_sets(survivors, found, reference), note, error=error)
 
 
 def _hops_rung(found: Comparison, hops: int) -> Rung:

@@ -222,9 +222,9 @@ def _examine(path: Path, how: Examination) -> None:
     elif how.verify:
         reference = how.reference if how.reference == _format(path) else None
         last = how.last_rung if reference or how.last_rung != "reference" else "machine"
-        mismatch = verify(wanted, reference=reference, last_rung=last).mismatch()
-        if mismatch is not None:
-            raise mismatch
+        error = verify(wanted, reference=reference, last_rung=last).error()
+        if error is not None:
+            raise error
     else:
         compile(wanted)
 

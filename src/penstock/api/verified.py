@@ -18,7 +18,7 @@ from penstock.api.sequences import HOPS
 from penstock.api.settings import Model, Settings, check_is_model, request
 from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
-from penstock.errors import MismatchError, ModelError, UsageError, did_you_mean
+from penstock.errors import MismatchError, ModelError, PenstockError, UsageError, did_you_mean
 from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes, unpacked
@@ -101,6 +101,11 @@ class Verified(Brief):
                 )
         return None
 
+    def error(self) -> PenstockError | None:
+        """`mismatch()` or, without one, the error of the lowest rung that exceeded a limit."""
+        limits = (rung.error for rung in self.rungs if rung.error is not None)
+        return self.mismatch() or next(limits, None)
+
     def _help(self, step: str, tensor: str) -> str:
         parts = {part.name: part for part in self.compiled.compilation.parts.parts}
         part = parts.get(tensor)
@@ -132,8 +137,8 @@ class Verified(Brief):
 
     @property
     def passed(self) -> bool:
-        """Whether no rung has a mismatch; rungs that were not run have none."""
-        return not any(rung.mismatches for rung in self.rungs)
+        """Whether no rung failed; rungs that were not run have not."""
+        return not any(rung.failed for rung in self.rungs)
 
 
 @with_settings

@@ -77,7 +77,7 @@ def verify(
             workers=workers,
             on_stage=on_stage,
         )
-    error = done.mismatch()
+    error = done.error()
     if as_json:
         found = {} if error is None else {"error": error.parts()}
         print_json({**done.report.as_json(), **found})

@@ -37,6 +37,9 @@ class LadderRung(Protocol):
     @property
     def note(self) -> str: ...
 
+    @property
+    def failed(self) -> bool: ...
+
 
 def ladder_table(rungs: Iterable[LadderRung]) -> Table:
     """Return a table of the rungs of the verification ladder."""
@@ -50,6 +53,6 @@ def ladder_table(rungs: Iterable[LadderRung]) -> Table:
         counts = [ABSENT] * 3
         if found is not None:
             counts = [number(n) for n in (found.tensors, found.elements, found.mismatches)]
-        style = "bold red" if found is not None and found.mismatches else ""
+        style = "bold red" if rung.failed else ""
         table.add_row(Text(rung.step), *counts, Text(rung.note), style=style)
     return table

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Unpack
 
@@ -151,6 +150,7 @@ def verify(
     every_point: bool = False,
     compiler: str = "zig",
     last_rung: str = "core",
+    separate_regions: bool = False,
     hops: int = HOPS,
     workers: Workers = 1,
     on_stage: OnStage = ignore_stage,
@@ -166,12 +166,17 @@ def verify(
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host" or
         "core".
+    separate_regions: verify the program in which each call of a compiler region runs by itself, so
+        that all tensors of the region are compared.
     hops: runs of an incremental network, without ground truth.
     workers: number of processes, or an executor; the result does not depend on it.
     on_stage: called with the name of each stage when it begins.
 
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    if separate_regions:
+        apart = (replace(each, merge_compiler_regions=False) for each in wanted.accelerators)
+        wanted = replace(wanted, accelerators=tuple(apart))
     last = check_last_rung(last_rung)
     if wanted.graph is not None and reference is not None:
         raise _no_model_file(wanted.graph, reference)
@@ -207,7 +212,7 @@ def verify(
         with _located(goldens):
             rungs = tuple(_until(last, every_point, climbing))
     verified = tuple(map(_rung_report, rungs))
-    return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
+    return Verified(compiled, rungs, replace(compiled.report, verified=verified))
 
 
 def _rung_report(rung: ladder.Rung) -> RungReport:
@@ -259,8 +264,8 @@ def _hops(done: Compilation) -> Hops | None:
     reading = done.request.reading
     if reading.incremental is None:
         return None
-    whole = dataclasses.replace(reading, incremental=None)
-    window = read_request(dataclasses.replace(done.request, reading=whole))
+    whole = replace(reading, incremental=None)
+    window = read_request(replace(done.request, reading=whole))
     return Hops(window, done.model)
 
 
@@ -379,7 +384,7 @@ def _feedbacks(model: str, reading: Reading) -> tuple[Feedback, ...]:
     """The explicit states of a model file; reads the file again if there are any."""
     if not reading.states:
         return ()
-    return feedbacks(read(model, dataclasses.replace(reading, states=())), reading)
+    return feedbacks(read(model, replace(reading, states=())), reading)
 
 
 def _file_bytes(model: str) -> bytes:

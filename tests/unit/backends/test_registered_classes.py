@@ -47,6 +47,6 @@ def test_a_derived_backend_may_have_a_name_of_its_own(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("register", ["_register_wait", "_register_instances"])
 def test_what_waits_or_selects_is_a_driver_function(register: str) -> None:
-    with pytest.raises(BackendError, match="built-in function max.*, must be a Driver") as caught:
+    with pytest.raises(BackendError, match="must be a Driver") as caught:
         getattr(Smv(), register)(max)
     assert caught.value.code == "backend-067"

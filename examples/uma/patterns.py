@@ -198,7 +198,7 @@ def network(
 
 def limits(ceiling: int = 96, ramp: Array = RAMP, floor: int = -100) -> Graph:
     """A minimum and two maxima, each with a constant per channel."""
-    net = penstock.GraphBuilder("limits")
+    net = penstock.GraphBuilder("bounds")
     x = net.input((1, 4, 4, len(ramp)))
     quantisation = x.type.quantisation
     bounds = np.full_like(ramp, ceiling), ramp, np.full_like(ramp, floor)

@@ -12,8 +12,9 @@ from typing import Literal, Unpack, cast
 
 from penstock.api.compiled import compile
 from penstock.api.progress import ignore_progress
+from penstock.api.rungs import check_last_rung
 from penstock.api.settings import Settings, request
-from penstock.api.verified import check_last_rung, verify
+from penstock.api.verified import verify
 from penstock.errors import (
     InternalError,
     ModelError,

@@ -12,12 +12,12 @@ from penstock import ladder
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.compiled import Compiled, compile
 from penstock.api.progress import ignore_stage
-from penstock.api.rungs import LAST_RUNGS
+from penstock.api.rungs import LAST_RUNGS, check_last_rung
 from penstock.api.sequences import HOPS
 from penstock.api.settings import Model, Settings, check_is_model, request
 from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
-from penstock.errors import MismatchError, ModelError, PenstockError, UsageError, did_you_mean
+from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
 from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes, unpacked
@@ -102,8 +102,7 @@ class Verified(Brief):
 
     def error(self) -> PenstockError | None:
         """`mismatch()` or, without one, the error of the lowest rung that exceeded a limit."""
-        limits = (rung.error for rung in self.rungs if rung.error is not None)
-        return self.mismatch() or next(limits, None)
+        return self.mismatch() or next((r.error for r in self.rungs if r.error is not None), None)
 
     def _help(self, step: str, tensor: str) -> str:
         parts = {part.name: part for part in self.compiled.compilation.parts.parts}
@@ -137,7 +136,7 @@ class Verified(Brief):
     @property
     def passed(self) -> bool:
         """Whether no rung failed; rungs that were not run have not."""
-        return not any(rung.failed for rung in self.rungs)
+        return self.error() is None
 
 
 @with_settings
@@ -166,8 +165,7 @@ def verify(
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host" or
         "core".
-    separate_regions: verify the program in which each call of a compiler region runs by itself, so
-        that all tensors of the region are compared.
+    separate_regions: run each call of a compiler region by itself, and compare all its tensors.
     hops: runs of an incremental network, without ground truth.
     workers: number of processes, or an executor; the result does not depend on it.
     on_stage: called with the name of each stage when it begins.
@@ -175,8 +173,8 @@ def verify(
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     if separate_regions:
-        apart = (replace(each, merge_compiler_regions=False) for each in wanted.accelerators)
-        wanted = replace(wanted, accelerators=tuple(apart))
+        apart = tuple(replace(a, merge_compiler_regions=False) for a in wanted.accelerators)
+        wanted = replace(wanted, accelerators=apart)
     last = check_last_rung(last_rung)
     if wanted.graph is not None and reference is not None:
         raise _no_model_file(wanted.graph, reference)
@@ -267,18 +265,6 @@ def _hops(done: Compilation) -> Hops | None:
     whole = replace(reading, incremental=None)
     window = read_request(replace(done.request, reading=whole))
     return Hops(window, done.model)
-
-
-def check_last_rung(name: str) -> str:
-    """The name of a rung.  Raises UsageError if `verify` cannot end there."""
-    if name not in LAST_RUNGS:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {name!r}",
-            where="--last-rung",
-            help=f"{did_you_mean(name, LAST_RUNGS)}use one of {', '.join(LAST_RUNGS)}",
-        )
-    return name
 
 
 def _until(last: str, every_point: bool, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:

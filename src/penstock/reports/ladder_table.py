@@ -38,7 +38,7 @@ class LadderRung(Protocol):
     def note(self) -> str: ...
 
     @property
-    def failed(self) -> bool: ...
+    def error(self) -> object | None: ...
 
 
 def ladder_table(rungs: Iterable[LadderRung]) -> Table:
@@ -53,6 +53,7 @@ def ladder_table(rungs: Iterable[LadderRung]) -> Table:
         counts = [ABSENT] * 3
         if found is not None:
             counts = [number(n) for n in (found.tensors, found.elements, found.mismatches)]
-        style = "bold red" if rung.failed else ""
+        failed = rung.error is not None or (found is not None and found.mismatches)
+        style = "bold red" if failed else ""
         table.add_row(Text(rung.step), *counts, Text(rung.note), style=style)
     return table

@@ -372,6 +372,11 @@ def test_the_message_of_a_stack_that_is_too_small(penstock: CommandLine, golden:
     said = penstock("run", "good.tflite", "--stack", "0")
     assert said.code == 1
     golden.check("capacity-003", re.sub(r"\d+ bytes|--stack \d+", "N bytes", said.err))
+    verified = penstock("verify", "good.tflite", "--stack", "0")
+    assert (verified.code, verified.err) == (1, said.err)
+    rungs = {words[0]: words for words in map(str.split, verified.out.splitlines()) if words}
+    assert [rungs[name][3] for name in ("machine", "host", "core")] == ["0", "0", "0"]
+    assert " ".join(rungs["core"][4:]).endswith("bytes, 0 are reserved")
 
 
 def test_the_message_of_wrong_goldens(

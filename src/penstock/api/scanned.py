@@ -12,8 +12,9 @@ from typing import Literal, Unpack, cast
 
 from penstock.api.compiled import compile
 from penstock.api.progress import ignore_progress
+from penstock.api.rungs import check_last_rung
 from penstock.api.settings import Settings, request
-from penstock.api.verified import check_last_rung, verify
+from penstock.api.verified import verify
 from penstock.errors import (
     InternalError,
     ModelError,
@@ -222,9 +223,9 @@ def _examine(path: Path, how: Examination) -> None:
     elif how.verify:
         reference = how.reference if how.reference == _format(path) else None
         last = how.last_rung if reference or how.last_rung != "reference" else "machine"
-        mismatch = verify(wanted, reference=reference, last_rung=last).mismatch()
-        if mismatch is not None:
-            raise mismatch
+        error = verify(wanted, reference=reference, last_rung=last).error()
+        if error is not None:
+            raise error
     else:
         compile(wanted)
 

@@ -33,7 +33,8 @@ def explain(
             f'there is no node "{name}"' if accelerators else "patterns belong to accelerators",
             where="--explain-pattern",
             why="" if accelerators else "the command names no accelerator",
-            help=f"{did_you_mean(name, names)}`penstock show MODEL --nodes` lists the nodes"
+            help=(did_you_mean(name, names) or f"state a name, for example {names[0]}; ")
+            + "`penstock show MODEL --nodes` lists the nodes"
             if accelerators
             else "add --accelerator NAME",
         )

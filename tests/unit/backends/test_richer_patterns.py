@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 from command_line import CommandLine
-from examples.uma.patterns import Pooler, network
+from examples.uma.patterns import LIMITS, Pooler, limits, near_misses, network
 from penstock import api
 from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
 from penstock.backends.pattern_matching import matches
@@ -189,6 +189,24 @@ def test_a_diamond_is_one_command_and_exact_on_every_rung(pooler: None) -> None:
         "machine": 0, "host": 0, "core": 0,
     }  # fmt: skip
     assert done.compiled.bundle()["diamond.c"].count(b"pooler_run(") == 1
+
+
+def test_patterns_of_constants_claim_layers_that_are_exact_on_every_rung(pooler: None) -> None:
+    done = penstock.verify(limits(), "cortex-m4", accelerators=("pooler",))
+    assert [node.kind for node in done.compiled.compilation.graph.nodes] == [*LIMITS]
+    assert [(rung.step, rung.mismatches) for rung in done.rungs] == [
+        ("machine", 0), ("host", 0), ("core", 0),
+    ]  # fmt: skip
+
+
+def test_a_near_miss_of_each_kind_stays_with_the_processor(pooler: None) -> None:
+    """docs/tutorials/uma.md states the reasons."""
+    for graph, pattern, name in near_misses().values():
+        wanted = api.request(graph, "host", accelerators=("pooler",))
+        lines = api.explain_pattern(wanted, name)
+        assert lines[-1] == "engine: cpu: no pattern of pooler matches this node"
+        (line,) = (line for line in lines if line.startswith(f'  pattern "{pattern}": '))
+        assert " does not match: " in line
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,12 @@ def drivers(
             engine,
             each.model,
             device,
-            each.cycles and partial(each.cycles, timing),
+            each.cycles and partial(_cycles, each, timing),
         )
         for record, each in MODELS.items()
     }
+
+
+def _cycles(model: DriverModel, timing: EngineTiming, engine: SmvEngine, op: object) -> float:
+    """Return the cycles of a call, which do not depend on the state of the engine."""
+    return 0.0 if model.cycles is None else model.cycles(timing, op)

@@ -29,7 +29,8 @@ class DriverRegistration(ABC):
         this function; successive layers use the instances in turn.  UMA has no instances.
 
         Raises BackendError if `select` is not a Driver."""
-        checks.check_select(select, self._place)
+        takes = "the state of the device and the number of an instance"
+        checks.check_driver(select, "selects an instance", "npu_select", takes, self._place)
         self._registered.select = select
 
     def _register_wait(self, wait: Driver) -> None:
@@ -41,5 +42,6 @@ class DriverRegistration(ABC):
         of another engine, and at the end of a run.
 
         Raises BackendError if `wait` is not a Driver."""
-        checks.check_wait(wait, self._place)
+        takes = "the state of the device"
+        checks.check_driver(wait, "waits for streams", "npu_wait", takes, self._place)
         self._registered.wait = wait

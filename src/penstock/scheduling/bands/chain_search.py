@@ -291,7 +291,7 @@ class ChainSearch:
         return float((share * (chain.bands / chain.columns - 1) * rows) @ cycles)
 
     def _call_cycles(self, last: int, chain: ChainShape) -> int:
-        """Return the overhead, in cycles, of a call of a chain whose last part is at position `last`.
+        """Return the overhead, in cycles, of a call of a chain whose last part has position `last`.
 
         A call runs all bands.  In each band, every part and every copy that moves kept columns has
         an overhead.  The overhead of a copy is estimated as the call overhead of the part that

@@ -12,8 +12,8 @@ import typer
 
 from penstock import api
 from penstock.api.rungs import LAST_RUNGS
-from penstock.cli import Interruption, values
 from penstock.cli import parameters as p
+from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
@@ -125,7 +125,7 @@ def scan(
                 if row is not None and not as_json:
                     has_heading = True
                     on_progress.print(row)
-    except (KeyboardInterrupt, Interruption):
+    except (KeyboardInterrupt, SystemExit):  # by a signal
         _print_result(records, how.stop_after, as_json)
         if len(records) < len(found):
             _say_unfinished(found[len(records)].name, len(records), len(found))

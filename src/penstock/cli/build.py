@@ -11,7 +11,7 @@ import typer
 from penstock import api
 from penstock.cli import parameters as p
 from penstock.cli import values
-from penstock.cli.progress import progress
+from penstock.cli.progress import print_durations, progress
 from penstock.cli.show import show_stage
 from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
@@ -59,6 +59,8 @@ def compile(
         named = CompileCommand(model, target, chosen, folder=folder)
         out().print(summary.summary(done.report, named, verbose), crop=False)
         out().print(f"written to {folder}/", highlight=False)
+        if verbose:
+            print_durations(on_stage)
 
 
 def explore(

@@ -57,7 +57,12 @@ Clock = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also print details that few users need.")
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Also print details that few users need, such as how long each stage took.",
+    ),
 ]
 Sram = Annotated[
     str | None,

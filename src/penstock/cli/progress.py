@@ -8,7 +8,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from penstock.cli.terminal import out
 
@@ -20,20 +20,46 @@ PATIENCE_SECONDS = 1.0
 PATIENCE_WITHOUT_TERMINAL_SECONDS = 10.0
 
 
-class Reporter(Protocol):
+class Reporter:
     """Receives the name of each stage as it begins, and how many of its items are done."""
 
-    def __call__(self, stage: str, done: int = 0, of: int = 1, /) -> None: ...
+    def __init__(self) -> None:
+        self._begun: list[tuple[str, float]] = []
+        self._ended: float | None = None
+
+    def __call__(self, stage: str, done: int = 0, of: int = 1, /) -> None:
+        is_new = not self._begun or self._begun[-1][0] != stage
+        if is_new:
+            self._begun.append((stage, monotonic()))
+        self.update(stage, done, of, is_new=is_new)
+
+    def seconds(self) -> tuple[tuple[str, float], ...]:
+        """Each stage and its duration; that of the last one until the context ended, or now."""
+        last = monotonic() if self._ended is None else self._ended
+        ends = [*(begun for _, begun in self._begun[1:]), last]
+        pairs = zip(self._begun, ends, strict=True) if self._begun else ()
+        return tuple((name, end - begun) for (name, begun), end in pairs)
 
     def print(self, renderable: RenderableType) -> None:
         """Print on stdout; the display of the progress does not disturb it."""
+        out().print(renderable)
+
+    def update(self, stage: str, done: int, of: int, *, is_new: bool) -> None:
+        """Display the progress, if it is shown."""
+
+    def show(self) -> None:
+        """Begin to display the progress."""
+
+    def end(self) -> None:
+        """Remove the display, and stop the clock."""
+        self._ended = monotonic()
 
 
 @contextmanager
 def progress(stages: int) -> Generator[Reporter]:
     """A reporter, which ends with the context.  `stages` is the expected number of stages."""
     if sys.stderr is None:
-        yield _Nowhere()
+        yield Reporter()
         return
     reporter, patience = (
         (_Bar(stages), PATIENCE_SECONDS)
@@ -50,70 +76,52 @@ def progress(stages: int) -> Generator[Reporter]:
         reporter.end()
 
 
-class _Nowhere:
-    """Ignores progress."""
-
-    def __call__(self, stage: str, done: int = 0, of: int = 1, /) -> None:
-        del stage, done, of
-
-    def print(self, renderable: RenderableType) -> None:
-        out().print(renderable)
-
-
-class _Lines:
+class _Lines(Reporter):
     """Prints the name of the current stage once shown, and of each stage that begins later."""
 
     def __init__(self) -> None:
-        self._begun = monotonic()
-        self._stage = ""
+        super().__init__()
         self._is_shown = False
 
-    def __call__(self, stage: str, done: int = 0, of: int = 1, /) -> None:
-        del done, of
-        if stage != self._stage:
-            self._stage = stage
-            if self._is_shown:
-                self._say()
-
-    def print(self, renderable: RenderableType) -> None:
-        out().print(renderable)
+    def update(self, stage: str, done: int, of: int, *, is_new: bool) -> None:
+        if is_new and self._is_shown:
+            self._say()
 
     def show(self) -> None:
         self._is_shown = True
-        if self._stage:
-            self._say()
+        self._say()
 
     def end(self) -> None:
+        super().end()
         self._is_shown = False
 
     def _say(self) -> None:
+        if not self._begun:
+            return
         with suppress(OSError, ValueError):  # standard error is closed
-            seconds = monotonic() - self._begun
-            print(f"after {seconds:.0f} s: {self._stage}", file=sys.stderr, flush=True)
+            seconds = monotonic() - self._begun[0][1]
+            print(f"after {seconds:.0f} s: {self._begun[-1][0]}", file=sys.stderr, flush=True)
 
 
-class _Bar:
+class _Bar(Reporter):
     """Draws a bar of the stages once shown."""
 
     def __init__(self, stages: int) -> None:
+        super().__init__()
         self._stages = stages
-        self._begun: list[str] = []
         self._bar, self._task = _bar(stages)
 
-    def __call__(self, stage: str, done: int = 0, of: int = 1, /) -> None:
-        begun = self._begun
-        if begun[-1:] != [stage]:
-            begun.append(stage)
+    def update(self, stage: str, done: int, of: int, *, is_new: bool) -> None:
         words = f"{stage}: {done + 1} of {of}" if of > 1 else stage
-        completed = len(begun) - 1 + done / of
-        total = max(self._stages, len(begun))
+        completed = len(self._begun) - 1 + done / of
+        total = max(self._stages, len(self._begun))
         self._bar.update(self._task, description=words, completed=completed, total=total)
 
     def print(self, renderable: RenderableType) -> None:
         is_drawn = self._bar.live.is_started
         if is_drawn:
             self._bar.stop()
-        out().print(renderable)
+        super().print(renderable)
         if is_drawn:
             self._bar.start()
 
@@ -121,6 +129,7 @@ class _Bar:
         self._bar.start()
 
     def end(self) -> None:
+        super().end()
         self._bar.stop()
 
 
@@ -137,3 +146,15 @@ def _bar(stages: int) -> tuple[Progress, TaskID]:
         transient=True,
     )
     return bar, bar.add_task("", total=stages)
+
+
+def print_durations(reporter: Reporter) -> None:
+    """Print how long each stage took."""
+    from rich.table import Column, Table
+
+    table = Table.grid(Column(), Column(justify="right"), padding=(0, 2, 0, 0))
+    stages = reporter.seconds()
+    for name, seconds in (*stages, ("total", sum(seconds for _, seconds in stages))):
+        table.add_row(name, f"{seconds:.2f} s")
+    out().print("\nduration of the stages:")
+    out().print(table)

@@ -10,6 +10,7 @@ import pytest
 from command_line import CommandLine
 from penstock.cli import progress as progress_module
 from penstock.cli.progress import progress
+from penstock.pipeline.stage_names import STAGE_NAMES
 
 
 def test_stages_are_named_once_the_command_takes_long(
@@ -32,3 +33,13 @@ def test_stages_are_named_once_the_command_takes_long(
 def test_a_command_that_ends_soon_prints_no_stages(penstock: CommandLine, model: object) -> None:
     assert penstock("show", model, "--stop-after", "place").err == ""
     assert penstock("compile", model, "--json").err == ""
+
+
+def test_verbose_states_how_long_the_stages_took(penstock: CommandLine, model: object) -> None:
+    out = penstock("compile", model, "--verbose").out
+    rows = re.findall(r"^(\S.*?) +(\d+\.\d\d) s$", out.partition("duration of")[2], re.MULTILINE)
+    names = [name for name, _ in rows]
+    assert names == [*STAGE_NAMES, "other options", "total"]
+    *parts, total = (float(seconds) for _, seconds in rows)
+    assert abs(sum(parts) - total) < 0.1
+    assert "duration" not in penstock("compile", model, "--force").out

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +19,9 @@ from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.reports.command import CompileCommand
 from penstock.scheduling.options import DEFAULTS, Options
+
+if TYPE_CHECKING:
+    from penstock.hardware.target import Target
 
 
 def compile(
@@ -59,8 +63,20 @@ def compile(
         named = CompileCommand(model, target, chosen, folder=folder)
         out().print(summary.summary(done.report, named, verbose), crop=False)
         out().print(f"written to {folder}/", highlight=False)
+        _print_notices(packages, wanted.target)
         if verbose:
             print_durations(on_stage)
+
+
+def _print_notices(packages: Sequence[str], target: Target) -> None:
+    """Print the notices about packages whose chips do not run the kernels of the target."""
+    from penstock.codegen.packages.notices import notices
+    from penstock.codegen.packages.registry import chosen_formats
+    from penstock.hardware.load import board_names
+
+    is_board = target.name in board_names()
+    for what, why, help in notices(chosen_formats(packages), target, is_board=is_board):
+        out().print(f"\nnote: {what}\n  why: {why}\n  help: {help}", highlight=False)
 
 
 def explore(

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.frontends.problems import collected
+from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.tensor import DType
 from penstock.ops.registry import foreign_names
@@ -48,8 +49,8 @@ _TYPES = {
     ),
     DType.FLOAT32: (
         "the operator computes with real numbers",
-        "quantise the model to int8 in full (post-training integer quantisation; guide "
-        '"From Keras and TensorFlow Lite")',
+        "quantise the model to int8 in full (post-training integer quantisation; "
+        f"{guide('from-keras')})",
     ),
 }
 """(cause, remedy) by element type of a node's tensors."""

@@ -17,6 +17,7 @@ from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import AS_IT_IS, Reading, refused_calibration
 from penstock.frontends.variable_tensors import assigned, updated_variables, with_values_before
 from penstock.frontends.variables import Variable, as_state, without_variables
+from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.verify import verify
@@ -69,7 +70,7 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
                 where=name,
                 why="this is a TFLite model",
                 help="if it is a float model, quantise it "
-                '(guide "From Keras and TensorFlow Lite"); otherwise, leave the option out',
+                f"({guide('from-keras')}); otherwise, leave the option out",
             )
         return import_tflite(tflite.decode(raw, name))
     if looks_like_onnx(raw, name):

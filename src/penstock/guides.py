@@ -16,6 +16,7 @@ TITLES = MappingProxyType(
     {
         "add-a-backend": "Add a backend",
         "add-a-target": "Add a target",
+        "add-an-operator": "Add an operator",
         "add-to-a-firmware-project": "Add a model to a firmware project",
         "from-keras": "From Keras and TensorFlow Lite",
         "quantise-onnx": "Quantise an ONNX model",

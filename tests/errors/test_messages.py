@@ -158,6 +158,7 @@ COMMANDS: dict[str, str] = {
     "usage-118": "compile good.tflite --state pixels=clamped",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
+    "usage-150": "compile good.tflite --name 3d-model",
     "usage-148": "scan . --time-limit 0",
     "usage-141": "compare missing.json good.tflite",
     "usage-142": "compare good.tflite good.tflite",

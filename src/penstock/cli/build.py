@@ -37,6 +37,14 @@ def compile(
         ),
     ] = None,
     package: p.Package = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="Prefix of the public C names (PREFIX_run), also the name of the header, of "
+            "packages and of the output directory; default: derived from the name of the model.",
+        ),
+    ] = None,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
@@ -46,11 +54,12 @@ def compile(
     """Compile a model to C and a report.  The output directory is named after the model by
     default."""
     packages = values.packages(package)
-    wanted = values.request(model, target, limits, options)
+    wanted = values.request(model, target, limits, options, name)
     if stop_after is not None:
         show_stage(wanted, stop_after, workers, as_json)
         return
-    folder = values.folder(destination, api.default_folder(model), "report.json", wanted, workers)
+    default = name or api.default_folder(model)
+    folder = values.folder(destination, default, "report.json", wanted, workers)
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
         done.write(folder, packages, force=destination.force)

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 
-def request(model: str, target: str, limits: p.Limits, options: Options) -> Request:
-    """The request that a command line states.  Raises UsageError, TargetError, BackendError."""
-    return api.request(model, target, **settings(limits, options))
+def request(
+    model: str, target: str, limits: p.Limits, options: Options, name: str | None = None
+) -> Request:
+    """The request that a command line states.  Raises UsageError, TargetError, BackendError.
+
+    name: the prefix of the public C names."""
+    named = api.Settings(name=name, **settings(limits, options))
+    return api.request(model, target, **named)
 
 
 def settings(limits: p.Limits, options: Options) -> api.Settings:

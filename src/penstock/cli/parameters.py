@@ -112,6 +112,7 @@ InterfaceTypesName = Annotated[
     str,
     typer.Option(
         "--io",
+        metavar="TYPES",
         help="Element types of inputs and outputs in C: quantized (int8, with functions that "
         "convert) or model (as in the model file, converted by the generated code; TFLite only).",
         rich_help_panel=MODEL_OPTIONS,

@@ -39,9 +39,16 @@ def read_bytes(path: Path) -> bytes:
             "model-001",
             f"the model cannot be read: {error.strerror or error}",
             where=str(path),
-            help=did_you_mean(path.name, _models_beside(path), FILE_LIKENESS)
+            help=_help(path)
             + "MODEL is a .tflite or .onnx file, or zoo:NAME (`penstock show zoo:` lists them)",
         ) from error
+
+
+def _help(path: Path) -> str:
+    """What else the user may have meant; empty or a phrase with a separator."""
+    if path.is_dir():
+        return "`penstock scan` takes a folder; "
+    return did_you_mean(path.name, _models_beside(path), FILE_LIKENESS)
 
 
 def _models_beside(path: Path) -> list[str]:

@@ -24,6 +24,7 @@ class Reporter:
     """Receives the name of each stage as it begins, and how many of its items are done."""
 
     def __init__(self) -> None:
+        self._created = monotonic()
         self._begun: list[tuple[str, float]] = []
         self._ended: float | None = None
 
@@ -99,7 +100,7 @@ class _Lines(Reporter):
         if not self._begun:
             return
         with suppress(OSError, ValueError):  # standard error is closed
-            seconds = monotonic() - self._begun[0][1]
+            seconds = monotonic() - self._created
             print(f"after {seconds:.0f} s: {self._begun[-1][0]}", file=sys.stderr, flush=True)
 
 

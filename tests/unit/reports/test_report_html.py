@@ -95,8 +95,9 @@ def test_the_points_with_a_streamed_input_stand_beside_the_ram(example: Example)
     goal = f"goal {known.optimize} 8,192 at +100 % cycles"
     assert streamed["notes"] == ["7.00 KiB", "--stream-input", goal]
     command = dataclasses.replace(known.command, options=("--stream-input",))
-    own = Page(rendered(example, dataclasses.replace(known, command=command))).data["figures"]
-    assert [one["label"] for one in own] == ["RAM", "Flash", "MACs", "Cycles"]
+    own = Page(rendered(example, dataclasses.replace(known, command=command))).data
+    assert [one["label"] for one in own["figures"]] == ["RAM", "Flash", "MACs", "Cycles"]
+    assert own.get("ram_notes", []) == []
 
 
 def test_every_layer_has_its_figures(example: Example) -> None:

@@ -130,11 +130,16 @@ def _figures(report: Report) -> tuple[KeyFigure, ...]:
     )
 
 
+def _is_streamed(report: Report) -> bool:
+    """Return whether the compiled program itself has a streamed input."""
+    return _STREAM_INPUT in report.command.options
+
+
 def _streamed_figure(report: Report) -> tuple[KeyFigure, ...]:
     """Return the least RAM with a streamed input, if that was planned and the report does not
     stream it itself; with the point that the same goal selects."""
     least = report.ram_bytes_streamed_input
-    if least is None or _STREAM_INPUT in report.command.options:
+    if least is None or _is_streamed(report):
         return ()
     selected = (
         f"goal {report.optimize} {number(one.ram_bytes)} at "
@@ -183,7 +188,7 @@ def _ram_parts(ram: RamUsage) -> tuple[MemoryPart, ...]:
 
 def _ram_notes(report: Report) -> list[str]:
     found: list[str] = []
-    if report.ram_bytes_streamed_input is not None:
+    if report.ram_bytes_streamed_input is not None and not _is_streamed(report):
         least = report.ram_bytes_streamed_input
         found.append(
             "With a streamed input, which is scheduled separately, at least "

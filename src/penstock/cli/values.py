@@ -22,8 +22,9 @@ def request(
     """The request that a command line states.  Raises UsageError, TargetError, BackendError.
 
     name: the prefix of the public C names."""
-    named = api.Settings(name=name, **settings(limits, options))
-    return api.request(model, target, **named)
+    wanted = settings(limits, options)
+    wanted["name"] = name
+    return api.request(model, target, **wanted)
 
 
 def settings(limits: p.Limits, options: Options) -> api.Settings:

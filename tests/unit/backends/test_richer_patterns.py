@@ -14,6 +14,9 @@ import penstock
 from command_line import CommandLine
 from examples.uma.patterns import LIMITS, Pooler, limits, near_misses, network
 from penstock import api
+from penstock.backends import partition
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.kernel_choice import with_chosen_kernels
 from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
 from penstock.backends.pattern_matching import matches
 from penstock.backends.pattern_mismatch import mismatch
@@ -235,3 +238,18 @@ def test_the_command_line_explains_patterns(
         '"pool1" is computed by MaxPool2D',
         "engine: cpu: no pattern of vanilla matches this node",
     ]
+
+
+@pytest.mark.parametrize(("node", "asked"), [("conv2", {"conv2"}), ("pool1", set[str]())])
+def test_an_explanation_evaluates_no_costs_of_other_layers(
+    monkeypatch: pytest.MonkeyPatch, node: str, asked: set[str]
+) -> None:
+    seen: set[str] = set()
+
+    def chosen(composite: Node, accelerator: Accelerator) -> Node | str:
+        seen.add(composite.name)
+        return with_chosen_kernels(composite, accelerator)
+
+    monkeypatch.setattr(partition, "with_chosen_kernels", chosen)
+    api.explain_pattern(api.request("zoo:lenet5", "host", accelerators=("vanilla",)), node)
+    assert seen == asked

@@ -17,6 +17,7 @@ from penstock.backends.description import is_name, name_of, require_callable
 from penstock.backends.operator_names import meaning
 from penstock.backends.pattern import Pattern
 from penstock.errors import BackendError
+from penstock.guides import guide
 from penstock.hardware.target import Target
 from penstock.program.program import Driver
 from penstock.tiling.tiler import TILER_METHODS, Tiler
@@ -198,7 +199,7 @@ def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> N
             f"{type(candidate).__name__} is not a tiler: it has no method {missing[0]}",
             where=where,
             why=f"a tiler has the methods {', '.join(TILER_METHODS)}",
-            help='see the guide "Write a tiler"; a tiler may derive from LeastTraffic',
+            help="a tiler may derive from LeastTraffic; see the " + guide("write-a-tiler"),
         )
     if op not in patterns:
         meaning(op, where, also=list(patterns))

@@ -1,1 +1,3 @@
-"""Backends: the engine of each node (processor or accelerator), its kernels and their cost."""
+"""Backends select the engine of each node (processor or accelerator), and describe its kernels.
+
+A description of a kernel contains its parameters, its cost, and what it stores in constants."""

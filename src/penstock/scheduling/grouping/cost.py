@@ -134,7 +134,8 @@ class Costed:
 
     function: returns the cost of a node mask, or None if the nodes cannot be a group.
     weight_cap: limit of the weight bytes of groups with two or more nodes; None: no limit.
-    additive: whether the cost is the bytes of the tensors that cross the group's boundary.
+    additive: True if the cost of a group is a sum over tensors, namely the bytes of the tensors
+        that cross its boundary.
     separable: whether a group whose nodes form several components without common tensors may be
         split into these components (`GroupCost.separable`).
     undecided: number of node masks that `function` rejects although they may be feasible.

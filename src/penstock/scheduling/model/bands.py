@@ -44,7 +44,9 @@ class TensorSection:
 
     @property
     def first_column(self) -> int:
-        """Column of the network's tensor at which the tensor of the first band begins."""
+        """Column of the network's tensor at which the tensor of the band begins.
+
+        If a `Band` stands for several bands, it is that of the first of them."""
         return self.stripes.offset[COLUMNS]
 
     @property
@@ -109,7 +111,8 @@ class KeptTensor:
 
     tensor: name of the tensor in the graph of the network.
     offset: offset of this memory in the scratch memory of the chain, in bytes.
-    row_bytes: bytes of a row of this memory, which has space for the columns of one band.
+    row_bytes: size of a row of this memory, in bytes.  A row holds the columns that the previous
+        band has kept, and those that the current band computes.
     slots: number of rows for which this memory has space.
     """
 

@@ -66,8 +66,9 @@ def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
 class _Slot:
     """A slot of a queue's ring buffer that is unused for some time in each run.
 
-    row: the row of the queue that the slot holds at other times, as an index into the window (the
-        kept rows, followed by the new rows).
+    row: index, in the window of the queue (kept rows, followed by new rows), of the row that is
+        stored in the slot.  0 if the slot is unused after this row has been read for the last time;
+        the index of a new row if the slot is unused until this row is computed.
     guests: names of the tensors that are live only while the slot is unused.
     """
 

@@ -276,7 +276,10 @@ class ScheduleReader:
         self._stripes.add(plan, ReadStripes(tensor, mode, self._record(tuple), at))
 
     def _copy(self) -> Prefetch:
-        """Parse a prefetch by the copy engine, such as "w from flash to dtcm 64 bytes early"."""
+        """Parse a prefetch by the copy engine, such as "w from flash to dtcm 64 bytes early".
+
+        In the example, the copy engine copies 64 bytes, and "early" is `Prefetch.early`.
+        """
         return self._transfer(self.labels.name())
 
     def _accelerator_prefetch(self) -> Prefetch:

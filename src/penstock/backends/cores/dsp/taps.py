@@ -1,7 +1,7 @@
-"""Packing of depthwise weights and scales (requantisation constants) in groups of four channels,
-for `runtime/taps.h`.
+"""Packing of depthwise weights and requantisation constants for `runtime/taps.h`.
 
-The scales of a channel are the constants of its requantisation form, including the bias.
+The channels form groups of four.  The bias of a channel is part of its requantisation constants,
+which functions of this module call its scales.
 """
 
 from __future__ import annotations

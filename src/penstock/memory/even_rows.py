@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.memory.greedy import placement_at
-from penstock.memory.problem import Column, Placement, PlacementProblem, columns, round_up
+from penstock.memory.problem import Column, Placement, PlacementProblem, columns
 
 Series = tuple[str, ...]
 """The buffers of a tensor's rows, in order; each holds one row, and all have the same size."""
@@ -90,16 +90,19 @@ def _free_base(
         return None
     meeting = (lower[rows, None] < upper) & (lower < upper[rows, None])
     meeting[:, rows] = False
-    ends = offsets + sizes
-    distances = pitch * np.arange(len(rows))[:, None]
-    base, raised = -1, 0
-    while base < raised <= last:
-        base = raised
-        low = base + distances
-        overlaps = meeting & (low < ends) & (offsets < low + size)
-        above = np.where(overlaps, ends - distances, base)
-        raised = round_up(int(above.max(initial=base)), alignment)
-    return base if base == raised else None
+    distances = pitch * np.arange(len(rows))
+    if pitch == 0:
+        meeting, distances = meeting.any(axis=0, keepdims=True), distances[:1]
+    row, buffer = np.nonzero(meeting)
+    # A base in the open interval (below, above) would let a row overlap a buffer.
+    below = offsets[buffer] - distances[row] - size
+    above = offsets[buffer] + sizes[buffer] - distances[row]
+    order = np.argsort(below, kind="stable")
+    ends = np.append(0, np.maximum.accumulate(np.maximum(above[order], 0)))
+    bases = -(-ends // alignment) * alignment
+    free = np.flatnonzero(np.append(below[order] >= bases[:-1], True))
+    base = int(bases[free[0]])
+    return base if base <= last else None
 
 
 def _meet(lower: Column, upper: Column) -> bool:

@@ -96,6 +96,7 @@ def frontier_search(
     limit_bytes: float = math.inf,
     bands: BandSource | None = None,
     others: Sequence[Schedule] = (),
+    recomputing_bytes: float = math.inf,
 ) -> FrontierSearch:
     """Return proposals for the schedules that may be Pareto-optimal in (memory, cycles).
 
@@ -107,6 +108,8 @@ def frontier_search(
     others: schedules of alternative graphs, which compute the same outputs.  Some schedules that
         one of them dominates are left out.  Bands are considered only if the least memory without
         bands is less for `parts` than for the alternative graphs.
+    recomputing_bytes: schedules with recomputation are not needed unless they have fewer live
+        bytes.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -129,8 +132,8 @@ def frontier_search(
     below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
     limit = int(min((limit_bytes + 1, *map(_default_peak, chosen))))
     sources = below.sources(searches, limit)
-    first = below.proposals(sources, limit)
-    return FrontierSearch(builder, chosen, first, below, sources, limit)
+    least = int(min(limit, recomputing_bytes))
+    return FrontierSearch(builder, chosen, below.proposals(sources, least), below, sources, least)
 
 
 def _chosen_proposals(

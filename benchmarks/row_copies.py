@@ -3,13 +3,13 @@
     python -m benchmarks.row_copies [--models FOLDER] [--network NAME ...] [--target TARGET]
                                     [--fast SIZE] [--speed N] [--run]
 
-For each network, the arena sizes are those of the Pareto front without copies of rows. In each of
-them, the least cycles of the three searches are compared; a search is better in an arena if its
-cycles are lower than without copies. Schedules whose blocks do not fit the memories are left out. The table has the figures of the arena in which double
-buffering gains most. SIZE limits the first faster memory of the target; --speed makes its processor
-N times as fast, beside the same memories. With --run, the reference machine executes these
-schedules at their addresses, and its outputs and bytes are compared with those of the graph and of
-the schedule.
+For each network, the arena sizes are those of the Pareto front without copies of rows; schedules
+whose blocks do not fit the memories are left out. In each of them, the least cycles of the three
+searches are compared; a search is better in an arena if its cycles are lower than without copies.
+The table has the figures of the arena in which double buffering gains most. SIZE limits the first
+faster memory of the target; --speed makes its processor N times as fast, beside the same memories.
+With --run, the reference machine executes these schedules at their addresses, and its outputs and
+bytes are compared with those of the graph and of the schedule.
 """
 
 from __future__ import annotations

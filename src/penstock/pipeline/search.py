@@ -55,14 +55,11 @@ def searches(
     for one in (parts, *(parts.alternatives if comparable else ())):
         if not _is_relevant(one, model, [*rivals, *_by_rows(known)]):
             continue
-        limit_bytes = recomputing_bytes = math.inf
+        limit_bytes = math.inf
         if one.floor_bytes is not None:  # only schedules that recompute may need less memory
             limit_bytes = min(peak for peak, _ in _by_rows(known)) - 1
-            recomputing_bytes = min(schedule.peak_bytes for schedule in known)
         bands, others = band_source(target, accelerators), tuple(known)
-        search = frontier_search(
-            one, model, memories, options, limit_bytes, bands, others, recomputing_bytes
-        )
+        search = frontier_search(one, model, memories, options, limit_bytes, bands, others)
         rivals += ((p.peak_bytes, search.estimated_cycles(p)) for p in search.below_rows)
         yield search
 

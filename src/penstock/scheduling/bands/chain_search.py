@@ -337,19 +337,17 @@ class ChainSearch:
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
         t = self._tables
-        end = np.arange(len(self._parts))
-        scratch, call_cycles = t.scratch.copy(), t.call_cycles.copy()
+        numbers = np.stack([np.arange(len(self._parts)), t.scratch, t.call_cycles])
+        end, scratch, call_cycles = numbers
         for last, chain in chains.items():
             members = list(chain.members)
             end[members] = last
             scratch[members], scratch[last] = 0, chain.call_scratch_bytes
             call_cycles[last] = self._call_cycles(last, chain)
             call_cycles[members] = 0
-        interval = lower, upper
-        peak, count, cycles = run_chains(
-            t, end, scratch, call_cycles, self._advance, interval, stripe, self._calls
-        )
-        calls = self._calls[:count]
+        interval, made = (lower, upper), self._calls
+        peak, count, cycles = run_chains(t, numbers, self._advance, interval, stripe, made)
+        calls = made[:count]
         macs, time = 0.0, float(cycles)
         most = int(scratch[lower:upper].max())
         slower = np.where(self._preferred > most, self._slower, 0.0)
@@ -370,16 +368,9 @@ class ChainSearch:
             Chain(tuple(order[p] for p in (*chain.members, last)), chain.width, chain.keeps_halos)
             for last, chain in sorted(state.chains.items())
         )
-        inside = self._tables.scratch[lower:upper]
-        candidate = Candidate(
-            lower,
-            upper,
-            state.stripe,
-            self._nearest_first,
-            memory,
-            scratch_bytes=int(inside.max()),
-            chains=chains,
-        )
+        scratch = int(self._tables.scratch[lower:upper].max())
+        cascade = lower, upper, state.stripe, self._nearest_first
+        candidate = Candidate(*cascade, memory, scratch_bytes=scratch, chains=chains)
         return ValuedCandidate(candidate, state.peak_bytes, state.time, memory, memory)
 
 

@@ -101,9 +101,7 @@ def chain_tables(
 @compiled
 def run_chains(
     t: RowTables,
-    end: Numbers,
-    scratch: Numbers,
-    call_cycles: Numbers,
+    chains: Numbers,
     advance: Numbers,
     interval: tuple[int, int],
     stripe: int,
@@ -113,9 +111,10 @@ def run_chains(
 
     One compiled function for both saves the conversion of the tables, which takes as long as the
     simulation.
+    chains: the arrays `end`, `scratch` and `call_cycles` of `chain_tables`, as rows.
     interval: (lower, upper): the cascade consists of the parts at positions [lower, upper).
     """
-    tables = chain_tables(t, end, scratch, call_cycles, advance)
+    tables = chain_tables(t, chains[0], chains[1], chains[2], advance)
     return run_cascade(tables, interval[0], interval[1], stripe, UNBOUNDED, calls)
 
 

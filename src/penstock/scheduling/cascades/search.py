@@ -96,7 +96,6 @@ def frontier_search(
     limit_bytes: float = math.inf,
     bands: BandSource | None = None,
     others: Sequence[Schedule] = (),
-    recomputing_bytes: float = math.inf,
 ) -> FrontierSearch:
     """Return proposals for the schedules that may be Pareto-optimal in (memory, cycles).
 
@@ -107,9 +106,9 @@ def frontier_search(
     bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
     others: schedules of alternative graphs, which compute the same outputs.  Some schedules that
         one of them dominates are left out.  Bands are considered only if the least memory without
-        bands is less for `parts` than for the alternative graphs.
-    recomputing_bytes: schedules with recomputation are not needed unless they have fewer live
-        bytes.
+        bands is less for `parts` than for the alternative graphs.  If `parts` can save memory only
+        by recomputation (`Parts.floor_bytes`), only schedules with less memory than all others are
+        considered.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -132,8 +131,9 @@ def frontier_search(
     below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
     limit = int(min((limit_bytes + 1, *map(_default_peak, chosen))))
     sources = below.sources(searches, limit)
-    least = int(min(limit, recomputing_bytes))
-    return FrontierSearch(builder, chosen, below.proposals(sources, least), below, sources, least)
+    if parts.floor_bytes is not None:
+        limit = min((limit, *(one.peak_bytes for one in others)))
+    return FrontierSearch(builder, chosen, below.proposals(sources, limit), below, sources, limit)
 
 
 def _chosen_proposals(

@@ -3,13 +3,13 @@
     python -m benchmarks.row_copies [--models FOLDER] [--network NAME ...] [--target TARGET]
                                     [--fast SIZE] [--speed N] [--run]
 
-For each network, the arena sizes are those of the Pareto front without copies of rows. In each of
-them, the least cycles of the three searches are compared; a search is better in an arena if its
-cycles are lower than without copies. The table has the figures of the arena in which double
-buffering gains most. SIZE limits the first faster memory of the target; --speed makes its processor
-N times as fast, beside the same memories. With --run, the reference machine executes these
-schedules at their addresses, and its outputs and bytes are compared with those of the graph and of
-the schedule.
+For each network, the arena sizes are those of the Pareto front without copies of rows; schedules
+whose blocks do not fit the memories are left out. In each of them, the least cycles of the three
+searches are compared; a search is better in an arena if its cycles are lower than without copies.
+The table has the figures of the arena in which double buffering gains most. SIZE limits the first
+faster memory of the target; --speed makes its processor N times as fast, beside the same memories.
+With --run, the reference machine executes these schedules at their addresses, and its outputs and
+bytes are compared with those of the graph and of the schedule.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from penstock.hardware.target import Target
 from penstock.pareto import frontier
 from penstock.pipeline import stages
 from penstock.pipeline.emission import lower_point
+from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
@@ -65,12 +66,13 @@ class Found:
 
     @staticmethod
     def of(request: Request) -> Found:
-        """Searches a network three times."""
+        """Searches a network three times; schedules whose blocks do not fit are left out."""
         parts = run_through(request, "assign").result(stages.ASSIGN)
-        fronts = {
-            name: tuple(frontier(schedule(parts, request.target, o).schedules, _bytes_and_cycles))
-            for name, o in SEARCHES.items()
-        }
+        fronts: dict[str, tuple[Schedule, ...]] = {}
+        for name, options in SEARCHES.items():
+            every = schedule(parts, request.target, options).schedules
+            fitting = (one for one in every if placed(one, request).fits(request.target))
+            fronts[name] = tuple(frontier(fitting, _bytes_and_cycles))
         return Found(parts, fronts)
 
     @property
@@ -157,9 +159,15 @@ def moved(found: Schedule) -> str:
     return ", ".join(f"{name} {read.get(name, 0) + written.get(name, 0):,}" for name in names)
 
 
+def placed(found: Schedule, request: Request) -> PlacedPoint:
+    """The schedule with the addresses of its blocks."""
+    (point,) = place(Frontier((found,)), request.target, request.options)
+    return point
+
+
 def run(parts: Parts, found: Schedule, request: Request) -> None:
     """Runs a schedule on the machine.  Raises InternalError if its results or bytes differ."""
-    (point,) = place(Frontier((found,)), request.target, request.options)
+    point = placed(found, request)
     machine = Machine(lower_point(point))
     random = np.random.default_rng(1)
     inputs = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
@@ -15,7 +15,7 @@ from penstock.ir.graph import Node
 from penstock.passes.band_graph import BandGraph, column_bytes
 from penstock.passes.column_bands import column_bands, single_node_band
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
-from penstock.scheduling.bands.chain_costs import with_chain_costs
+from penstock.scheduling.bands.chain_costs import CostedBand, with_chain_costs
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade
 from penstock.scheduling.cascades.candidate import Candidate, Chain
@@ -24,21 +24,24 @@ from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import ColumnSection, Parts
+from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.execution import WHOLE
 
 
 @dataclass(frozen=True, slots=True)
 class TargetBands:
-    """Creates bands of columns for a target.
+    """Creates bands of columns of a graph, for a target.
 
     accelerators: those that run composites of the network.
+    _costed: plans of bands with their costs, which the schedules of a frontier have in common.
     """
 
     target: Target
     model: CostModel
     memories: MemorySystem
     accelerators: tuple[Accelerator, ...] = ()
+    _costed: dict[CostedBand, Plan] = field(default_factory=dict[CostedBand, Plan])
 
     def bands(
         self, parts: Parts, cascade: Sequence[int], candidate: Candidate
@@ -53,7 +56,7 @@ class TargetBands:
 
     def costed(self, schedule: Schedule) -> Schedule:
         """Return a schedule with the costs of its chains, which depend on their calls."""
-        return with_chain_costs(schedule, self.model, self.memories)
+        return with_chain_costs(schedule, self.model, self.memories, self._costed)
 
     def row_cycles(self, part: Part) -> float:
         """Return the cycles for a row of a part's output that do not depend on its columns.

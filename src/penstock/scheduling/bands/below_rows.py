@@ -61,8 +61,8 @@ class BelowRows:
         dominates are dropped.
     _reads: the columns that the parts read.
     _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
-    _known: bands created so far, by (part indices, candidate); None for a candidate that cannot run
-        in its bands.
+    _known: bands created so far, by (part indices, candidate), in which the candidate is a cascade
+        in bands, or a single chain; None for a candidate that cannot run in its bands.
     _measured: live bytes at the peak of each cascade with bands or chains that has been built so
         far, by (order, candidate).  They may exceed the estimate of the search: the scratch memory
         of a cascade is live as a whole, with the gaps that remain between the tensors placed in it.
@@ -270,6 +270,21 @@ class BelowRows:
         return schedule if fits else None
 
     def _banded(
+        self, cascade: tuple[int, ...], candidate: Candidate
+    ) -> tuple[BandedCascade, ...] | None:
+        """Return the bands in which a cascade or its chains run (see `BandSource.bands`)."""
+        if not candidate.chains:
+            return self._known_bands(cascade, candidate)
+        found: list[BandedCascade] = []
+        for one in candidate.chains:
+            alone = replace(candidate, nearest_first=False, chains=(one,))
+            banded = self._known_bands(one.parts, alone)
+            if banded is None:
+                return None
+            found += banded
+        return tuple(found)
+
+    def _known_bands(
         self, cascade: tuple[int, ...], candidate: Candidate
     ) -> tuple[BandedCascade, ...] | None:
         key = cascade, replace(candidate, lower=0, upper=len(cascade))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,13 +18,35 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, Expa
 from penstock.scheduling.simulate.row_tables import Numbers
 
 
-def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySystem) -> Schedule:
+@dataclass(frozen=True, slots=True)
+class CostedBand:
+    """A band of a chain with its calls: everything that determines its cost in a network.
+
+    keeps_halos: whether the bands of the chain keep the columns that the next band also needs.
+    parts: names of the parts of the band, which state its columns of each tensor.
+    plan: the plan of the band, without costs.
+    memory: the memory assignment of the network.
+    calls: the rows that each call of the chain computes, as the bytes of an array.
+    """
+
+    keeps_halos: bool
+    parts: tuple[str, ...]
+    plan: Plan
+    memory: MemoryAssignment
+    calls: bytes
+
+
+def with_chain_costs(
+    schedule: Schedule, model: CostModel, memories: MemorySystem, known: dict[CostedBand, Plan]
+) -> Schedule:
     """Return a copy of a schedule in which all chains have costs.
 
     A chain runs in bands.  In the copy, the plan of each band (`Band.plan`) contains its cost.
 
     model: estimates the cycles of calls.
     memories: determines access times.
+    known: plans with costs of bands in other schedules of the same graph; extended by those of this
+        schedule.
     """
     if all(bands.call_rows is None for bands in schedule.bands):
         return schedule
@@ -38,10 +60,14 @@ def with_chain_costs(schedule: Schedule, model: CostModel, memories: MemorySyste
         if bands.call_rows is None:
             return bands
         calls = chain_calls(bands, cascades[bands.name])
-        found = (
-            replace(band, plan=_plan(band, calls, model, memories, schedule.memory))
-            for band in bands.bands
-        )
+        found: list[Band] = []
+        for band in bands.bands:
+            names = tuple(part.name for part in band.parts.parts)
+            memory = schedule.memory
+            key = CostedBand(bands.keeps_halos, names, band.plan.bare, memory, calls.tobytes())
+            if key not in known:
+                known[key] = _plan(band, calls, model, memories, memory)
+            found.append(replace(band, plan=known[key]))
         return replace(bands, bands=tuple(found))
 
     return replace(schedule, bands=tuple(map(costed, schedule.bands)))

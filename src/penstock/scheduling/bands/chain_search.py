@@ -21,7 +21,7 @@ from penstock.pareto import frontier
 from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
 from penstock.scheduling.bands.chain_plan import ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
-from penstock.scheduling.bands.chain_tables import chain_tables
+from penstock.scheduling.bands.chain_tables import chain_shares, run_chains
 from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
@@ -86,6 +86,7 @@ class ChainSearch:
         self._calls = np.empty((int(tables.rows.sum()) + count, 4), np.int64)
         self._fastest: dict[tuple[int, tuple[int, ...], int, int], ChainShape | None] = {}
         self._known_cycles: dict[tuple[int, tuple[int, ...], int, int, bool], float] = {}
+        self._row_costs: dict[tuple[int, tuple[int, ...], int, bool], np.ndarray] = {}
         self._evaluated: dict[_Key, ChainPlan | None] = {}
         self._found: dict[int, list[ValuedCandidate]] = {}
 
@@ -285,10 +286,13 @@ class ChainSearch:
         share[k]: elements that part k of (*members, last) computes in all calls together, divided
             by the elements of its output.
         """
-        every = [*chain.members, last]
-        rows = self._tables.rows[self._tables.written[every]]
-        cycles = np.array([self._row_cycles(p) for p in every])
-        return float((share * (chain.bands / chain.columns - 1) * rows) @ cycles)
+        key = last, chain.members, chain.width, chain.keeps_halos
+        if key not in self._row_costs:
+            every = [*chain.members, last]
+            rows = self._tables.rows[self._tables.written[every]]
+            cycles = np.array([self._row_cycles(p) for p in every])
+            self._row_costs[key] = (chain.bands / chain.columns - 1) * rows * cycles
+        return float(share @ self._row_costs[key])
 
     def _call_cycles(self, last: int, chain: ChainShape) -> int:
         """Return the overhead, in cycles, of a call of a chain whose last part has position `last`.
@@ -333,24 +337,23 @@ class ChainSearch:
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
         t = self._tables
-        end = np.arange(len(self._parts))
-        scratch, call_cycles = t.scratch.copy(), t.call_cycles.copy()
+        numbers = np.stack([np.arange(len(self._parts)), t.scratch, t.call_cycles])
+        end, scratch, call_cycles = numbers
         for last, chain in chains.items():
             members = list(chain.members)
             end[members] = last
             scratch[members], scratch[last] = 0, chain.call_scratch_bytes
             call_cycles[last] = self._call_cycles(last, chain)
             call_cycles[members] = 0
-        tables = chain_tables(t, end, scratch, call_cycles, self._advance)
-        peak, count, cycles = run_cascade(tables, lower, upper, stripe, UNBOUNDED, self._calls)
-        calls = self._calls[:count]
+        interval, made = (lower, upper), self._calls
+        peak, count, cycles = run_chains(t, numbers, self._advance, interval, stripe, made)
+        calls = made[:count]
         macs, time = 0.0, float(cycles)
         most = int(scratch[lower:upper].max())
         slower = np.where(self._preferred > most, self._slower, 0.0)
         for last, chain in chains.items():
-            mine = calls[calls[:, 0] == last]
             every = [*chain.members, last]
-            share = chain.upper[:, mine[:, 2]].sum(axis=1) - chain.lower[:, mine[:, 1]].sum(axis=1)
+            share = chain_shares(calls, last, chain.lower, chain.upper)
             macs += float((share - 1.0) @ self._macs[every])
             slower[every] = self._slower[every] + self._work[every] * (share - 1.0)
             time += self._extra_rows(last, chain, share)
@@ -365,16 +368,9 @@ class ChainSearch:
             Chain(tuple(order[p] for p in (*chain.members, last)), chain.width, chain.keeps_halos)
             for last, chain in sorted(state.chains.items())
         )
-        inside = self._tables.scratch[lower:upper]
-        candidate = Candidate(
-            lower,
-            upper,
-            state.stripe,
-            self._nearest_first,
-            memory,
-            scratch_bytes=int(inside.max()),
-            chains=chains,
-        )
+        scratch = int(self._tables.scratch[lower:upper].max())
+        cascade = lower, upper, state.stripe, self._nearest_first
+        candidate = Candidate(*cascade, memory, scratch_bytes=scratch, chains=chains)
         return ValuedCandidate(candidate, state.peak_bytes, state.time, memory, memory)
 
 

@@ -10,9 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.compiled import UNBOUNDED, compiled
+from penstock.scheduling.simulate.row_kernels import run_cascade
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+
+Reals = npt.NDArray[np.float64]
 
 
 class _Reads(NamedTuple):
@@ -93,6 +97,44 @@ def chain_tables(
         read,
         t.resident,
     )
+
+
+@compiled
+def run_chains(
+    t: RowTables,
+    chains: Numbers,
+    advance: Numbers,
+    interval: tuple[int, int],
+    stripe: int,
+    calls: Numbers,
+) -> tuple[int, int, int]:
+    """Simulate a cascade with chains: `run_cascade` of `chain_tables`.
+
+    One compiled function for both saves the conversion of the tables, which takes as long as the
+    simulation.
+    chains: the arrays `end`, `scratch` and `call_cycles` of `chain_tables`, as rows.
+    interval: (lower, upper): the cascade consists of the parts at positions [lower, upper).
+    """
+    tables = chain_tables(t, chains[0], chains[1], chains[2], advance)
+    return run_cascade(tables, interval[0], interval[1], stripe, UNBOUNDED, calls)
+
+
+@compiled
+def chain_shares(calls: Numbers, last: int, lower: Reals, upper: Reals) -> Reals:
+    """Return how much each part of a chain computes in all calls together.
+
+    calls: calls of a cascade, as recorded by `run_cascade`.
+    last: position of the last part of the chain.
+    lower, upper: as in `ChainShape`.
+
+    The result has an entry for each part, as a multiple of the elements of its output.
+    """
+    found = np.zeros(lower.shape[0])
+    for c in range(calls.shape[0]):
+        if calls[c, 0] == last:
+            for k in range(lower.shape[0]):
+                found[k] += upper[k, calls[c, 2]] - lower[k, calls[c, 1]]
+    return found
 
 
 @compiled

@@ -108,7 +108,9 @@ def frontier_search(
     bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
     others: schedules found so far for other graphs that compute the same outputs.  Proposals that
         one of them dominates may be left out.  If one of them has no bands and needs no more memory
-        than the smallest proposal without bands, bands are not considered.
+        than the smallest proposal without bands, bands are not considered.  If `parts` saves
+        memory only by recomputation (`Parts.floor_bytes`), only schedules that need less memory
+        than all others are returned.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -131,8 +133,9 @@ def frontier_search(
     below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
     limit = int(min((limit_bytes + 1, *map(_default_peak, chosen))))
     sources = below.sources(searches, limit)
-    first = below.proposals(sources, limit)
-    return FrontierSearch(builder, chosen, first, below, sources, limit)
+    if parts.floor_bytes is not None:
+        limit = min((limit, *(one.peak_bytes for one in others)))
+    return FrontierSearch(builder, chosen, below.proposals(sources, limit), below, sources, limit)
 
 
 def _chosen_proposals(

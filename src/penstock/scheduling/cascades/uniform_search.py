@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from penstock.compiled import UNBOUNDED
 from penstock.pareto import efficient_pairs
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
 from penstock.scheduling.cascades.kernel_choices import KernelChoices
@@ -84,6 +85,9 @@ class UniformSearch:
         )
         heights = stripe_heights(parts, options.max_stripe)
         self._alternatives = initial_alternatives(self._tables[0], heights, options.max_parts)
+        if limit_bytes < UNBOUNDED and options.prune_by_shorter:  # simulations end at the limit
+            peaks = self._alternatives.least_peak
+            np.minimum(peaks, int(limit_bytes) + 1, out=peaks)
         self._kernels = KernelChoices.of(parts, order, model, memory)
         self._found: dict[int, tuple[ValuedCandidate, ...]] = {}
         self._order_choices = np.append(0, np.cumsum(read_order_differs(*self._tables)))

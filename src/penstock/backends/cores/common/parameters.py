@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
-from penstock.fixedpoint import Int64s
 from penstock.ir.op import Site, row_count
 from penstock.ir.region import Region
 from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.sub import Sub
 from penstock.requantisation.pairs import INPUTS, weighted_sum
+
+PAIRS = (256, 256)
+"""Shape of tensors that contain each pair of int8 elements a, b once, at [a + 128, b + 128]."""
 
 
 def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
@@ -46,9 +49,20 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
     The result contains the (name, value) pairs of `left`, `right`, `offset` and `shift`.  For input
     elements a and b, the output is (a * left + b * right + offset) >> shift, before clamping.
     Returns None if no constants yield the operator's outputs for all pairs of int8 elements."""
+    left, right, output = (type.with_shape(PAIRS) for type in (*site.inputs, site.output))
+    return _of_every_pair(op, Site((left, right), output, (None, None)))
+
+
+@lru_cache(maxsize=256)
+def _of_every_pair(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
+    """Return `weighted_pairs` of an operator whose inputs have the shape `PAIRS`.
+
+    Results are cached, since bands of columns have the same element types as the whole tensors."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
-    outputs = _every_pair(op, site)
+    a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)
+    inputs = (a.astype(np.int8), b.astype(np.int8))
+    outputs = op.evaluate(site, inputs, Region.whole(PAIRS)).astype(np.int64)
     found = weighted_sum(outputs, scales[0], op.SIGN * scales[1], least, most)
     if found is None:
         return None
@@ -58,13 +72,3 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
         ("offset", found.offset),
         ("shift", found.shift),
     )
-
-
-def _every_pair(op: Add | Sub, site: Site) -> Int64s:
-    """Return the operator's outputs for all pairs of int8 elements a, b, at [a + 128, b + 128]."""
-    shape = (256, 256)
-    left, right, output = (type.with_shape(shape) for type in (*site.inputs, site.output))
-    a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)
-    inputs = (a.astype(np.int8), b.astype(np.int8))
-    pairs = Site((left, right), output, (None, None))
-    return op.evaluate(pairs, inputs, Region.whole(shape)).astype(np.int64)

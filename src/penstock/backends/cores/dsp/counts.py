@@ -287,12 +287,18 @@ def _runs(p: Params, images: int) -> int:
 
 
 def _fully_connected(p: Params, site: Site) -> Counts:
+    """Return how often each section of `fully_connected_s8_dsp` runs.
+
+    "cycles" are those of the loops in assembly, which compute groups of four outputs.  "tail"
+    counts the second calls of a loop, for a last group with fewer outputs after full groups; "rest"
+    counts these outputs, which are copied one by one."""
     batches, fours = p["batches"], p["in_c"] // QUAD
-    quads = -(-p["out_c"] // QUAD)
+    quads, rest = divmod(p["out_c"], QUAD)
     return {
-        "cycles": batches * quads * row_cycles(fours, p["is_signed"]),
+        "cycles": batches * (quads + (rest > 0)) * row_cycles(fours, p["is_signed"]),
         "batch": batches,
-        "rest": batches * (p["out_c"] % QUAD),
+        "tail": batches * (quads > 0 and rest > 0),
+        "rest": batches * rest,
         "clamped": _clamped(p, site),
     }
 

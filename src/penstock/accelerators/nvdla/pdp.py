@@ -2,14 +2,14 @@
 
 An average multiplies the sum of a window by two factors of 16 fractional bits, meant to be the
 reciprocals of its width and height, and rounds twice.  With a first factor of one, it rounds once.
-Elements of padding do not count in a maximum; an average adds constants for them, which are 0 here.
+Elements of padding do not count in a maximum; an average adds constants for them.
 
 Source: nvdla/hw, branch nv_small, spec/manual and cmod/pdp.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 
 from penstock.accelerators.nvdla.bindings import Bindings, Words
@@ -34,12 +34,30 @@ class PoolingMethod(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class PaddingSums:
+    """The constants that an average adds for 1 to 7 elements of padding side by side, as words of
+    their registers."""
+
+    one: int = 0
+    two: int = 0
+    three: int = 0
+    four: int = 0
+    five: int = 0
+    six: int = 0
+    seven: int = 0
+
+
+NO_SUMS = PaddingSums()
+
+
+@dataclass(frozen=True, slots=True)
 class PoolingLayer:
     """A hardware layer of pooling.
 
     width, height, channels: the size of the input.
     source, output: the memory layouts of the input and the output.
     factor_x, factor_y: the factors of an average, with 16 fractional bits.
+    sums: the constants that an average adds for padding.
 
     Raises UnsupportedError if the hardware cannot execute the layer."""
 
@@ -56,6 +74,7 @@ class PoolingLayer:
     padding: Padding = NO_PADDING
     factor_x: int = 0
     factor_y: int = 0
+    sums: PaddingSums = NO_SUMS
 
     def __post_init__(self) -> None:
         pad = self.padding
@@ -124,8 +143,12 @@ POOLING = Bindings(
         ("PDP.D_POOLING_PADDING_CFG.pad_right", "padding.right", 0),
         ("PDP.D_POOLING_PADDING_CFG.pad_top", "padding.top", 0),
         ("PDP.D_POOLING_PADDING_CFG.pad_bottom", "padding.bottom", 0),
-        ("PDP.D_SRC_LINE_STRIDE.src_line_stride", "source.line_stride", 0),
-        ("PDP.D_SRC_SURFACE_STRIDE.src_surface_stride", "source.surface_stride", 0),
+        *(
+            (f"PDP.D_POOLING_PADDING_VALUE_{k}_CFG.pad_value_{k}x", f"sums.{field.name}", 0)
+            for k, field in enumerate(fields(PaddingSums), 1)
+        ),
+        ("PDP_RDMA.D_SRC_LINE_STRIDE.src_line_stride", "source.line_stride", 0),
+        ("PDP_RDMA.D_SRC_SURFACE_STRIDE.src_surface_stride", "source.surface_stride", 0),
         ("PDP_RDMA.D_SRC_RAM_CFG.src_ram_type", "source.memory", 0),
         ("PDP.D_DST_LINE_STRIDE.dst_line_stride", "output.line_stride", 0),
         ("PDP.D_DST_SURFACE_STRIDE.dst_surface_stride", "output.surface_stride", 0),
@@ -138,15 +161,15 @@ POOLING = Bindings(
         ("PDP_RDMA.D_DATA_CUBE_IN_WIDTH.cube_in_width", "width", 1),
         ("PDP_RDMA.D_DATA_CUBE_IN_HEIGHT.cube_in_height", "height", 1),
         ("PDP_RDMA.D_DATA_CUBE_IN_CHANNEL.cube_in_channel", "channels", 1),
-        ("PDP_RDMA.D_SRC_LINE_STRIDE.src_line_stride", "source.line_stride", 0),
-        ("PDP_RDMA.D_SRC_SURFACE_STRIDE.src_surface_stride", "source.surface_stride", 0),
+        ("PDP.D_SRC_LINE_STRIDE.src_line_stride", "source.line_stride", 0),
+        ("PDP.D_SRC_SURFACE_STRIDE.src_surface_stride", "source.surface_stride", 0),
         ("PDP_RDMA.D_POOLING_KERNEL_CFG.kernel_width", "window_width", 1),
         ("PDP_RDMA.D_POOLING_KERNEL_CFG.kernel_stride_width", "stride_x", 1),
         ("PDP_RDMA.D_POOLING_PADDING_CFG.pad_width", "padding.left", 0),
     ),
     addresses=(
-        ("PDP_RDMA.D_SRC_BASE_ADDR_{}", "src_base_addr_{}", "source.address"),
         ("PDP.D_SRC_BASE_ADDR_{}", "src_base_addr_{}", "source.address"),
+        ("PDP_RDMA.D_SRC_BASE_ADDR_{}", "src_base_addr_{}", "source.address"),
         ("PDP.D_DST_BASE_ADDR_{}", "dst_base_addr_{}", "output.address"),
     ),
     constant={"PDP.D_OPERATION_MODE_CFG.flying_mode": 1, "PDP_RDMA.D_FLYING_MODE.flying_mode": 1},

@@ -3,9 +3,9 @@
     accumulators or a tensor -> X1 (BS) -> X2 (BN) -> Y (EW) -> converter -> memory
 
 Units X1 and X2 add an operand, multiply by another, shift right with rounding, and may replace
-negative values by 0.  An operand is one number, one for each channel, or one for each element.  Unit
-Y, which only the configuration large has, is not used.  The converter subtracts an offset,
-multiplies and shifts (`layer.Conversion`).
+negative values by 0.  An operand is one number, or one for each channel or element.  Unit Y, which
+only the configuration large has, is not used.  The converter subtracts an offset, multiplies and
+shifts (`layer.Conversion`).
 
 Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp.
 """
@@ -277,6 +277,18 @@ def decode_operations(words: Words) -> SdpOperations:
     """Return what the units of SDP do according to register words, by register name.  Raises
     UnsupportedError if a word sets bits outside the fields of its register."""
     return OPERATIONS.decode(words)
+
+
+def encode_cube(cube: SdpCube) -> dict[str, int]:
+    """Return the register words of the size that the read engine needs beside a convolution, by
+    register name.  Raises UnsupportedError if it does not fit the registers."""
+    return CUBE.encode(cube)
+
+
+def decode_cube(words: Words) -> SdpCube:
+    """Return the size that the read engine needs beside a convolution, from register words by
+    register name."""
+    return CUBE.decode(words)
 
 
 def encode_sdp(layer: SdpLayer) -> dict[str, int]:

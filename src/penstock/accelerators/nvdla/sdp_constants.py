@@ -27,13 +27,13 @@ reference are both monotone, so they are equal if they agree on both sides of ev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.uma import Array, Channels
+from penstock.uma import Channels
 
 Int64s = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -123,8 +123,8 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passes:
-    """One pass that computes the elements of a layer, or two whose elements, minus the zero point,
-    are added."""
+    """One pass that computes the elements of a layer, or two whose elements are added, minus the
+    element of their common origin."""
 
     passes: tuple[Pass, ...]
 
@@ -277,7 +277,7 @@ class _Steps:
 
 
 def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
-    """Return a pass whose first unit shifts by `right1`, and the channels for which it is proved."""
+    """Return a pass whose first unit shifts by `right1`, and the channels that it is proved for."""
     slopes = steps.slopes()
     right = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slopes.max())))
     right2 = min(max(0, right - right1), MOST_RIGHT)

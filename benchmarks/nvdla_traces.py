@@ -15,13 +15,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.entry import entry
 from penstock.accelerators.nvdla.address_map import registers
-from penstock.accelerators.nvdla.bindings import Bindings
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration, configuration
 from penstock.accelerators.nvdla.layer import NvdlaMemory
 from penstock.accelerators.nvdla.model import execute
@@ -157,7 +155,7 @@ def _moved(
     None if the layer is of a kind that the model does not execute.
     """
     if name.startswith("dc_"):
-        layer = decode(_relevant(words, CONVOLUTION), hardware)
+        layer = decode(_relevant(words, CONVOLUTION.names()), hardware)
         addresses = (layer.source.address, layer.weight_address, layer.output.address)
         moved = replace(
             layer,
@@ -169,7 +167,7 @@ def _moved(
     if name.startswith("sdp_pdp") or words.get(SPLIT, 0) >> 8 or not words.get(MODE_Y, 1) & 1:
         return None
     if name.startswith("pdp_"):
-        pooling = decode_pooling(_relevant(words, POOLING))
+        pooling = decode_pooling(_relevant(words, POOLING.names()))
         addresses = (pooling.source.address, pooling.output.address)
         return addresses, pooling_writes(
             replace(
@@ -178,7 +176,7 @@ def _moved(
                 output=replace(pooling.output, address=WINDOW_BYTES),
             )
         )
-    single = decode_sdp(_relevant(words, LAYER))
+    single = decode_sdp(_relevant(words, LAYER.names()))
     operations = decode_operations(
         {
             name: registers()[name].word(_fields(name, word))
@@ -205,9 +203,8 @@ def _fields(name: str, word: int) -> dict[str, int]:
     return {field.name: field.value(word) for field in registers()[name].fields}
 
 
-def _relevant(words: dict[str, int], bindings: Bindings[Any]) -> dict[str, int]:
-    """The words of a record without ignored ones."""
-    known = bindings.names()
+def _relevant(words: dict[str, int], known: Sequence[str]) -> dict[str, int]:
+    """The words of known registers without ignored ones."""
     return {n: w for n, w in words.items() if n in known and not IGNORED.search(n)}
 
 

@@ -54,7 +54,7 @@ class Share:
 
     nodes, macs: numbers of the whole network; nodes that compute.
     own_nodes, own_macs, twice_macs: those that NVDLA runs, and runs in two passes.
-    left: by reason, the nodes and MACs that the processor runs.
+    left: by operator and reason, the nodes and MACs that the processor runs.
     cycles: stated cycles of NVDLA; None if the network was planned only.
     faults: how a run on the functional model disagrees.
     """
@@ -65,7 +65,7 @@ class Share:
     own_nodes: int
     own_macs: int
     twice_macs: int
-    left: tuple[tuple[str, int, int], ...]
+    left: tuple[tuple[str, str, int, int], ...]
     cycles: int | None
     faults: tuple[str, ...]
 
@@ -116,29 +116,24 @@ def share(model: str, config: str) -> Share:
     own = [node for node in found.graph.nodes if isinstance(node.op, Composite)]
     twice = sum(whole_work(node).macs for node in own if takes_two_passes(node, request))
     left = [item for item in found.cpu_fallbacks if item.node.kind not in LAYOUTS]
-    by_reason = tuple(
-        (reason, count, sum(macs_of(item.node) for item in left if item.reason == reason))
-        for reason, count in Counter(item.reason for item in left).most_common()
-    )
+    counts, macs = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for item in left:
+        counts[item.node.kind, item.reason] += 1
+        macs[item.node.kind, item.reason] += macs_of(item.node)
+    by_reason = tuple((*key, count, macs[key]) for key, count in counts.most_common())
     total = macs_in(graph)
     cycles, faults = run(request, config) if total <= MOST_MACS else (None, ())
     return Share(
         f"{short_name(model)}, {config}",
         sum(node.kind not in LAYOUTS for node in graph.nodes),
         total,
-        sum(len(operators(node)) for node in own),
+        len(own),
         sum(whole_work(node).macs for node in own),
         twice,
         by_reason,
         cycles,
         faults,
     )
-
-
-def operators(node: Node) -> Sequence[Node]:
-    """The nodes of a composite that compute, rather than convert layouts."""
-    assert isinstance(node.op, Composite)
-    return [inner for inner in node.op.nodes if inner.kind not in LAYOUTS]
 
 
 def macs_in(graph: Graph) -> int:
@@ -195,16 +190,16 @@ def table(found: Sequence[Share]) -> Table:
 
 def reasons(found: Sequence[Share]) -> Table:
     """A row for each reason why nodes run on the processor."""
-    made = Table("network", "nodes", "MACs", "reason", title="Nodes on the processor")
+    made = Table("network", "operator", "nodes", "MACs", "reason", title="Nodes on the processor")
     for row in _reason_rows(found):
         made.add_row(*row)
     return made
 
 
-def _reason_rows(found: Sequence[Share]) -> Iterator[tuple[str, str, str, str]]:
+def _reason_rows(found: Sequence[Share]) -> Iterator[tuple[str, ...]]:
     for one in found:
-        for reason, count, macs in one.left:
-            yield one.name, str(count), f"{100 * macs / one.macs:.2f} %", reason
+        for kind, reason, count, macs in one.left:
+            yield one.name, kind, str(count), f"{100 * macs / one.macs:.2f} %", reason
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -105,10 +105,11 @@ def test_streams_write_registers_of_the_public_specification_only(
 ) -> None:
     addresses = {register.name: register.address for register in registers().values()}
     found: set[str] = set()
+    run: Callable[..., object] = execute
 
-    def recorded(stream: bytes, *others: Any) -> Any:
+    def recorded(stream: bytes, *others: object) -> object:
         found.update(write.register for write in from_bytes(stream))
-        return execute(stream, *others)
+        return run(stream, *others)
 
     monkeypatch.setattr(programs, "execute", recorded)
     assert_exact(plain(every_kind()), "machine")

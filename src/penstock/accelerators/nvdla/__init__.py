@@ -34,7 +34,7 @@ from penstock.accelerators.nvdla.configurations import (
 from penstock.accelerators.nvdla.dataflow import cycles, traffic
 from penstock.accelerators.nvdla.placed import placed_cycles
 from penstock.accelerators.nvdla.programs import SUBMIT, WAIT, encode
-from penstock.accelerators.nvdla.unextended_kernels import reason_against
+from penstock.accelerators.nvdla.unextended_kernels import plain_scratch_bytes, reason_against
 from penstock.uma import (
     AcceleratorTarget,
     DType,
@@ -294,7 +294,7 @@ def strategy_of(op: str) -> Any:
         found, weighted = OpStrategy(), op in kernels.WEIGHTED
         reach = attrs["rows"].extent if "rows" in attrs else 1
         gathered = kernels.gathered_bytes(reach, inputs[0])
-        scratch = gathered if target.attrs["extension"] else kernels.plain_scratch_bytes
+        scratch = gathered if target.attrs["extension"] else plain_scratch_bytes
         found.add_implementation(
             kernels.compute,
             name="nvdla",

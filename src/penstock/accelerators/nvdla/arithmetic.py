@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import (
     ElementwiseMode,
     Post,
@@ -37,6 +38,19 @@ def converted(sums: Sums, conversion: Conversion) -> Array:
     extension's post-processing (`Post`) do not use this conversion."""
     scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
     return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
+
+
+def whole_packs(channels: int, hardware: NvdlaConfiguration) -> int:
+    """Return a number of channels, rounded up to whole packs."""
+    atom = hardware.memory_atom_bytes
+    return -(-channels // atom) * atom
+
+
+def with_unused_channels(sums: Sums, hardware: NvdlaConfiguration) -> Sums:
+    """Return accumulators of shape (rows, columns, channels) with those of the unused channels of
+    the last pack, which are 0."""
+    beyond = whole_packs(sums.shape[2], hardware) - sums.shape[2]
+    return np.pad(sums, ((0, 0), (0, 0), (0, beyond)))
 
 
 def processed(values: Sums, unit: SdpUnit, addends: Sums, factors: Sums) -> Sums:

@@ -27,7 +27,7 @@ from penstock.accelerators.nvdla.extension import (
 )
 from penstock.accelerators.nvdla.packing import pack_weights
 from penstock.accelerators.nvdla.task import Task
-from penstock.accelerators.nvdla.unextended_kernels import plain_hardware, plain_tables, task_of
+from penstock.accelerators.nvdla.unextended_kernels import plain_hardware, plain_tables, plain_task
 from penstock.uma import (
     Array,
     Command,
@@ -83,7 +83,7 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
     """Return the tasks that compute an offloaded operator, in order of execution.  A concatenation
     has one task per input; all other operators have a single task."""
     if not is_extended(offloaded):
-        return (TaskInputs(task_of(offloaded), (offloaded.input_index(0),)),)
+        return (TaskInputs(plain_task(offloaded), (offloaded.input_index(0),)),)
     if offloaded.main.kind == "Concatenation":
         chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)
@@ -294,12 +294,6 @@ def compute(call: KernelCall) -> Sequence[Command]:
         )
         offset_bytes += task.out_row_bytes
     return commands
-
-
-def plain_scratch_bytes(offloaded: Offloaded) -> int:
-    """Return the size in bytes of the scratch memory that an operator needs without the
-    extension."""
-    return task_of(offloaded).scratch_bytes
 
 
 def gathered_bytes(reach: int, packs: TensorType) -> int:

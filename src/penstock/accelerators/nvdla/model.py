@@ -27,6 +27,8 @@ from penstock.accelerators.nvdla.arithmetic import (
     pooled,
     pooled_by_pdp,
     processed,
+    whole_packs,
+    with_unused_channels,
 )
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import (
@@ -42,7 +44,7 @@ from penstock.accelerators.nvdla.extension import (
 from penstock.accelerators.nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
 from penstock.accelerators.nvdla.packing import pack_features, unpack_features, unpack_weights
 from penstock.accelerators.nvdla.pdp import decode_pooling
-from penstock.accelerators.nvdla.registers import BYPASSED, UNITS, decode
+from penstock.accelerators.nvdla.registers import UNIT_MODES, UNITS, decode
 from penstock.accelerators.nvdla.sdp import (
     SdpCube,
     SdpUnit,
@@ -68,8 +70,6 @@ PIPELINES = {
 """For each unit that reads the input from memory, the units that must be started with it."""
 OPTIONAL = {"CDMA": frozenset({"POST", "SDP_RDMA"}), "WINDOW": frozenset({"POST"})}
 """For each of them, the units that may be started in addition."""
-UNIT_MODES = BYPASSED - {"SDP.D_FEATURE_MODE_CFG"}
-"""The registers that state what the units of SDP do."""
 EXTENSION = frozenset({"POST", "WINDOW"})
 """The units of the extension."""
 
@@ -149,19 +149,18 @@ class Device:
     def _computed(self, source: str, post: Post | None) -> tuple[HardwareLayer, Array]:
         """Return the layer that the registers describe, and the elements that it writes.
 
-        source: the unit that reads its input.
-        post: the post-processing of the extension; None for none."""
+        source, post: the unit that reads its input, and the extension's post-processing, if any."""
         if source == "WINDOW":
             window = decode_window(self.words)
             return window, self._window_results(window, post)
         if source == "PDP_RDMA":
             pooling = decode_pooling(self.words)
-            shape = (pooling.height, pooling.width, self._whole_packs(pooling.channels))
+            shape = (pooling.height, pooling.width, whole_packs(pooling.channels, self.hardware))
             image = self._read_features("features", pooling.source, shape)
             return pooling, pooled_by_pdp(image, pooling).astype(np.int8)
         if source == "SDP_RDMA":
             single = decode_sdp(self.words)
-            shape = (single.height, single.width, self._whole_packs(single.channels))
+            shape = (single.height, single.width, whole_packs(single.channels, self.hardware))
             values = self._read_features("features", single.source, shape).astype(np.int64)
             return single, converted(self._operated(values), single.conversion)
         if "SDP_RDMA" in self.started:
@@ -171,11 +170,13 @@ class Device:
             expected = SdpCube(layer.out_width, layer.out_height, layer.kernels)
             if cube != expected:
                 raise _invalid_stream(f"SDP_RDMA is set to {cube}", f"the layer has {expected}")
-            sums = self._with_unused_channels(self._delivered(layer))
+            sums = with_unused_channels(self._delivered(layer), self.hardware)
             return layer, converted(self._operated(sums), layer.conversion)
         layer = decode(self.words, self.hardware)
         sums = self._delivered(layer)
-        return layer, self._post_processed(post, sums) if post else self._converted(layer, sums)
+        if post is not None:
+            return layer, self._post_processed(post, sums)
+        return layer, converted(with_unused_channels(sums, self.hardware), layer.conversion)
 
     def _operated(self, values: Sums) -> Sums:
         """Return what the units of SDP compute from values of shape (rows, columns, channels)."""
@@ -195,8 +196,7 @@ class Device:
             return addends, factors
         if unit.per_element:
             if unit.use is Use.BOTH or unit.two_bytes:
-                raise _invalid_stream("a unit of SDP reads several bytes per element",
-                               "the model reads one operand of one byte")  # fmt: skip
+                raise _invalid_stream("SDP reads several bytes per element", "the model reads one")
             surface = Surface(unit.line_stride, unit.surface_stride, unit.address, unit.memory)
             found = [self._read_features("second", surface, shape).astype(np.int64)]
         else:
@@ -245,23 +245,6 @@ class Device:
         size_bytes = rows * columns * len(range(0, channels, atom)) * atom
         self.moved[-1][what] += size_bytes
         self.port_bytes[memory] += size_bytes
-
-    def _whole_packs(self, channels: int) -> int:
-        """Return the number of channels, rounded up to whole packs."""
-        atom = self.hardware.memory_atom_bytes
-        return -(-channels // atom) * atom
-
-    def _with_unused_channels(self, sums: Sums) -> Sums:
-        """Return accumulators of shape (rows, columns, channels) with those of the unused channels
-        of the last pack, which are 0."""
-        beyond = self._whole_packs(sums.shape[2]) - sums.shape[2]
-        return np.pad(sums, ((0, 0), (0, 0), (0, beyond)))
-
-    def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
-        """Convert the accumulators of a layer, of shape (rows, columns, channels), to int8 elements
-        by NVDLA's own conversion.  The result also contains the unused channels of the last
-        pack."""
-        return converted(self._with_unused_channels(sums), layer.conversion)
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
         """Return the accumulators of a layer as the core delivers them, rounded and saturated to 32

@@ -127,7 +127,7 @@ class _Encoder:
         for row in range(lower, upper):
             target = replace(scratch, offset_bytes=scratch.offset_bytes + (row - lower) * size)
             source = self.call.inputs[0].place(row)
-            for layer in copy_of(self.task).layers(0, 1, size, size):
+            for layer in input_copy_task(self.task).layers(0, 1, size, size):
                 known = {register: source for register in SOURCES} | {OUTPUT: target}
                 yield _with_places(layer, known)
         if isinstance(self.task, UnextendedTask):
@@ -178,7 +178,7 @@ class _Encoder:
         return _with_places(layer, known)
 
 
-def copy_of(task: Task) -> Task:
+def input_copy_task(task: Task) -> Task:
     """Return a task whose output is a copy of the input of `task`."""
     return copy_task(task) if isinstance(task, UnextendedTask) else row_copy_task(task)
 
@@ -291,10 +291,10 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
             places.append(HEAD.pack(k, place.base | there))
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
-    return b"".join((HEAD.pack(_index_of(hardware), len(places)), *places, *body))
+    return b"".join((HEAD.pack(_chip_index(hardware), len(places)), *places, *body))
 
 
-def _index_of(hardware: NvdlaConfiguration) -> int:
+def _chip_index(hardware: NvdlaConfiguration) -> int:
     """Return the index of a configuration in `CHIPS`."""
     extended = hardware.extension is not None
     same = (

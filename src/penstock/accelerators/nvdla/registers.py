@@ -26,6 +26,8 @@ BYPASS = {
 bypass its bias, batch-norm and element-wise units."""
 BYPASSED = frozenset(place.rpartition(".")[0] for place in BYPASS)
 """The registers of these fields."""
+UNIT_MODES = BYPASSED - {"SDP.D_FEATURE_MODE_CFG"}
+"""The registers that state what the units of SDP do."""
 OPERANDS = OPERAND_REGISTERS - BYPASSED
 """Registers that only matter if SDP's units are used (`sdp.OPERATIONS`)."""
 MAIN = {path: NvdlaMemory.MAIN for path in ("source.memory", "output.memory", "weight_memory")}

@@ -142,7 +142,7 @@ class Unproved:
 
 
 @lru_cache(maxsize=512)
-def passes_of(sums: Sums) -> Passes | Unproved:
+def find_passes(sums: Sums) -> Passes | Unproved:
     """Return the passes that compute the elements of a layer, or which channels prevent it."""
     channels = sums.channels
     for origin, sign, one_sided in _single_passes(channels):
@@ -218,7 +218,7 @@ class _Steps:
             own = levels > origin if sign > 0 else levels <= origin
             levels, every = levels[own], every[:, own]
         lower, upper = channels.lower - sums.bias, channels.upper - sums.bias
-        heights = levels - origin - 0.5
+        heights = (levels - origin - 0.5).astype(np.float64)
         return _Steps(
             sums, origin, sign, one_sided, lower, upper, every - sums.bias[:, None], heights
         )

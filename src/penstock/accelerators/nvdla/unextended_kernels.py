@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from penstock.accelerators.nvdla.sdp_constants import (
     Passes,
     Sums,
     Unproved,
-    passes_of,
+    find_passes,
 )
 from penstock.accelerators.nvdla.unextended_task import Average, UnextendedTask, aligned
 from penstock.uma import Array, Channels, Offloaded, reachable, rounding_shift
@@ -71,7 +70,7 @@ def _factor(count: int) -> int:
     return ((2 << FRACTION_BITS) + count) // (2 * count)
 
 
-def task_of(offloaded: Offloaded) -> UnextendedTask:
+def plain_task(offloaded: Offloaded) -> UnextendedTask:
     """Return the task that computes an operator.  `reason_against` must be None."""
     key = "unextended task"
     if key not in offloaded.cache:
@@ -80,7 +79,7 @@ def task_of(offloaded: Offloaded) -> UnextendedTask:
 
 
 def _task(offloaded: Offloaded) -> UnextendedTask:
-    """Return the task that computes an operator, for `task_of`."""
+    """Return the task that computes an operator, for `plain_task`."""
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, plain_hardware(offloaded)
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
@@ -133,7 +132,7 @@ def requantisation(offloaded: Offloaded) -> Passes | Unproved:
     """Return the passes of SDP that requantise the sums of an operator, or why there are none."""
     key = "passes"
     if key not in offloaded.cache:
-        offloaded.cache[key] = passes_of(_sums(offloaded))
+        offloaded.cache[key] = find_passes(_sums(offloaded))
     return offloaded.cache[key]
 
 
@@ -144,7 +143,7 @@ def _sums(offloaded: Offloaded) -> Sums:
     matrix = weights.reshape(len(weights), -1).astype(np.int64)
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     lower, above = reachable(matrix, bias, least, upper)
-    scales: Mapping[str, Any] = p if offloaded.main.kind == "Mean" else offloaded.tables
+    scales = p if offloaded.main.kind == "Mean" else offloaded.tables
     multiplier, shift = (
         np.broadcast_to(np.asarray(scales[name], np.int64), bias.shape)
         for name in ("multiplier", "shift")
@@ -170,13 +169,18 @@ def _weights_and_bias(offloaded: Offloaded) -> tuple[Array, Int64s]:
     return weights, bias
 
 
+def plain_scratch_bytes(offloaded: Offloaded) -> int:
+    """Return the size in bytes of the scratch memory that an operator needs."""
+    return plain_task(offloaded).scratch_bytes
+
+
 def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant arrays that the hardware reads for an operator, by name.
 
     "weights": the int8 weights, in the order in which the hardware reads them.
     "post": the int16 operands of SDP: for each pass and each of units X1 and X2, addend and factor
         of each output channel; the channels are rounded up to whole packs."""
-    task = task_of(offloaded)
+    task = plain_task(offloaded)
     if not task.passes:
         return {}
     found = requantisation(offloaded)

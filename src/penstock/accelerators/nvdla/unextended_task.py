@@ -55,7 +55,7 @@ class Base(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UnextendedStep:
     """A hardware layer of a task.
 
     writes: its register writes.
@@ -154,7 +154,9 @@ class UnextendedTask(Task):
         steps = self.steps(first, end, self.in_row_bytes, self.out_row_bytes)
         return tuple((step.layer, step.traffic) for step in steps)
 
-    def steps(self, first: int, end: int, in_lines: int, out_lines: int) -> Iterator[Step]:
+    def steps(
+        self, first: int, end: int, in_lines: int, out_lines: int
+    ) -> Iterator[UnextendedStep]:
         """Yield the hardware layers that compute output rows [first, end), in order.
 
         Addresses are offsets from the bases that each step states: in the input, from the first row
@@ -198,7 +200,7 @@ class UnextendedTask(Task):
         end: int,
         surfaces: tuple[Surface, Surface],
         target: Base = Base.OUTPUT,
-    ) -> Iterator[Step]:
+    ) -> Iterator[UnextendedStep]:
         """Yield the hardware layers of a pass over output rows [first, end).
 
         index: the index of the pass.
@@ -208,7 +210,7 @@ class UnextendedTask(Task):
         bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: target}
         weight_address = 0
         for pack in self.packs():
-            convolution = self._convolution_of(settings, first, end, surfaces, pack)
+            convolution = self._pass_convolution(settings, first, end, surfaces, pack)
             found = hardware_layers(replace(convolution, weight_address=weight_address))
             at = 2 * index * self.unit_bytes + pack[0] * OPERAND_BYTES
             operations = SdpOperations(
@@ -224,7 +226,7 @@ class UnextendedTask(Task):
                 moved = traffic_of_convolution(layer, self.hardware.memory_atom_bytes)
                 packed = packed_bytes(1, 1, layer.kernels, self.hardware.memory_atom_bytes)
                 table = 2 * packed * OPERAND_BYTES
-                yield Step(
+                yield UnextendedStep(
                     layer,
                     replace(moved, table=table),
                     operating_writes(layer, operations),
@@ -242,7 +244,7 @@ class UnextendedTask(Task):
         for first in range(0, self.out_c, atom):
             yield first, min(atom, self.out_c - first)
 
-    def _convolution_of(
+    def _pass_convolution(
         self,
         settings: PassSettings,
         first: int,
@@ -264,7 +266,7 @@ class UnextendedTask(Task):
             kernels=count,
             source=replace(source, address=source.address + channel * self.in_w * self.by_pack),
             output=replace(output, address=output.address + channel * self.out_w * self.by_pack),
-            conversion=conversion_of(settings),
+            conversion=pass_conversion(settings),
         )
 
     def _padding(self, first: int, end: int) -> Padding:
@@ -275,7 +277,7 @@ class UnextendedTask(Task):
         below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
         return Padding(self.pad_left, max(0, right), max(0, top), max(0, below))
 
-    def _sum(self, rows: int, second: Surface, output: Surface) -> Step:
+    def _sum(self, rows: int, second: Surface, output: Surface) -> UnextendedStep:
         """Return the layer that adds the elements of the second pass to those of the first.
 
         rows: the number of rows.
@@ -286,9 +288,9 @@ class UnextendedTask(Task):
         size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
         moved = LayerTraffic(features=size, second=size, output=size)
         writes = sdp_writes(layer, SdpOperations(added_elements(output)))
-        return Step(layer, moved, writes, SUM_BASES)
+        return UnextendedStep(layer, moved, writes, SUM_BASES)
 
-    def _single_step(self, first: int, end: int, in_lines: int, out_lines: int) -> Step:
+    def _single_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
         """Return the layer that pools or copies rows of the input to output rows [first, end)."""
         lower, upper = self.reads(first, end)
         source, output = self._surfaces(0, 0, in_lines, out_lines)
@@ -299,7 +301,7 @@ class UnextendedTask(Task):
         )
         if self.method is None:
             copy = SdpLayer(self.in_w, upper - lower, self.in_c, source, output)
-            return Step(copy, moved, sdp_writes(copy, SdpOperations()), COPY_BASES)
+            return UnextendedStep(copy, moved, sdp_writes(copy, SdpOperations()), COPY_BASES)
         padding = self._padding(first, end)
         used = (self.out_w - 1) * self.stride_w + self.kernel_w - padding.left - padding.right
         pooling = PoolingLayer(
@@ -319,10 +321,10 @@ class UnextendedTask(Task):
         )
         width = pooling.width
         moved = replace(moved, features=packed_bytes(upper - lower, width, self.in_c, atom))
-        return Step(pooling, moved, pooling_writes(pooling), POOLING_BASES)
+        return UnextendedStep(pooling, moved, pooling_writes(pooling), POOLING_BASES)
 
 
-def conversion_of(settings: PassSettings) -> Conversion:
+def pass_conversion(settings: PassSettings) -> Conversion:
     """Return the conversion that computes elements from the results of a pass."""
     return Conversion(offset=-settings.sign * settings.origin, scale=settings.sign)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offloading import assert_exact, claimed, compiled
-from penstock.accelerators.nvdla import programs
+from penstock.accelerators.nvdla import programs, unextended_kernels
 from penstock.accelerators.nvdla.address_map import registers
 from penstock.accelerators.nvdla.configurations import CONFIGURATIONS
 from penstock.accelerators.nvdla.model import execute
@@ -18,6 +18,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.ops.mean import Mean
+from penstock.ops.mul import Mul
 from penstock.pipeline.compilation import Compilation
 from penstock.scheduling.cascades.selection import Optimize
 
@@ -73,6 +74,7 @@ def every_kind() -> Graph:
     net = GraphBuilder("kinds", seed=5)
     x = net.input((1, 9, 10, 3))
     x = net.conv2d(x, 20, 3, name="both")
+    x = net.add(net.max_pool2d(x, 3, 1, "same", name="near"), x, name="sum")
     x = net.depthwise_conv2d(x, 3, activation="relu", name="depthwise")
     x = net.max_pool2d(x, 3, 2, "same", name="max")
     x = net.average_pool2d(x, 2, 1, "valid", name="average")
@@ -83,7 +85,8 @@ def every_kind() -> Graph:
 def test_every_kind_of_layer_runs_bit_exactly_in_c(config: str) -> None:
     done = plain(every_kind(), config)
     assert [node.kind for node in claimed(done.graph).values()] == [
-        *("nn.conv2d", "nn.depthwise_conv2d", "max_pool2d", "avg_pool2d", "nn.dense"),
+        *("nn.conv2d", "max_pool2d", "add", "nn.depthwise_conv2d", "max_pool2d", "avg_pool2d"),
+        "nn.dense",
     ]
     assert_exact(done, "host")
 
@@ -129,11 +132,24 @@ def test_what_the_units_cannot_compute_exactly_is_refused_with_the_reason() -> N
     net = GraphBuilder("left", seed=1)
     x = net.input((1, 8, 8, 8))
     a = net.conv2d(x, 8, 3, name="a")
-    total = net.add(a, x, name="sum")
-    padded = net.average_pool2d(total, 3, 1, "same", name="padded")
+    product = net.apply(Mul(), a, x, quantisation=Quantisation((0.1,), (3,)), name="product")
+    padded = net.average_pool2d(product, 3, 1, "same", name="padded")
     doubled = net.depthwise_conv2d(padded, 3, multiplier=2, name="doubled")
     found = reasons(net.build(doubled))
-    assert set(found) == {"sum", "padded", "doubled"}
-    assert "do not scale the operands of a sum" in found["sum"]
+    assert set(found) == {"product", "padded", "doubled"}
+    assert "no exact form of this operator" in found["product"]
     assert "not by the elements inside" in found["padded"]
     assert "must have one output per channel" in found["doubled"]
+
+
+def test_a_sum_without_proved_constants_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unextended_kernels, "find_sum", lambda _: None)
+    net = GraphBuilder("sums", seed=1)
+    x = net.input((1, 8, 8, 8))
+    alone = net.add(net.max_pool2d(x, 1, name="y"), x, name="alone")
+    behind = net.add(net.conv2d(alone, 8, 3, name="a"), alone, name="behind")
+    found = reasons(net.build(behind))
+    for name in ("alone", "behind"):
+        assert "no constants were found that are proved" in found[name]

@@ -9,8 +9,8 @@ The target has three attributes:
 
     config          small, small_256 or large
     extension       True or False; without the extension, NVDLA's own units run convolutions,
-                    fully connected layers, means and pooling, where they are proved to be exact
-                    (`unextended_kernels.py`)
+                    fully connected layers, means, pooling and sums, where they are proved to be
+                    exact (`unextended_kernels.py`)
     feature_buffer  size of the extension's on-chip memory for tensors, such as 64KiB; 0 for none;
                     "own" for the configuration's default (`configurations.FEATURE_BANKS`)
 
@@ -34,7 +34,11 @@ from penstock.accelerators.nvdla.configurations import (
 from penstock.accelerators.nvdla.dataflow import cycles, traffic
 from penstock.accelerators.nvdla.placed import placed_cycles
 from penstock.accelerators.nvdla.programs import SUBMIT, WAIT, encode
-from penstock.accelerators.nvdla.unextended_kernels import plain_scratch_bytes, reason_against
+from penstock.accelerators.nvdla.unextended_kernels import (
+    own_layer_of_sums,
+    plain_scratch_bytes,
+    reason_against,
+)
 from penstock.uma import (
     AcceleratorTarget,
     DType,
@@ -224,7 +228,7 @@ def fused_sums(offloaded: Offloaded) -> bool | str:
     if addend is None:
         return True
     if not kernels.is_extended(offloaded):
-        return "without the extension, NVDLA's units do not scale the operands of a sum"
+        return own_layer_of_sums(addend.node)
     if not feature_bytes(offloaded.target.attrs):
         return "there is no feature buffer"
     value, shape = addend.value, offloaded.output.shape

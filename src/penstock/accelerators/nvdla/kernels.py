@@ -83,7 +83,9 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
     """Return the tasks that compute an offloaded operator, in order of execution.  A concatenation
     has one task per input; all other operators have a single task."""
     if not is_extended(offloaded):
-        return (TaskInputs(plain_task(offloaded), (offloaded.input_index(0),)),)
+        task = plain_task(offloaded)
+        own = (0,) if task.total is None else (task.total.ratio.main, 1 - task.total.ratio.main)
+        return (TaskInputs(task, tuple(map(offloaded.input_index, own))),)
     if offloaded.main.kind == "Concatenation":
         chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)

@@ -23,7 +23,7 @@ enum {
     WINDOW_DILATION = 0x41034, WINDOW_PADDING = 0x41038, WINDOW_PAD_VALUE = 0x41040,
     WINDOW_MULTIPLIER = 0x41044, WINDOW_WEIGHTS = 0x41048,
     SDP_RDMA_START = 0x08008, SDP_SOURCE = 0x08018, SDP_SOURCE_LINES = 0x08020,
-    SDP_SOURCE_SURFACES = 0x08024, SDP_FLYING = 0x08070, CVT_OFFSET = 0x090c0, CVT_SCALE = 0x090c4,
+    SDP_SOURCE_SURFACES = 0x08024, SDP_FLYING = 0x08070, CVT_OFFSET = 0x090c0, CVT_SCALE = 0x090c4, CVT_SHIFT = 0x090c8,
     PDP_RDMA_START = 0x0a008, PDP_WIDTH = 0x0b00c, PDP_HEIGHT = 0x0b010, PDP_OUT_WIDTH = 0x0b018,
     PDP_OUT_HEIGHT = 0x0b01c, PDP_CHANNELS = 0x0b020, PDP_MODE = 0x0b024, PDP_TAPS = 0x0b034,
     PDP_FACTOR_W = 0x0b038, PDP_FACTOR_H = 0x0b03c, PDP_PADDING = 0x0b040, PDP_SOURCE = 0x0a01c,
@@ -32,10 +32,10 @@ enum {
 };
 /* Registers of SDP's units X1 and X2. */
 static const struct {
-    uint32_t mode, addend, factor, operands, place, lines, surfaces;
-} unit_registers[] = {{0x09058, 0x0905c, 0x09064, 0x08028, 0x0802c, 0x08034, 0x08038},
-                      {0x0906c, 0x09070, 0x09078, 0x08040, 0x08044, 0x0804c, 0x08050}};
-enum { BYPASS = 1, SKIP_ADDITION = 2, SKIP_MULTIPLICATION = 16, SKIP_CLAMP = 64, PER_ELEMENT = 16 };
+    uint32_t mode, addend, factor, number, operands, place, lines, surfaces;
+} unit_registers[] = {{0x09058, 0x0905c, 0x09064, 0x09068, 0x08028, 0x0802c, 0x08034, 0x08038},
+                      {0x0906c, 0x09070, 0x09078, 0x0907c, 0x08040, 0x08044, 0x0804c, 0x08050}};
+enum { UNREAD = 1, IN_MEMORY = 1, BYPASS = 1, SKIP_ADDITION = 2, SKIP_MULTIPLICATION = 16, SKIP_CLAMP = 64, PER_ELEMENT = 16 };
 enum { LARGEST, MEAN, DEPTHWISE };
 enum { ONE, ADD, SUBTRACT, MULTIPLY };
 
@@ -142,14 +142,14 @@ static struct {
 
 /* SDP without the extension: unit X1 or X2. */
 typedef struct {
-    int32_t mode, left, right, per_element;
+    int32_t mode, left, right, per_element, factor_in_memory, factor;
     const int8_t *operands;
     surface second;
 } unit;
 
 static struct {
     unit units[2];
-    int32_t offset, scale;
+    int32_t offset, scale, shift;
     surface target;
 } sdp;
 
@@ -162,6 +162,11 @@ static void load_units(void) {
         }
         u->left = upper_byte(unit_registers[k].addend);
         u->right = upper_byte(unit_registers[k].factor);
+        u->factor_in_memory = (int32_t)value(unit_registers[k].factor) & IN_MEMORY;
+        u->factor = (int16_t)(uint16_t)value(unit_registers[k].number);
+        if ((value(unit_registers[k].operands) & UNREAD) != 0) {
+            continue;
+        }
         u->per_element = (int32_t)value(unit_registers[k].operands) & PER_ELEMENT;
         u->operands = place(unit_registers[k].place);
         if (u->per_element) {
@@ -171,6 +176,7 @@ static void load_units(void) {
     }
     sdp.offset = (int32_t)value(CVT_OFFSET);
     sdp.scale = (int16_t)(uint16_t)value(CVT_SCALE);
+    sdp.shift = (int32_t)value(CVT_SHIFT);
     sdp.target = surface_of(SDP_TARGET, SDP_LINES, SDP_SURFACES);
 }
 
@@ -203,14 +209,14 @@ static void write_element(int32_t row, int32_t column, int32_t channel, int64_t 
             x += addend * ((int64_t)1 << u->left);
         }
         if ((u->mode & SKIP_MULTIPLICATION) == 0) {
-            x *= operand(u, channel, 1);
+            x *= u->factor_in_memory ? operand(u, channel, 1) : u->factor;
         }
         x = shifted(x, u->right);
         if ((u->mode & SKIP_CLAMP) == 0 && x < 0) {
             x = 0;
         }
     }
-    x = between((x - sdp.offset) * sdp.scale, -128, 127);
+    x = between(shifted((x - sdp.offset) * sdp.scale, sdp.shift), -128, 127);
     *element(&sdp.target, row, column, channel) = (int8_t)x;
 }
 

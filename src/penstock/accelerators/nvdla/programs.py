@@ -110,7 +110,7 @@ class _Encoder:
         assert pitches is not None
         source = self.call.inputs[0].place(lower)
         if isinstance(self.task, UnextendedTask):
-            yield from self._steps(self.task, source, first, end, *pitches[:2])
+            yield from self._steps(self.task, source, first, end, pitches)
             return
         for layer in self.task.layers(first, end, *pitches):
             yield self._placed(layer, source, first)
@@ -131,9 +131,8 @@ class _Encoder:
                 known = {register: source for register in SOURCES} | {OUTPUT: target}
                 yield _with_places(layer, known)
         if isinstance(self.task, UnextendedTask):
-            yield from self._steps(
-                self.task, scratch, first, first + 1, size, self.task.out_row_bytes
-            )
+            pitches = (size, self.task.out_row_bytes, 0)
+            yield from self._steps(self.task, scratch, first, first + 1, pitches)
             return
         second = size if len(self.call.inputs) == 1 else self.task.out_row_bytes
         for layer in self.task.layers(first, first + 1, size, self.task.out_row_bytes, second):
@@ -145,20 +144,21 @@ class _Encoder:
         source: Place,
         first: int,
         end: int,
-        in_lines: int,
-        out_lines: int,
+        pitches: tuple[int, int, int],
     ) -> Iterator[Sequence[Placed]]:
         """Yield the register writes of each hardware layer that computes output rows [first, end)
         without the extension.
 
         source: the address of the first input row that is read.
-        in_lines, out_lines: the distances in bytes between rows."""
+        pitches: the row pitches in bytes, as (input, output, second input)."""
         places = {Base.INPUT: source, Base.OUTPUT: self.call.result.place(first)}
         if task.has_tables:
             places[Base.WEIGHTS], places[Base.OPERANDS] = self.call.tables
         if self.call.scratch is not None:
             places[Base.SCRATCH] = self.call.scratch
-        for step in task.steps(first, end, in_lines, out_lines):
+        for other in self.call.inputs[1:]:
+            places[Base.SECOND] = other.place(first)
+        for step in task.steps(first, end, *pitches):
             known = {register: places[base] for register, base in step.bases.items()}
             yield _with_places(step.writes, known)
 

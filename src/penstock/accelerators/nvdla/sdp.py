@@ -12,7 +12,7 @@ Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from penstock.accelerators.nvdla.bindings import Bindings, Words
@@ -103,14 +103,29 @@ def per_channel(left: int, right: int, address: int, *, one_sided: bool) -> SdpU
     )
 
 
-def added_elements(surface: Surface) -> SdpUnit:
-    """Return a unit that adds the int8 elements of a second tensor, whose layout is `surface`."""
-    return SdpUnit(
+def added_elements(
+    surface: Surface | None, left: int = 0, factor: int | None = None, right: int = 0
+) -> SdpUnit:
+    """Return a unit that adds the int8 elements of a second tensor, and multiplies by a number.
+
+    surface: the memory layout of the tensor; None to add nothing.
+    left, right: the shifts of addends and products.
+    factor: the number; None to multiply by nothing."""
+    unit = SdpUnit(
         bypass=False,
         algorithm=Algorithm.SUM,
-        skip_multiplication=True,
+        skip_addition=surface is None,
+        skip_multiplication=factor is None,
         skip_clamp=True,
+        factor=factor or 0,
+        right_shift=right,
+    )
+    if surface is None:
+        return unit
+    return replace(
+        unit,
         addends_in_memory=True,
+        left_shift=left,
         unread=False,
         use=Use.ADDENDS,
         per_element=True,

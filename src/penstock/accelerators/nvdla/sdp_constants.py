@@ -115,8 +115,8 @@ class Pass:
         """Return the elements of accumulators of shape (channels, n), without their bias."""
         s = self.settings
         addend1, factor1, addend2, factor2 = self.operands.T[:, :, None]
-        x = _shifted((accumulators + (addend1 << s.left1)) * factor1, s.right1)
-        y = _shifted((x + (addend2 << s.left2)) * factor2, s.right2)
+        x = shifted((accumulators + (addend1 << s.left1)) * factor1, s.right1)
+        y = shifted((x + (addend2 << s.left2)) * factor2, s.right2)
         y = np.maximum(y, 0) if s.one_sided else y
         return np.clip(s.origin + s.sign * y, LOWEST, HIGHEST)
 
@@ -289,7 +289,7 @@ def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
     settings = PassSettings(left1, right1, left2, right2, steps.origin, steps.sign, steps.one_sided)
     operands = np.zeros((len(slopes), 4), np.int64)
     left = np.arange(len(slopes))
-    for k, pair in enumerate(_factor_pairs(slopes * 2.0**right, most_factors)):
+    for k, pair in enumerate(factor_pairs(slopes * 2.0**right, most_factors)):
         if k == FEW_CANDIDATES and len(left) > MOST_UNPROVED * len(slopes):
             break
         tried = _operands(steps, settings, pair[left])
@@ -308,7 +308,7 @@ def _bits_above(largest: float) -> int:
     return max(0, int(np.ceil(np.log2(max(largest, 1.0) / MOST_FACTOR))))
 
 
-def _factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
+def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
     """Yield pairs of factors with nearly the given products, in the order of their error.
 
     A pair is an array of shape (channels, 2).
@@ -361,7 +361,7 @@ def _proved(found: Pass, steps: _Steps) -> Booleans:
     return agree
 
 
-def _shifted(products: Int64s, right: int) -> Int64s:
+def shifted(products: Int64s, right: int) -> Int64s:
     """Return products shifted right, rounded with ties away from zero, saturated to 32 bits."""
     half = (1 << right) >> 1
     magnitudes = (np.abs(products) + half) >> right

@@ -19,12 +19,15 @@ from penstock.accelerators.nvdla.sdp_constants import (
     Unproved,
     find_passes,
 )
+from penstock.accelerators.nvdla.sdp_sums import SumSettings, find_sum
 from penstock.accelerators.nvdla.unextended_task import Average, UnextendedTask, aligned
-from penstock.uma import Array, Channels, Offloaded, reachable, rounding_shift
+from penstock.uma import Array, Channels, Node, Offloaded, reachable, rounding_shift
 
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
 """The operators whose sums the convolution core computes and SDP requantises."""
 POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVERAGE}
+SUMS = ("Add", "Sub")
+NO_SUM = "no constants were found that are proved for all pairs of elements"
 LOWEST, HIGHEST = -128, 127
 
 
@@ -35,6 +38,9 @@ def reason_against(offloaded: Offloaded) -> str | None:
     kind, p = offloaded.main.kind, offloaded.parameters
     if kind in POOLS:
         return _reason_against_pool(offloaded)
+    if kind in SUMS:
+        found = summation(offloaded)
+        return None if found else NO_SUM
     if kind not in CONVOLUTIONS:
         return "they have no exact form of this operator"
     if kind == "DepthwiseConv2D" and p["multiplier_d"] > 1 and p["in_c"] > 1:
@@ -44,6 +50,13 @@ def reason_against(offloaded: Offloaded) -> str | None:
         channels = f"{found.count} of {found.total} channels"
         return f"requantisation is not proved for {channels}: {found.reason}"
     return None
+
+
+def own_layer_of_sums(node: Node) -> str:
+    """Return why a sum does not run in the layer of a convolution, and whether it runs at all."""
+    found = find_sum(dict(node.op.kernel(node.site).params))
+    runs = "" if found else f", and {NO_SUM}"
+    return f"without the extension, SDP adds tensors in a layer of its own{runs}"
 
 
 def _reason_against_pool(offloaded: Offloaded) -> str | None:
@@ -78,9 +91,20 @@ def plain_task(offloaded: Offloaded) -> UnextendedTask:
     return offloaded.cache[key]
 
 
+def summation(offloaded: Offloaded) -> SumSettings | None:
+    """Return the constants with which SDP adds or subtracts two tensors; None if there are none."""
+    key = "summation"
+    if key not in offloaded.cache:
+        offloaded.cache[key] = find_sum(offloaded.parameters)
+    return offloaded.cache[key]
+
+
 def _task(offloaded: Offloaded) -> UnextendedTask:
     """Return the task that computes an operator, for `plain_task`."""
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, plain_hardware(offloaded)
+    if kind in SUMS:
+        _, h, w, c = offloaded.main.output.type.shape
+        return UnextendedTask(chip, None, w, h, c, w, h, c, total=summation(offloaded))
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     if kind == "Mean":

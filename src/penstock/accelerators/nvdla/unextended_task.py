@@ -29,6 +29,7 @@ from penstock.accelerators.nvdla.sdp import (
     per_channel,
 )
 from penstock.accelerators.nvdla.sdp_constants import PassSettings
+from penstock.accelerators.nvdla.sdp_sums import SumSettings
 from penstock.accelerators.nvdla.stream import (
     Write,
     operating_writes,
@@ -48,6 +49,7 @@ class Base(Enum):
     table, or scratch."""
 
     INPUT = "input"
+    SECOND = "second"
     OUTPUT = "output"
     WEIGHTS = "weights"
     OPERANDS = "operands"
@@ -103,12 +105,14 @@ class UnextendedTask(Task):
     by_pack: whether the convolution is depthwise and computes each pack of channels separately.
     method: what PDP computes; None for a convolution or a copy.
     average: the factors of an average.
+    total: the constants of a sum of two tensors; None for other operators.
     gathered_bytes: the size of the beginning of scratch, to which rows are copied."""
 
     passes: tuple[PassSettings, ...] = ()
     by_pack: bool = False
     method: PoolingMethod | None = None
     average: Average = Average(0, 0)
+    total: SumSettings | None = None
     gathered_bytes: int = 0
 
     @property
@@ -143,29 +147,32 @@ class UnextendedTask(Task):
     ) -> list[tuple[Write, ...]]:
         """Return the register writes that compute output rows [first, end), one tuple per hardware
         layer, as `Task.layers` does."""
-        del second_lines
-        return [step.writes for step in self.steps(first, end, in_lines, out_lines)]
+        steps = self.steps(first, end, in_lines, out_lines, second_lines)
+        return [step.writes for step in steps]
 
     def layers_with_traffic(
         self, first: int, end: int
     ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
         """Return (hardware layer, traffic) for each hardware layer that is needed to compute output
         rows [first, end), assuming that all tensors are contiguous."""
-        steps = self.steps(first, end, self.in_row_bytes, self.out_row_bytes)
+        steps = self.steps(first, end, self.in_row_bytes, self.out_row_bytes, self.out_row_bytes)
         return tuple((step.layer, step.traffic) for step in steps)
 
     def steps(
-        self, first: int, end: int, in_lines: int, out_lines: int
+        self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int
     ) -> Iterator[UnextendedStep]:
         """Yield the hardware layers that compute output rows [first, end), in order.
 
         Addresses are offsets from the bases that each step states: in the input, from the first row
-        of the window of output row `first`; in the output, from row `first`.
+        of the window of output row `first`; in the output and the second input, from row `first`.
 
         in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
+        second_lines: that of the second input of a sum.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
-        if not self.passes:
+        if self.total is not None:
+            yield self._total_step(self.total, end - first, (in_lines, out_lines, second_lines))
+        elif not self.passes:
             yield self._single_step(first, end, in_lines, out_lines)
         elif len(self.passes) == 1:
             yield from self._pass(0, first, end, self._surfaces(0, 0, in_lines, out_lines))
@@ -289,6 +296,34 @@ class UnextendedTask(Task):
         moved = LayerTraffic(features=size, second=size, output=size)
         writes = sdp_writes(layer, SdpOperations(added_elements(output)))
         return UnextendedStep(layer, moved, writes, SUM_BASES)
+
+    def _total_step(
+        self, total: SumSettings, rows: int, lines: tuple[int, int, int]
+    ) -> UnextendedStep:
+        """Return the layer that computes `rows` rows of a sum.
+
+        lines: the distances in bytes between consecutive rows of input, output and second input."""
+        atom = self.hardware.memory_atom_bytes
+        source, output, second = (Surface(line, self.out_w * atom) for line in lines)
+        ratio = total.ratio
+        again, again_base = (
+            (source, Base.INPUT) if ratio.again == ratio.main else (second, Base.SECOND)
+        )
+        first_addend = None if ratio.left1 is None else second
+        operations = SdpOperations(
+            added_elements(first_addend, ratio.left1 or 0, ratio.factor1),
+            added_elements(again, ratio.left2, total.factor2, total.right),
+        )
+        conversion = Conversion(total.offset, total.scale, total.shift)
+        layer = SdpLayer(self.out_w, rows, self.out_c, source, output, conversion)
+        size = packed_bytes(rows, self.out_w, self.out_c, atom)
+        moved = LayerTraffic(
+            features=size, second=size * (1 + (first_addend is not None)), output=size
+        )
+        bases = {**COPY_BASES, "SDP_RDMA.D_BN_BASE_ADDR_LOW": again_base}
+        if first_addend is not None:
+            bases["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = Base.SECOND
+        return UnextendedStep(layer, moved, sdp_writes(layer, operations), bases)
 
     def _single_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
         """Return the layer that pools or copies rows of the input to output rows [first, end)."""

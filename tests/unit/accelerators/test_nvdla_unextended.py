@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from offloading import assert_exact, claimed, compiled
 from penstock.accelerators.nvdla import programs, unextended_kernels
 from penstock.accelerators.nvdla.address_map import registers
-from penstock.accelerators.nvdla.configurations import CONFIGURATIONS
-from penstock.accelerators.nvdla.model import execute
+from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, NvdlaConfiguration
+from penstock.accelerators.nvdla.model import Memories, execute
+from penstock.accelerators.nvdla.sequencer import Sequencer
 from penstock.accelerators.nvdla.stream import from_bytes
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
@@ -43,7 +44,7 @@ def networks(draw: st.DrawFn) -> Graph:
         activation = draw(st.sampled_from(("none", "relu", "relu6")))
         if min(x.type.shape[1:3]) < 6:
             kernel, dilation = 1, 1
-        match draw(st.sampled_from(("conv", "conv", "depthwise", "max", "average"))):
+        match draw(st.sampled_from(("conv", "conv", "depthwise", "max", "average", "add"))):
             case "conv":
                 x = net.conv2d(x, draw(st.integers(1, 40)), kernel, stride, padding, activation,
                                dilation, name=f"conv{k}")  # fmt: skip
@@ -51,6 +52,9 @@ def networks(draw: st.DrawFn) -> Graph:
                 x = net.depthwise_conv2d(
                     x, kernel, stride, padding, activation, dilation, name=f"depthwise{k}"
                 )
+            case "add":
+                near = net.max_pool2d(x, 2, 1, "same", name=f"near{k}")
+                x = net.add(near, x, activation, name=f"add{k}")
             case "max":
                 x = net.max_pool2d(x, kernel, stride, padding, name=f"max{k}")
             case _:
@@ -108,11 +112,12 @@ def test_streams_write_registers_of_the_public_specification_only(
 ) -> None:
     addresses = {register.name: register.address for register in registers().values()}
     found: set[str] = set()
-    run: Callable[..., object] = execute
 
-    def recorded(stream: bytes, *others: object) -> object:
+    def recorded(
+        stream: bytes, memories: Memories, chip: NvdlaConfiguration, sequencer: Sequencer | None
+    ) -> None:
         found.update(write.register for write in from_bytes(stream))
-        return run(stream, *others)
+        execute(stream, memories, chip, sequencer)
 
     monkeypatch.setattr(programs, "execute", recorded)
     assert_exact(plain(every_kind()), "machine")
@@ -145,7 +150,10 @@ def test_what_the_units_cannot_compute_exactly_is_refused_with_the_reason() -> N
 def test_a_sum_without_proved_constants_is_refused_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(unextended_kernels, "find_sum", lambda _: None)
+    def nothing(_: Mapping[str, int]) -> None:
+        """No sum is proved."""
+
+    monkeypatch.setattr(unextended_kernels, "find_sum", nothing)
     net = GraphBuilder("sums", seed=1)
     x = net.input((1, 8, 8, 8))
     alone = net.add(net.max_pool2d(x, 1, name="y"), x, name="alone")

@@ -84,8 +84,7 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
     has one task per input; all other operators have a single task."""
     if not is_extended(offloaded):
         task = plain_task(offloaded)
-        own = (0,) if task.total is None else (task.total.ratio.main, 1 - task.total.ratio.main)
-        return (TaskInputs(task, tuple(map(offloaded.input_index, own))),)
+        return (TaskInputs(task, tuple(map(offloaded.input_index, task.operands))),)
     if offloaded.main.kind == "Concatenation":
         chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)

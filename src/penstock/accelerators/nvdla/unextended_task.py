@@ -121,6 +121,11 @@ class UnextendedTask(Task):
         return bool(self.passes)
 
     @property
+    def operands(self) -> tuple[int, ...]:
+        """The indices of the operator's inputs that the task reads, in order."""
+        return (0,) if self.total is None else (self.total.ratio.main, 1 - self.total.ratio.main)
+
+    @property
     def rows_at_once(self) -> int:
         """The number of output rows that two passes compute before they are added."""
         return max(1, ROWS_BYTES // self.out_row_bytes)

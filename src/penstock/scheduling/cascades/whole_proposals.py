@@ -32,11 +32,13 @@ def whole_proposals(
     """Return proposals in which every part runs alone, in a single call.
 
     `options.partition` names the method that selects the tensors to store in the second memory
-    region.  With `RESIDENT`, there is one proposal for each order in `orders`.  With a grouping
-    strategy, there is one proposal, in the order that the strategy determines.  With `best`, it is
-    the one whose schedule takes the fewest cycles among those of several strategies.
+    region.  With `RESIDENT`, there is one proposal for each order in `orders`.  With the name of a
+    grouping strategy, there is one proposal, and the strategy determines its order.  The strategy
+    `best` compares the proposals of several strategies; the one whose schedule takes the fewest
+    cycles is returned.
 
-    Raises UsageError if there is no second region, and CapacityError if a group does not fit.
+    Raises UsageError if there is no second region, and CapacityError if the selected tensors do not
+    fit there.
     """
     memories = builder.accounting.memories
     if len(memories.tensors) == 1:
@@ -66,9 +68,10 @@ def _whole_proposal(
     """Return the proposal in which every part runs alone, in a single call.
 
     order: the execution order, as indices of the parts.
-    kept: indices of the parts whose outputs are stored in the second memory region.
+    kept: indices of the parts whose outputs are stored in the second memory region of the target;
+        all other outputs are stored in the first one, the default.
 
-    Raises CapacityError if they do not fit there.
+    Raises CapacityError if these outputs do not fit into the second region.
     """
     accounting = builder.accounting
     parts, memories = accounting.parts, accounting.memories

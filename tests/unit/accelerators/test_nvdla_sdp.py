@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.accelerators.nvdla.configurations import SMALL
+from penstock.accelerators.nvdla.extension import WINDOW
 from penstock.accelerators.nvdla.layer import Conversion, NvdlaMemory, Padding, Surface
 from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.pdp import (
@@ -19,6 +20,7 @@ from penstock.accelerators.nvdla.pdp import (
     decode_pooling,
     encode_pooling,
 )
+from penstock.accelerators.nvdla.registers import CONVOLUTION
 from penstock.accelerators.nvdla.sdp import (
     Algorithm,
     SdpLayer,
@@ -160,3 +162,11 @@ def test_pooling_decodes_as_it_was_encoded_and_text_separates_layers() -> None:
     assert [part.splitlines()[-1].split()[0] for part in text.split("\n\n") if part] == [
         *("PDP_RDMA.D_OP_ENABLE", "SDP_RDMA.D_OP_ENABLE"),
     ]
+
+
+def test_convolutions_and_windows_set_no_operands_of_units() -> None:
+    """Operands matter only if units are used; in streams, each register takes eight bytes."""
+    names = {*CONVOLUTION.names(), *WINDOW.names()}
+    assert {name for name in names if name.startswith("SDP.D_DP_")} == {
+        *("SDP.D_DP_BS_CFG", "SDP.D_DP_BN_CFG", "SDP.D_DP_EW_CFG"),
+    }

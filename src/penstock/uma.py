@@ -26,7 +26,8 @@ tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder
 tiles of a call             CallTiles, ScratchpadTile, TilePiece: loops, copies and boxes of tiles,
                             also in stripes; tiles_of_call; Span: an interval
 tensors in tiles            TiledTensor, SlidingWindow: halos, copies in and out
-exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
+exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply; Channels,
+                            reachable: requantisation over the range of accumulators, for proofs
 
 Source: TVM RFC 0060 (UMA).  See docs/how-to/add-a-backend.md; docs/how-to/migrate-from-uma.md
 compares it with UMA.
@@ -96,6 +97,7 @@ from penstock.program.program import (
     TensorRows,
     Transfer,
 )
+from penstock.requantisation.channels import Channels, reachable
 from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.layer_of import layer_of
@@ -128,6 +130,7 @@ __all__ = [
     "Call",
     "CallTiles",
     "CapacityError",
+    "Channels",
     "Command",
     "Composite",
     "Compute",
@@ -207,6 +210,7 @@ __all__ = [
     "packed",
     "parse_size",
     "quantise_multiplier",
+    "reachable",
     "requantise",
     "rounding_shift",
     "row_count",

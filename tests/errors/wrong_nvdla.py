@@ -15,6 +15,7 @@ from penstock.accelerators.nvdla.extension import WindowKind, WindowLayer
 from penstock.accelerators.nvdla.layer import Accumulators, ConvolutionLayer, Surface
 from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.packing import pack_features
+from penstock.accelerators.nvdla.pdp import PoolingLayer, PoolingMethod
 from penstock.accelerators.nvdla.registers import decode, encode
 from penstock.accelerators.nvdla.sheet import (
     GOOGLENET,
@@ -63,6 +64,7 @@ WRONG_NVDLA: dict[str, Callable[[], object]] = {
     "nvdla-014": lambda: WindowLayer(
         WindowKind.LARGEST, 8, 4, 8, 2, 2, PACKED, PACKED, dilation_x=2
     ),
+    "nvdla-015": lambda: PoolingLayer(PoolingMethod.LARGEST, 8, 4, 8, 9, 2, PACKED, PACKED),
     "usage-040": lambda: configuration("tiny"),
     "usage-102": lambda: feature_bytes(
         {"config": "small", "extension": False, "feature_buffer": "64k"}

@@ -42,7 +42,6 @@ from penstock.scheduling.options import DEFAULTS, Options
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from penstock.uma import Place, StreamOperation, StreamRows
-from penstock.zoo.registry import open_zoo
 from strategies import seeds
 
 HOST = load_target("host")
@@ -339,13 +338,6 @@ def test_its_size_is_set_as_that_of_any_memory() -> None:
     with pytest.raises(UsageError, match="has no memory 'feature_buffer'") as caught:
         api.request("zoo:resnet8", accelerators=("smv",), memory={"feature_buffer": 1})
     assert caught.value.code == "usage-011"
-
-
-def test_nvdla_without_the_extension_refuses_every_layer() -> None:
-    done = compiled(open_zoo("zoo:lenet5"), "nvdla:extension=false")
-    assert not claimed(done.graph)
-    assert all("extension=False" in left.reason for left in done.parts.cpu_fallbacks
-               if left.node.kind in ("Conv2D", "FullyConnected"))  # fmt: skip
 
 
 def test_a_kernel_too_large_for_the_buffer_is_refused_with_a_reason() -> None:

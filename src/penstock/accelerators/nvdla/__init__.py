@@ -8,8 +8,9 @@ docs/nvdla.md).
 The target has three attributes:
 
     config          small, small_256 or large
-    extension       True or False; without the extension, no layer is supported, because the
-                    requantisation of NVDLA itself differs from TFLite's
+    extension       True or False; without the extension, NVDLA's own units run convolutions,
+                    fully connected layers, means, pooling and sums, where they are proved to be
+                    exact (`unextended_kernels.py`)
     feature_buffer  size of the extension's on-chip memory for tensors, such as 64KiB; 0 for none;
                     "own" for the configuration's default (`configurations.FEATURE_BANKS`)
 
@@ -33,6 +34,11 @@ from penstock.accelerators.nvdla.configurations import (
 from penstock.accelerators.nvdla.dataflow import cycles, traffic
 from penstock.accelerators.nvdla.placed import placed_cycles
 from penstock.accelerators.nvdla.programs import SUBMIT, WAIT, encode
+from penstock.accelerators.nvdla.unextended_kernels import (
+    own_layer_of_sums,
+    plain_scratch_bytes,
+    reason_against,
+)
 from penstock.uma import (
     AcceleratorTarget,
     DType,
@@ -80,8 +86,8 @@ class Nvdla(UMABackend):
         self._register_pattern("mean", over_an_image)
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
-        for rule in (extended, one_image, one_group, dense_pools, double_rounding, equal_shapes,
-                     fused_sums, whole_packs, same_types, fits_the_core):  # fmt: skip
+        for rule in (one_image, one_group, dense_pools, double_rounding, equal_shapes,
+                     fused_sums, whole_packs, same_types, exact_units, fits_the_core):  # fmt: skip
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, with_packed_features)
         for op in kernels.OPERATORS:
@@ -144,12 +150,12 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
     return packed(graph, target.name, atom)
 
 
-def extended(offloaded: Offloaded) -> bool | str:
-    """The extension must be enabled; it provides TFLite's arithmetic, element-wise operations,
-    pooling and depthwise convolutions.
+def exact_units(offloaded: Offloaded) -> bool | str:
+    """Without the extension, which provides TFLite's arithmetic, element-wise operations, pooling
+    and depthwise convolutions, the units of NVDLA must be proved to compute the operator exactly.
 
     Return True, or the reason why `offloaded` violates this rule."""
-    return bool(offloaded.target.attrs["extension"]) or "the target has extension=False"
+    return kernels.is_extended(offloaded) or reason_against(offloaded) or True
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
@@ -221,6 +227,8 @@ def fused_sums(offloaded: Offloaded) -> bool | str:
     addend = kernels.fused_addend(offloaded)
     if addend is None:
         return True
+    if not kernels.is_extended(offloaded):
+        return own_layer_of_sums(addend.node)
     if not feature_bytes(offloaded.target.attrs):
         return "there is no feature buffer"
     value, shape = addend.value, offloaded.output.shape
@@ -289,6 +297,8 @@ def strategy_of(op: str) -> Any:
         atom = configuration(str(target.attrs["config"])).memory_atom_bytes
         found, weighted = OpStrategy(), op in kernels.WEIGHTED
         reach = attrs["rows"].extent if "rows" in attrs else 1
+        gathered = kernels.gathered_bytes(reach, inputs[0])
+        scratch = gathered if target.attrs["extension"] else plain_scratch_bytes
         found.add_implementation(
             kernels.compute,
             name="nvdla",
@@ -296,7 +306,7 @@ def strategy_of(op: str) -> Any:
             traffic=traffic,
             tables=kernels.tables if op in kernels.TABLED else None,
             by_rows=op != "mean",  # the output row of a mean reads all input rows
-            scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),
+            scratch_bytes=scratch,
             folded=(1, 2) if weighted else (),
             alignment_bytes=atom,
             placed_cost=placed_cycles,

@@ -4,10 +4,13 @@ of accumulators to elements, and element-wise combination of two tensors."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import (
     ElementwiseMode,
     Post,
@@ -17,11 +20,15 @@ from penstock.accelerators.nvdla.extension import (
     WindowLayer,
 )
 from penstock.accelerators.nvdla.layer import Conversion, ConvolutionLayer
+from penstock.accelerators.nvdla.pdp import FRACTION_BITS, PoolingLayer, PoolingMethod
+from penstock.accelerators.nvdla.sdp import Algorithm, SdpUnit
 from penstock.uma import Array, multiply, requantise, rounding_shift
 
 Sums = NDArray[np.int64]
 
 INT8 = Range()
+SUM_BITS = (8, 8, 9, 10, 10, 11, 11, 11)
+"""The bits of PDP's constants for 0 to 7 elements of padding that int8 uses."""
 TERM_BITS = 20
 """The number of bits by which the operands of an element-wise sum are shifted left."""
 
@@ -31,6 +38,93 @@ def converted(sums: Sums, conversion: Conversion) -> Array:
     extension's post-processing (`Post`) do not use this conversion."""
     scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
     return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
+
+
+def whole_packs(channels: int, hardware: NvdlaConfiguration) -> int:
+    """Return a number of channels, rounded up to whole packs."""
+    atom = hardware.memory_atom_bytes
+    return -(-channels // atom) * atom
+
+
+def with_unused_channels(sums: Sums, hardware: NvdlaConfiguration) -> Sums:
+    """Return accumulators of shape (rows, columns, channels) with those of the unused channels of
+    the last pack, which are 0."""
+    beyond = whole_packs(sums.shape[2], hardware) - sums.shape[2]
+    return np.pad(sums, ((0, 0), (0, 0), (0, beyond)))
+
+
+def processed(values: Sums, unit: SdpUnit, addends: Sums, factors: Sums) -> Sums:
+    """Return what unit X1 or X2 of SDP computes.
+
+    values: its input, of shape (rows, columns, channels).
+    addends, factors: its operands, in shapes that broadcast to that of `values`."""
+    if unit.bypass:
+        return values
+    if not unit.skip_addition:
+        operands = saturated(addends << unit.left_shift)
+        if unit.algorithm is Algorithm.SUM:
+            values = values + operands
+        elif unit.algorithm is Algorithm.LARGEST:
+            values = np.maximum(values, operands)
+        else:
+            values = np.minimum(values, operands)
+    if unit.skip_multiplication:
+        scaled = rounding_shift(values, unit.right_shift)
+    else:
+        scaled = rounding_shift(values * factors, unit.right_shift)
+        if unit.prelu:
+            scaled = np.where(values < 0, scaled, values)
+    values = saturated(scaled)
+    return values if unit.skip_clamp else np.maximum(values, 0)
+
+
+def saturated(values: Sums) -> Sums:
+    """Return values saturated to 32 bits."""
+    return np.clip(values, -(1 << 31), (1 << 31) - 1)
+
+
+def pooled_by_pdp(image: Array, layer: PoolingLayer) -> Sums:
+    """Return what unit PDP computes of each window: the largest or smallest element, or an average.
+
+    An average scales the sum of the window by the factors of the layer, and rounds after each.
+
+    image: the input, of shape (rows, columns, channels)."""
+    pad = layer.padding
+    border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
+    neutral = {PoolingMethod.AVERAGE: 0, PoolingMethod.LARGEST: -128, PoolingMethod.SMALLEST: 127}
+    padded = np.pad(image.astype(np.int64), border, constant_values=neutral[layer.method])
+    windows = sliding_window_view(padded, (layer.window_height, layer.window_width), axis=(0, 1))
+    windows = windows[:: layer.stride_y, :: layer.stride_x]
+    if layer.method is PoolingMethod.LARGEST:
+        return windows.max(axis=(3, 4))
+    if layer.method is PoolingMethod.SMALLEST:
+        return windows.min(axis=(3, 4))
+    sums = windows.sum(axis=(3, 4)) + _padding_sums(layer)[:, :, None]
+    half = rounding_shift(sums * layer.factor_x, FRACTION_BITS)
+    return rounding_shift(half * layer.factor_y, FRACTION_BITS)
+
+
+def _padding_sums(layer: PoolingLayer) -> Sums:
+    """Return what an average adds to each window for padding, of shape (rows, columns): a constant
+    for the columns of padding of each row, and one for the rows of padding, times the width."""
+    words = [0, *astuple(layer.sums)]
+    constants = np.array(
+        [_signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64
+    )
+    there = np.ones((layer.height, layer.width), np.int64)
+    pad = layer.padding
+    padded = np.pad(there, ((pad.top, pad.bottom), (pad.left, pad.right)))
+    windows = sliding_window_view(padded, (layer.window_height, layer.window_width))
+    windows = windows[:: layer.stride_y, :: layer.stride_x]
+    columns, rows = windows.max(axis=2).sum(axis=2), windows.max(axis=3).sum(axis=2)
+    beside = constants[layer.window_width - columns] * rows
+    return beside + constants[layer.window_height - rows] * layer.window_width
+
+
+def _signed(word: int, bits: int) -> int:
+    """Return the low `bits` bits of a word as a signed number."""
+    half = 1 << (bits - 1)
+    return (word + half) % (2 * half) - half
 
 
 def combined(first: Array, second: Array, post: Post) -> Array:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast, get_type_hints
 
@@ -46,7 +46,10 @@ class Bindings(Generic[Record]):
         or low in the name of the field.
     constant: maps each field whose value is the same for all records to this value.
     absent: maps an attribute to the value that its field is assumed to have if the words to be
-        decoded do not include the register of this field.  Without an entry, this value is 0."""
+        decoded do not include the register of this field.  Without an entry, this value is 0.
+    only_listed: whether only registers with a listed field belong to the record, rather than all
+        registers of the units.
+    left_out: registers of the units that belong to other records."""
 
     kind: type[Record]
     units: tuple[str, ...]
@@ -55,10 +58,12 @@ class Bindings(Generic[Record]):
     addresses: tuple[tuple[str, str, str], ...]
     constant: Words
     absent: Words
+    only_listed: bool = False
+    left_out: frozenset[str] = frozenset()
 
     def encode(self, record: Record) -> dict[str, int]:
         """Return the words that encode a record, by register name.  The result covers all registers
-        of `units` except those that start a unit.
+        of the record (`names`).
 
         Raises UnsupportedError if an attribute of the record does not fit its register field."""
         found: dict[str, dict[str, int]] = {}
@@ -73,8 +78,8 @@ class Bindings(Generic[Record]):
         return {name: registers()[name].word(found.get(name, {})) for name in self.names()}
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of the registers that `encode` sets: all registers of the units, except
-        those that start a unit."""
+        """Return the names of the registers that `encode` sets; registers that start a unit are not
+        among them."""
         return tuple(filter(self._owns, registers()))
 
     def decode(self, words: Words, **more: object) -> Record:
@@ -104,10 +109,21 @@ class Bindings(Generic[Record]):
         return record
 
     def _owns(self, name: str) -> bool:
-        """Return whether `name` is a parameter register (prefix D_) of one of the units, other than
-        the register that starts the unit."""
+        """Return whether `name` is a parameter register (prefix D_) of the record, other than a
+        register that starts a unit."""
         unit, _, register = name.partition(".")
-        return unit in self.units and register.startswith("D_") and register != ENABLE
+        if unit not in self.units or not register.startswith("D_") or register == ENABLE:
+            return False
+        return name not in self.left_out and (not self.only_listed or name in self._listed)
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        """The registers of which a field is listed."""
+        places = [place for place, _, _ in (*self.chosen, *self.implied)] + list(self.constant)
+        halves = {
+            register.format(half) for register, _, _ in self.addresses for half in ("LOW", "HIGH")
+        }
+        return frozenset(place.rpartition(".")[0] for place in places) | halves
 
     def _compare(self, record: Record, found: Words) -> None:
         """Raise UnsupportedError if a register word in `found` differs from the encoding of

@@ -30,6 +30,8 @@ from operator import add
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import HardwareLayer, WindowLayer
 from penstock.accelerators.nvdla.kernels import feature_buffer_fields, tasks
+from penstock.accelerators.nvdla.pdp import PoolingLayer
+from penstock.accelerators.nvdla.sdp import SdpLayer
 from penstock.accelerators.nvdla.task import Task
 from penstock.accelerators.nvdla.traffic import LayerTraffic
 from penstock.uma import Breakdown, Offloaded
@@ -108,7 +110,14 @@ def layer_cycles(
     inside: the tensors that are in the feature buffer, each named by its field of `LayerTraffic`,
         such as "output".  All others are in main memory."""
     points = layer.out_height * layer.out_width
-    if isinstance(layer, WindowLayer):
+    busy: dict[str, float]
+    macs: int | None
+    if isinstance(layer, SdpLayer):
+        busy, macs = {"post-processing": points * layer.kernels / chip.rates.single_point}, None
+    elif isinstance(layer, PoolingLayer):
+        elements = max(points, layer.height * layer.width) * layer.kernels
+        busy, macs = {"pooling": elements / chip.rates.pooling}, None
+    elif isinstance(layer, WindowLayer):
         taps = layer.window_height * layer.window_width
         busy, macs = window_cycles(chip, points * layer.kernels * taps), None
     else:
@@ -124,7 +133,7 @@ def layer_cycles(
     read = {"features", "second"} if moved.second else {"features"}
     source = chip.memory if read - inside else chip.buffer_port
     longest, fetch = math.ceil(max(busy.values())), chip.memory.latency_cycles
-    latency = max(source.latency_cycles, fetch - longest)
+    latency = max(source.latency_cycles, fetch - longest) if chip.extension else fetch
     return Breakdown(
         latency + longest, {**busy, "latency": latency}, macs, cold_start=fetch - latency
     )

@@ -22,7 +22,9 @@ from penstock.accelerators.nvdla.layer import (
     Padding,
     Surface,
 )
-from penstock.accelerators.nvdla.registers import BYPASS
+from penstock.accelerators.nvdla.pdp import PoolingLayer
+from penstock.accelerators.nvdla.registers import BYPASS, OPERANDS
+from penstock.accelerators.nvdla.sdp import SdpLayer
 from penstock.uma import UnsupportedError
 
 TABLE_ROW_BYTES = 12
@@ -186,7 +188,7 @@ class WindowLayer:
         return self.channels * self.channel_multiplier
 
 
-HardwareLayer = ConvolutionLayer | WindowLayer
+HardwareLayer = ConvolutionLayer | WindowLayer | SdpLayer | PoolingLayer
 """The work that the accelerator executes between two starts."""
 
 POST = Bindings(
@@ -257,6 +259,7 @@ WINDOW = Bindings(
     ),
     constant={**BYPASS, "SDP.D_CVT_SCALE.cvt_scale": 1},
     absent={},
+    left_out=OPERANDS,
 )
 
 

@@ -13,11 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.accelerators.nvdla.configurations import (
-    FEATURE_BUFFER,
-    NvdlaConfiguration,
-    configuration,
-)
+from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER, NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import (
     NO_POST,
     ElementwiseMode,
@@ -28,6 +24,7 @@ from penstock.accelerators.nvdla.extension import (
 )
 from penstock.accelerators.nvdla.packing import pack_weights
 from penstock.accelerators.nvdla.task import Task
+from penstock.accelerators.nvdla.unextended_kernels import plain_hardware, plain_tables, plain_task
 from penstock.uma import (
     Array,
     Command,
@@ -57,9 +54,15 @@ OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "conc
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
     """Return the hardware configuration that the user selected, with the units that penstock adds
-    to NVDLA (`Extension`).  Its feature buffer has 0 bytes, because tasks do not depend on the
-    size."""
-    return configuration(str(offloaded.target.attrs["config"])).extended(0, 0)
+    to NVDLA (`Extension`) unless the user disabled them.  The feature buffer has 0 bytes, because
+    tasks do not depend on the size."""
+    plain = plain_hardware(offloaded)
+    return plain.extended(0, 0) if is_extended(offloaded) else plain
+
+
+def is_extended(offloaded: Offloaded) -> bool:
+    """Return whether the hardware has the units that penstock adds to NVDLA."""
+    return bool(offloaded.target.attrs["extension"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,9 @@ class TaskInputs:
 def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
     """Return the tasks that compute an offloaded operator, in order of execution.  A concatenation
     has one task per input; all other operators have a single task."""
+    if not is_extended(offloaded):
+        task = plain_task(offloaded)
+        return (TaskInputs(task, tuple(map(offloaded.input_index, task.operands))),)
     if offloaded.main.kind == "Concatenation":
         chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)
@@ -272,7 +278,7 @@ def compute(call: KernelCall) -> Sequence[Command]:
         lower = maximum(call.first * task.stride_h - task.pad_top, 0)
         upper = minimum((call.end - 1) * task.stride_h - task.pad_top + task.reach_h, task.in_h)
         rows = ((lower, upper), (call.first, call.end))
-        tables = (call.table("weights"), call.table("post")) if task.post.requantise else ()
+        tables = (call.table("weights"), call.table("post")) if task.has_tables else ()
         commands.append(
             call.issue(
                 task,
@@ -325,7 +331,10 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     "post": the int32 bias, multiplier and shift of each output channel, of shape (channels, 3).
         The bias includes the correction for the zero point of the input.
 
-    A product of two tensors has no tables: the result is empty."""
+    A product of two tensors has no tables: the result is empty.  Without the extension, "post" has
+    other contents (`plain_tables`)."""
+    if not is_extended(offloaded):
+        return plain_tables(offloaded)
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
         scale = quantise_multiplier(x.scale / y.scale)

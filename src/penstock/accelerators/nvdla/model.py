@@ -25,11 +25,16 @@ from penstock.accelerators.nvdla.arithmetic import (
     elements_by_tap,
     int8,
     pooled,
+    pooled_by_pdp,
+    processed,
+    whole_packs,
+    with_unused_channels,
 )
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import (
     TABLE_ROW_BYTES,
     ElementwiseMode,
+    HardwareLayer,
     Post,
     WindowKind,
     WindowLayer,
@@ -38,18 +43,33 @@ from penstock.accelerators.nvdla.extension import (
 )
 from penstock.accelerators.nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
 from penstock.accelerators.nvdla.packing import pack_features, unpack_features, unpack_weights
-from penstock.accelerators.nvdla.registers import UNITS, decode
+from penstock.accelerators.nvdla.pdp import decode_pooling
+from penstock.accelerators.nvdla.registers import UNIT_MODES, UNITS, decode
+from penstock.accelerators.nvdla.sdp import (
+    SdpCube,
+    SdpUnit,
+    Use,
+    decode_cube,
+    decode_operations,
+    decode_sdp,
+)
 from penstock.accelerators.nvdla.sequencer import Sequencer
-from penstock.accelerators.nvdla.stream import SOURCES, from_bytes
+from penstock.accelerators.nvdla.stream import completes, from_bytes
 from penstock.accelerators.nvdla.traffic import LayerTraffic
 from penstock.uma import Array, BackendError, requantise, rounding_shift
 
 Memories = Mapping[NvdlaMemory, Array]
 """The contents of each memory as uint8, from address 0 on."""
 
-PIPELINES = {"CDMA": frozenset(UNITS), "WINDOW": frozenset({"WINDOW", "SDP"})}
-"""For each unit that reads the input from memory, the units that must be started with it.  POST may
-be started in addition."""
+PIPELINES = {
+    "CDMA": frozenset(UNITS),
+    "WINDOW": frozenset({"WINDOW", "SDP"}),
+    "SDP_RDMA": frozenset({"SDP_RDMA", "SDP"}),
+    "PDP_RDMA": frozenset({"PDP_RDMA", "PDP"}),
+}
+"""For each unit that reads the input from memory, the units that must be started with it."""
+OPTIONAL = {"CDMA": frozenset({"POST", "SDP_RDMA"}), "WINDOW": frozenset({"POST"})}
+"""For each of them, the units that may be started in addition."""
 EXTENSION = frozenset({"POST", "WINDOW"})
 """The units of the extension."""
 
@@ -97,7 +117,7 @@ class Device:
 
         Raises BackendError if the units started do not form a layer."""
         missing = PIPELINES[source] - self.started
-        stray = self.started - PIPELINES[source] - {"POST"}
+        stray = self.started - PIPELINES[source] - OPTIONAL.get(source, frozenset())
         if missing or stray:
             named = ", ".join(sorted(missing or stray))
             raise _invalid_stream(
@@ -114,13 +134,7 @@ class Device:
         self.moved.append(Counter())
         self.port_bytes.clear()
         self.sources.clear()
-        if source == "CDMA":
-            layer = decode(self.words, self.hardware)
-            sums = self._delivered(layer)
-            elements = self._post_processed(post, sums) if post else self._converted(layer, sums)
-        else:
-            layer = decode_window(self.words)
-            elements = self._window_results(layer, post)
+        layer, elements = self._computed(source, post)
         atom = self.hardware.memory_atom_bytes
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
         self._count_features("output", layer.output.memory, elements)
@@ -131,6 +145,70 @@ class Device:
             )
             self.words, self.other_words = self.other_words, self.words
         self.started.clear()
+
+    def _computed(self, source: str, post: Post | None) -> tuple[HardwareLayer, Array]:
+        """Return the layer that the registers describe, and the elements that it writes.
+
+        source, post: the unit that reads its input, and the extension's post-processing, if any."""
+        if source == "WINDOW":
+            window = decode_window(self.words)
+            return window, self._window_results(window, post)
+        if source == "PDP_RDMA":
+            pooling = decode_pooling(self.words)
+            shape = (pooling.height, pooling.width, whole_packs(pooling.channels, self.hardware))
+            image = self._read_features("features", pooling.source, shape)
+            return pooling, pooled_by_pdp(image, pooling).astype(np.int8)
+        if source == "SDP_RDMA":
+            single = decode_sdp(self.words)
+            shape = (single.height, single.width, whole_packs(single.channels, self.hardware))
+            values = self._read_features("features", single.source, shape).astype(np.int64)
+            return single, converted(self._operated(values), single.conversion)
+        if "SDP_RDMA" in self.started:
+            bypassed = {name: word for name, word in self.words.items() if name not in UNIT_MODES}
+            layer = decode(bypassed, self.hardware)
+            cube = decode_cube(self.words)
+            expected = SdpCube(layer.out_width, layer.out_height, layer.kernels)
+            if cube != expected:
+                raise _invalid_stream(f"SDP_RDMA is set to {cube}", f"the layer has {expected}")
+            sums = with_unused_channels(self._delivered(layer), self.hardware)
+            return layer, converted(self._operated(sums), layer.conversion)
+        layer = decode(self.words, self.hardware)
+        sums = self._delivered(layer)
+        if post is not None:
+            return layer, self._post_processed(post, sums)
+        return layer, converted(with_unused_channels(sums, self.hardware), layer.conversion)
+
+    def _operated(self, values: Sums) -> Sums:
+        """Return what the units of SDP compute from values of shape (rows, columns, channels)."""
+        operations = decode_operations(self.words)
+        for unit in (operations.x1, operations.x2):
+            addends, factors = self._operands(unit, values.shape)
+            values = processed(values, unit, addends, factors)
+        return values
+
+    def _operands(self, unit: SdpUnit, shape: tuple[int, int, int]) -> tuple[Sums, Sums]:
+        """Return the addends and the factors of a unit, from memory or registers.
+
+        shape: the shape (rows, columns, channels) of the unit's input, in whole packs."""
+        addends = np.full((1, 1, 1), unit.addend, np.int64)
+        factors = np.full((1, 1, 1), unit.factor, np.int64)
+        if unit.bypass or unit.unread:
+            return addends, factors
+        if unit.per_element:
+            if unit.use is Use.BOTH or unit.two_bytes:
+                raise _invalid_stream("SDP reads several bytes per element", "the model reads one")
+            surface = Surface(unit.line_stride, unit.surface_stride, unit.address, unit.memory)
+            found = [self._read_features("second", surface, shape).astype(np.int64)]
+        else:
+            count = 1 + (unit.use is Use.BOTH)
+            size = shape[2] * count * (1 + unit.two_bytes)
+            content = self._read_bytes("table", unit.memory, unit.address, size)
+            numbers = np.frombuffer(content.tobytes(), "<i2" if unit.two_bytes else "<i1")
+            each = numbers.astype(np.int64).reshape(shape[2], count).T
+            found = [one.reshape(1, 1, -1) for one in each]
+        if unit.use is Use.BOTH:
+            return found[0], found[1]
+        return (found[0], factors) if unit.use is Use.ADDENDS else (addends, found[0])
 
     def _read_features(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
         """Return int8 features from memory, of shape `shape` (rows, columns, channels), and count
@@ -167,13 +245,6 @@ class Device:
         size_bytes = rows * columns * len(range(0, channels, atom)) * atom
         self.moved[-1][what] += size_bytes
         self.port_bytes[memory] += size_bytes
-
-    def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
-        """Convert the accumulators of a layer, of shape (rows, columns, channels), to int8 elements
-        by NVDLA's own conversion.  The result consists of whole packs: it also contains the unused
-        channels of the last pack, whose accumulators are 0."""
-        beyond = -layer.kernels % self.hardware.memory_atom_bytes
-        return converted(np.pad(sums, ((0, 0), (0, 0), (0, beyond))), layer.conversion)
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
         """Return the accumulators of a layer as the core delivers them, rounded and saturated to 32
@@ -305,7 +376,7 @@ def execute(
             device.words[write.register] = write.word
             continue
         device.started.add(write.starts)
-        if write.starts in SOURCES:
+        if completes(write, device.words):
             device.run(write.starts)
     return tuple(LayerTraffic(**moved) for moved in device.moved)
 

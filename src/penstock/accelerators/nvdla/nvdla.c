@@ -21,18 +21,33 @@ enum {
     WINDOW_CHANNELS = 0x41014, WINDOW_SOURCE = 0x4101c, WINDOW_LINES = 0x41024,
     WINDOW_SURFACES = 0x41028, WINDOW_TAPS = 0x4102c, WINDOW_STRIDE = 0x41030,
     WINDOW_DILATION = 0x41034, WINDOW_PADDING = 0x41038, WINDOW_PAD_VALUE = 0x41040,
-    WINDOW_MULTIPLIER = 0x41044, WINDOW_WEIGHTS = 0x41048
+    WINDOW_MULTIPLIER = 0x41044, WINDOW_WEIGHTS = 0x41048,
+    SDP_RDMA_START = 0x08008, SDP_SOURCE = 0x08018, SDP_SOURCE_LINES = 0x08020,
+    SDP_SOURCE_SURFACES = 0x08024, SDP_FLYING = 0x08070, CVT_OFFSET = 0x090c0, CVT_SCALE = 0x090c4, CVT_SHIFT = 0x090c8,
+    PDP_RDMA_START = 0x0a008, PDP_WIDTH = 0x0b00c, PDP_HEIGHT = 0x0b010, PDP_OUT_WIDTH = 0x0b018,
+    PDP_OUT_HEIGHT = 0x0b01c, PDP_CHANNELS = 0x0b020, PDP_MODE = 0x0b024, PDP_TAPS = 0x0b034,
+    PDP_FACTOR_W = 0x0b038, PDP_FACTOR_H = 0x0b03c, PDP_PADDING = 0x0b040, PDP_SOURCE = 0x0a01c,
+    PDP_SOURCE_LINES = 0x0a024, PDP_SOURCE_SURFACES = 0x0a028, PDP_TARGET = 0x0b070,
+    PDP_LINES = 0x0b078, PDP_SURFACES = 0x0b07c
 };
+/* Registers of SDP's units X1 and X2. */
+static const struct {
+    uint32_t mode, addend, factor, number, operands, place, lines, surfaces;
+} unit_registers[] = {{0x09058, 0x0905c, 0x09064, 0x09068, 0x08028, 0x0802c, 0x08034, 0x08038},
+                      {0x0906c, 0x09070, 0x09078, 0x0907c, 0x08040, 0x08044, 0x0804c, 0x08050}};
+enum { UNREAD = 1, IN_MEMORY = 1, BYPASS = 1, SKIP_ADDITION = 2, SKIP_MULTIPLICATION = 16, SKIP_CLAMP = 64, PER_ELEMENT = 16 };
 enum { LARGEST, MEAN, DEPTHWISE };
 enum { ONE, ADD, SUBTRACT, MULTIPLY };
 
 /* Set in a base that is in the feature buffer; ignored here because there is one address space. */
 #define IN_FEATURE_BUFFER 0x80000000u
 
-/* For each configuration: input channels and kernels processed per cycle, and channels per pack. */
+/* For each configuration: input channels and kernels processed per cycle, and channels per pack.
+ * The configurations follow without the extension. */
+enum { EXTENDED = 3 };
 static const struct {
     int32_t channels, kernels, pack;
-} atoms[] = {{8, 8, 8}, {32, 8, 8}, {64, 32, 32}};
+} atoms[] = {{8, 8, 8}, {32, 8, 8}, {64, 32, 32}, {8, 8, 8}, {32, 8, 8}, {64, 32, 32}};
 
 /* The running stream; writes before `at` have been executed. */
 static struct {
@@ -80,6 +95,11 @@ static int8_t *place(uint32_t address) {
     __builtin_trap();
 }
 
+/* The shift in a register: the bits from the ninth on. */
+static int32_t upper_byte(uint32_t address) {
+    return (int32_t)(value(address) >> 8 & 63);
+}
+
 typedef struct {
     int8_t *base;
     int32_t lines, surfaces;
@@ -119,6 +139,136 @@ static struct {
     const int8_t *table;
     surface second, target;
 } post;
+
+/* SDP without the extension: unit X1 or X2. */
+typedef struct {
+    int32_t mode, left, right, per_element, factor_in_memory, factor;
+    const int8_t *operands;
+    surface second;
+} unit;
+
+static struct {
+    unit units[2];
+    int32_t offset, scale, shift;
+    surface target;
+} sdp;
+
+static void load_units(void) {
+    for (int k = 0; k < 2; k++) {
+        unit *u = &sdp.units[k];
+        u->mode = (int32_t)value(unit_registers[k].mode);
+        if ((u->mode & BYPASS) != 0) {
+            continue;
+        }
+        u->left = upper_byte(unit_registers[k].addend);
+        u->right = upper_byte(unit_registers[k].factor);
+        u->factor_in_memory = (int32_t)value(unit_registers[k].factor) & IN_MEMORY;
+        u->factor = (int16_t)(uint16_t)value(unit_registers[k].number);
+        if ((value(unit_registers[k].operands) & UNREAD) != 0) {
+            continue;
+        }
+        u->per_element = (int32_t)value(unit_registers[k].operands) & PER_ELEMENT;
+        u->operands = place(unit_registers[k].place);
+        if (u->per_element) {
+            u->second = surface_of(unit_registers[k].place, unit_registers[k].lines,
+                                   unit_registers[k].surfaces);
+        }
+    }
+    sdp.offset = (int32_t)value(CVT_OFFSET);
+    sdp.scale = (int16_t)(uint16_t)value(CVT_SCALE);
+    sdp.shift = (int32_t)value(CVT_SHIFT);
+    sdp.target = surface_of(SDP_TARGET, SDP_LINES, SDP_SURFACES);
+}
+
+static int64_t between(int64_t x, int64_t least, int64_t most) {
+    return x < least ? least : x > most ? most : x;
+}
+
+/* Shifts right, rounds ties away from zero, saturates to 32 bits. */
+static int64_t shifted(int64_t x, int32_t right) {
+    const int64_t half = right > 0 ? (int64_t)1 << (right - 1) : 0;
+    const int64_t found = x < 0 ? -((half - x) >> right) : (x + half) >> right;
+    return between(found, INT32_MIN, INT32_MAX);
+}
+
+static int32_t operand(const unit *u, int32_t channel, int32_t k) {
+    const uint8_t *at = (const uint8_t *)u->operands + 4 * channel + 2 * k;
+    return (int16_t)(uint16_t)(at[0] | at[1] << 8);
+}
+
+/* Passes a sum or an element through both units and the converter, and writes the result. */
+static void write_element(int32_t row, int32_t column, int32_t channel, int64_t x) {
+    for (int k = 0; k < 2; k++) {
+        const unit *u = &sdp.units[k];
+        if ((u->mode & BYPASS) != 0) {
+            continue;
+        }
+        if ((u->mode & SKIP_ADDITION) == 0) {
+            const int32_t addend = u->per_element ? *element(&u->second, row, column, channel)
+                                                  : operand(u, channel, 0);
+            x += addend * ((int64_t)1 << u->left);
+        }
+        if ((u->mode & SKIP_MULTIPLICATION) == 0) {
+            x *= u->factor_in_memory ? operand(u, channel, 1) : u->factor;
+        }
+        x = shifted(x, u->right);
+        if ((u->mode & SKIP_CLAMP) == 0 && x < 0) {
+            x = 0;
+        }
+    }
+    x = between(shifted((x - sdp.offset) * sdp.scale, sdp.shift), -128, 127);
+    *element(&sdp.target, row, column, channel) = (int8_t)x;
+}
+
+/* Runs a layer of SDP alone. */
+static void sdp_layer(void) {
+    const surface source = surface_of(SDP_SOURCE, SDP_SOURCE_LINES, SDP_SOURCE_SURFACES);
+    const int32_t channels = (int32_t)value(SDP_CHANNELS) + 1;
+    load_units();
+    for (int32_t row = 0; row <= (int32_t)value(SDP_HEIGHT); row++) {
+        for (int32_t column = 0; column <= (int32_t)value(SDP_WIDTH); column++) {
+            for (int32_t c = 0; c < channels || c % atoms[run.configuration].pack != 0; c++) {
+                write_element(row, column, c, *element(&source, row, column, c));
+            }
+        }
+    }
+}
+
+/* Runs a pooling layer of PDP. */
+static void pdp_layer(void) {
+    const surface source = surface_of(PDP_SOURCE, PDP_SOURCE_LINES, PDP_SOURCE_SURFACES);
+    const surface target = surface_of(PDP_TARGET, PDP_LINES, PDP_SURFACES);
+    const int32_t width = (int32_t)value(PDP_WIDTH) + 1;
+    const int32_t height = (int32_t)value(PDP_HEIGHT) + 1;
+    const int32_t channels = (int32_t)value(PDP_CHANNELS) + 1;
+    const uint32_t taps = value(PDP_TAPS);
+    const uint32_t padding = value(PDP_PADDING);
+    const int32_t average = (value(PDP_MODE) & 3) == 0;
+    for (int32_t row = 0; row <= (int32_t)value(PDP_OUT_HEIGHT); row++) {
+        for (int32_t column = 0; column <= (int32_t)value(PDP_OUT_WIDTH); column++) {
+            const int32_t top = row * (int32_t)((taps >> 20 & 15) + 1) - (int32_t)(padding >> 4 & 7);
+            const int32_t left = column * (int32_t)((taps >> 16 & 15) + 1) - (int32_t)(padding & 7);
+            for (int32_t c = 0; c < channels || c % atoms[run.configuration].pack != 0; c++) {
+                int64_t sum = 0;
+                int32_t largest = -128;
+                for (int32_t y = top; y <= top + (int32_t)(taps >> 8 & 15); y++) {
+                    for (int32_t x = left; x <= left + (int32_t)(taps & 15); x++) {
+                        if (y >= 0 && y < height && x >= 0 && x < width) {
+                            const int32_t found = *element(&source, y, x, c);
+                            sum += found;
+                            largest = found > largest ? found : largest;
+                        }
+                    }
+                }
+                if (average) {
+                    sum = shifted(sum * (int64_t)value(PDP_FACTOR_W), 16);
+                    largest = (int32_t)shifted(sum * (int64_t)value(PDP_FACTOR_H), 16);
+                }
+                *element(&target, row, column, c) = (int8_t)largest;
+            }
+        }
+    }
+}
 
 static int32_t clamp_to(uint32_t range, int32_t x) {
     const uint32_t ends = value(range);
@@ -252,6 +402,19 @@ static void layer(int is_convolution) {
         w.pad_value = (int8_t)(uint8_t)value(WINDOW_PAD_VALUE);
         weights = kind == DEPTHWISE ? place(WINDOW_WEIGHTS) : NULL;
     }
+    const int32_t outputs = (int32_t)value(SDP_CHANNELS) + 1;
+    if (run.configuration >= EXTENDED) {
+        load_units();
+        for (int32_t row = 0; row <= (int32_t)value(SDP_HEIGHT); row++) {
+            for (int32_t column = 0; column <= (int32_t)value(SDP_WIDTH); column++) {
+                for (int32_t o = 0; o < outputs || o % atoms[run.configuration].pack != 0; o++) {
+                    write_element(row, column, o,
+                                  o < outputs ? convolved(weights, outputs, row, column, o) : 0);
+                }
+            }
+        }
+        return;
+    }
     post.requantises = (int32_t)(value(POST_MODE) & 1);
     post.mode = (int32_t)(value(POST_MODE) >> 4);
     post.table = post.requantises ? place(POST_TABLE) : NULL;
@@ -259,7 +422,6 @@ static void layer(int is_convolution) {
     if (post.mode != ONE) {
         post.second = surface_of(POST_SECOND, POST_LINES, POST_SURFACES);
     }
-    const int32_t outputs = (int32_t)value(SDP_CHANNELS) + 1;
     for (int32_t row = 0; row <= (int32_t)value(SDP_HEIGHT); row++) {
         for (int32_t column = 0; column <= (int32_t)value(SDP_WIDTH); column++) {
             for (int32_t o = 0; o < outputs; o++) {
@@ -284,6 +446,10 @@ void nvdla_submit(const void *stream, int32_t bytes, void *bases[]) {
         const uint32_t address = word(run.writes + 8 * run.at);
         if (address == CDMA_START || address == WINDOW_START) {
             layer(address == CDMA_START);
+        } else if (address == PDP_RDMA_START) {
+            pdp_layer();
+        } else if (address == SDP_RDMA_START && (value(SDP_FLYING) & 1) == 0) {
+            sdp_layer(); /* beside a convolution, SDP_RDMA only reads operands */
         }
     }
 }

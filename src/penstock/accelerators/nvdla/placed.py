@@ -15,8 +15,8 @@ from operator import add
 
 from penstock.accelerators.nvdla.dataflow import layer_cycles
 from penstock.accelerators.nvdla.kernels import tasks
-from penstock.accelerators.nvdla.programs import TaskPiece, pieces
-from penstock.accelerators.nvdla.task import Task, row_copy_task
+from penstock.accelerators.nvdla.programs import TaskPiece, input_copy_task, pieces
+from penstock.accelerators.nvdla.task import Task
 from penstock.uma import Breakdown, Offloaded, PlacedCall, PlacedRows
 
 
@@ -62,7 +62,7 @@ def piece_cycles(task: Task, piece: TaskPiece, inside: frozenset[str]) -> Breakd
     if not piece.gathered:
         return reduce(add, (layer_cycles(task.hardware, *one, inside) for one in layers))
     lower, upper = task.reads(piece.first, piece.end)
-    copies = row_copy_task(task).layers_with_traffic(0, 1)
+    copies = input_copy_task(task).layers_with_traffic(0, 1)
     copied = [layer_cycles(task.hardware, *one, inside & {"features"}) for one in copies]
     computed = [layer_cycles(task.hardware, *one, inside - {"features"}) for one in layers]
     return reduce(add, (*copied * (upper - lower), *computed))

@@ -38,15 +38,23 @@ from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.sequencer import Sequencer
 from penstock.accelerators.nvdla.stream import FORMAT, Write
 from penstock.accelerators.nvdla.task import Task, row_copy_task
+from penstock.accelerators.nvdla.unextended_task import Base, UnextendedTask, copy_task
 from penstock.uma import Array, Driver, Place, StreamOperation
 
 HEAD = struct.Struct("<II")
 """Two words: configuration and number of relocations, or one relocation."""
 BASE_BYTES = 256
 """Alignment in bytes of every base in the functional model."""
-CONFIGURATION_NAMES = tuple(CONFIGURATIONS)
-"""The names of the configurations; a stream contains the index."""
-SOURCES = ("CDMA.D_DAIN_ADDR_LOW_0", "WINDOW.D_DAIN_ADDR_LOW")
+CHIPS = (
+    *(plain.extended(0, 0) for plain in CONFIGURATIONS.values()),
+    *CONFIGURATIONS.values(),
+)
+"""The hardware, with penstock's extension and without; a stream contains the index."""
+SOURCES = (
+    "CDMA.D_DAIN_ADDR_LOW_0",
+    "WINDOW.D_DAIN_ADDR_LOW",
+    "SDP_RDMA.D_SRC_BASE_ADDR_LOW",
+)
 WEIGHTS = ("CDMA.D_WEIGHT_ADDR_LOW", "WINDOW.D_WEIGHT_ADDR_LOW")
 TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
 OUTPUT = "SDP.D_DST_BASE_ADDR_LOW"
@@ -101,6 +109,9 @@ class _Encoder:
         pitches = pitches_of_rows(self.task, (*self.call.inputs, self.call.result), first, end)
         assert pitches is not None
         source = self.call.inputs[0].place(lower)
+        if isinstance(self.task, UnextendedTask):
+            yield from self._steps(self.task, source, first, end, pitches)
+            return
         for layer in self.task.layers(first, end, *pitches):
             yield self._placed(layer, source, first)
 
@@ -115,13 +126,41 @@ class _Encoder:
         assert scratch is not None
         for row in range(lower, upper):
             target = replace(scratch, offset_bytes=scratch.offset_bytes + (row - lower) * size)
-            for layer in row_copy_task(self.task).layers(0, 1, size, size):
-                yield _with_places(
-                    layer, {SOURCES[1]: self.call.inputs[0].place(row), OUTPUT: target}
-                )
+            source = self.call.inputs[0].place(row)
+            for layer in input_copy_task(self.task).layers(0, 1, size, size):
+                known = {register: source for register in SOURCES} | {OUTPUT: target}
+                yield _with_places(layer, known)
+        if isinstance(self.task, UnextendedTask):
+            pitches = (size, self.task.out_row_bytes, 0)
+            yield from self._steps(self.task, scratch, first, first + 1, pitches)
+            return
         second = size if len(self.call.inputs) == 1 else self.task.out_row_bytes
         for layer in self.task.layers(first, first + 1, size, self.task.out_row_bytes, second):
             yield self._placed(layer, scratch, first)
+
+    def _steps(
+        self,
+        task: UnextendedTask,
+        source: Place,
+        first: int,
+        end: int,
+        pitches: tuple[int, int, int],
+    ) -> Iterator[Sequence[Placed]]:
+        """Yield the register writes of each hardware layer that computes output rows [first, end)
+        without the extension.
+
+        source: the address of the first input row that is read.
+        pitches: the row pitches in bytes, as (input, output, second input)."""
+        places = {Base.INPUT: source, Base.OUTPUT: self.call.result.place(first)}
+        if task.has_tables:
+            places[Base.WEIGHTS], places[Base.OPERANDS] = self.call.tables
+        if self.call.scratch is not None:
+            places[Base.SCRATCH] = self.call.scratch
+        for other in self.call.inputs[1:]:
+            places[Base.SECOND] = other.place(first)
+        for step in task.steps(first, end, *pitches):
+            known = {register: places[base] for register, base in step.bases.items()}
+            yield _with_places(step.writes, known)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
         """Return (write, place) for each write of a layer.  If the write sets an address register,
@@ -133,10 +172,15 @@ class _Encoder:
         known[OUTPUT] = self.call.result.place(first)
         for other in self.call.inputs[1:]:
             known[OTHER] = other.place(first)
-        if self.task.post.requantise:
+        if self.task.has_tables:
             weights, table = self.call.tables
             known |= {register: weights for register in WEIGHTS} | {TABLE: table}
         return _with_places(layer, known)
+
+
+def input_copy_task(task: Task) -> Task:
+    """Return a task whose output is a copy of the input of `task`."""
+    return copy_task(task) if isinstance(task, UnextendedTask) else row_copy_task(task)
 
 
 class RowAddresses(Protocol):
@@ -256,9 +300,16 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
             places.append(HEAD.pack(k, place.base | there))
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
-    return b"".join(
-        (HEAD.pack(CONFIGURATION_NAMES.index(hardware.name), len(places)), *places, *body)
+    return b"".join((HEAD.pack(_chip_index(hardware), len(places)), *places, *body))
+
+
+def _chip_index(hardware: NvdlaConfiguration) -> int:
+    """Return the index of a configuration in `CHIPS`."""
+    extended = hardware.extension is not None
+    same = (
+        chip.name == hardware.name and (chip.extension is not None) == extended for chip in CHIPS
     )
+    return list(same).index(True)
 
 
 def decode(
@@ -274,7 +325,7 @@ def decode(
         (write, base & ~IN_FEATURE_BUFFER, _memory(base))
         for write, base in HEAD.iter_unpack(stream[HEAD.size : end])
     )
-    return CONFIGURATIONS[CONFIGURATION_NAMES[number]], places, stream[end:]
+    return CHIPS[number], places, stream[end:]
 
 
 def _memory(base: int) -> NvdlaMemory:
@@ -326,8 +377,7 @@ def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> Non
     for part, base in zip(mine, bases, strict=True):
         part[:] = base
     before = [part.copy() for part in mine]
-    chip = configuration.extended(0, 0)
-    execute(relocated(writes, places, starts), memories, chip, sequencer)
+    execute(relocated(writes, places, starts), memories, configuration, sequencer)
     for part, base, old in zip(mine, bases, before, strict=True):
         changed = part != old
         if changed.any():  # constants cannot be written

@@ -11,6 +11,7 @@ from penstock.accelerators.nvdla.layer import (
     ConvolutionLayer,
     NvdlaMemory,
 )
+from penstock.accelerators.nvdla.sdp import OPERAND_REGISTERS
 
 UNITS = ("CDMA", "CSC", "CMAC_A", "CMAC_B", "CACC", "SDP")
 """The units of the core, in the order of the data flow."""
@@ -23,6 +24,12 @@ BYPASS = {
 }
 """Register fields that make SDP, NVDLA's post-processor, read from the core instead of memory and
 bypass its bias, batch-norm and element-wise units."""
+BYPASSED = frozenset(place.rpartition(".")[0] for place in BYPASS)
+"""The registers of these fields."""
+UNIT_MODES = BYPASSED - {"SDP.D_FEATURE_MODE_CFG"}
+"""The registers that state what the units of SDP do."""
+OPERANDS = OPERAND_REGISTERS - BYPASSED
+"""Registers that only matter if SDP's units are used (`sdp.OPERATIONS`)."""
 MAIN = {path: NvdlaMemory.MAIN for path in ("source.memory", "output.memory", "weight_memory")}
 """The memories of a layer whose memory registers are absent."""
 
@@ -117,6 +124,7 @@ CONVOLUTION = Bindings(
     ),
     constant=BYPASS,
     absent=MAIN,
+    left_out=OPERANDS,
 )
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration, NvdlaPort
 from penstock.accelerators.nvdla.extension import HardwareLayer, WindowLayer
 from penstock.accelerators.nvdla.layer import ConvolutionLayer, NvdlaMemory
+from penstock.accelerators.nvdla.pdp import PoolingLayer
+from penstock.accelerators.nvdla.sdp import SdpLayer
 
 SHORTEST, LONGEST = 16, 32
 """Minimum and maximum number of cycles for which the multipliers keep their weights."""
@@ -47,14 +49,10 @@ class Sequencer:
         sources: the memories from which the layer reads features.
         combines: whether post-processing combines the results with a second tensor."""
         fetch = hardware.memory.latency_cycles
-        computing = (
-            window_steps(hardware, layer)
-            if isinstance(layer, WindowLayer)
-            else convolution_steps(hardware, layer, combines=combines)
-        )
+        computing = _computing_steps(hardware, layer, combines=combines)
         transfers = (_steps(n, port(hardware, m).bytes_per_cycle) for m, n in port_bytes.items())
         busy = max(computing, *transfers)
-        if self.idle:
+        if self.idle or hardware.extension is None:
             self.cycles += fetch + busy
         else:
             latency = max((port(hardware, memory).latency_cycles for memory in sources), default=0)
@@ -66,6 +64,18 @@ class Sequencer:
 def port(hardware: NvdlaConfiguration, memory: NvdlaMemory) -> NvdlaPort:
     """Return the port to a memory."""
     return hardware.memory if memory is NvdlaMemory.MAIN else hardware.buffer_port
+
+
+def _computing_steps(hardware: NvdlaConfiguration, layer: HardwareLayer, *, combines: bool) -> int:
+    """Return the cycles of the units that compute a layer."""
+    if isinstance(layer, WindowLayer):
+        return window_steps(hardware, layer)
+    if isinstance(layer, SdpLayer):
+        return _steps(layer.width * layer.height * layer.channels, hardware.rates.single_point)
+    if isinstance(layer, PoolingLayer):
+        points = max(layer.width * layer.height, layer.out_width * layer.out_height)
+        return _steps(points * layer.channels, hardware.rates.pooling)
+    return convolution_steps(hardware, layer, combines=combines)
 
 
 def convolution_steps(

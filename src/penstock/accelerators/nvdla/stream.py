@@ -24,12 +24,24 @@ from penstock.accelerators.nvdla.address_map import (
 )
 from penstock.accelerators.nvdla.extension import Post, WindowLayer, encode_post, encode_window
 from penstock.accelerators.nvdla.layer import ConvolutionLayer
+from penstock.accelerators.nvdla.pdp import PoolingLayer, encode_pooling
 from penstock.accelerators.nvdla.registers import UNITS, encode
+from penstock.accelerators.nvdla.sdp import (
+    SdpCube,
+    SdpLayer,
+    SdpOperations,
+    encode_cube,
+    encode_operations,
+    encode_sdp,
+)
 from penstock.uma import BackendError
 
 FORMAT = struct.Struct("<II")
-SOURCES = ("CDMA", "WINDOW")
-"""The units that read the input from memory; starting one of them executes the layer."""
+SOURCES = ("CDMA", "WINDOW", "SDP_RDMA", "PDP_RDMA")
+"""The units that read the input from memory; starting one of them executes the layer.  As an
+exception, SDP_RDMA only reads operands if SDP takes its input from the convolution core."""
+FLYING = "SDP_RDMA.D_FEATURE_MODE_CFG"
+"""The register whose lowest bit states that exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +67,33 @@ def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tup
 
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
     return _layer_writes(encode(layer), UNITS, post)
+
+
+def operating_writes(layer: ConvolutionLayer, operations: SdpOperations) -> tuple[Write, ...]:
+    """Return the register writes of a convolution layer whose accumulators SDP processes before its
+    conversion: those of its parameters, then those that start its units.
+
+    Raises UnsupportedError if a parameter does not fit the register field that holds it."""
+    cube = SdpCube(layer.out_width, layer.out_height, layer.kernels)
+    words = {**encode(layer), **encode_operations(operations), **encode_cube(cube)}
+    return _layer_writes(words, (*UNITS[:-1], "SDP_RDMA", "SDP"), None)
+
+
+def sdp_writes(layer: SdpLayer, operations: SdpOperations) -> tuple[Write, ...]:
+    """Return the register writes of a layer of SDP alone: those of its parameters, then those that
+    start its units.
+
+    Raises UnsupportedError if a parameter does not fit the register field that holds it."""
+    words = {**encode_sdp(layer), **encode_operations(operations)}
+    return _layer_writes(words, ("SDP_RDMA", "SDP"), None)
+
+
+def pooling_writes(layer: PoolingLayer) -> tuple[Write, ...]:
+    """Return the register writes of a pooling layer of PDP: those of its parameters, then those
+    that start its units.
+
+    Raises UnsupportedError if a parameter does not fit the register field that holds it."""
+    return _layer_writes(encode_pooling(layer), ("PDP_RDMA", "PDP"), None)
 
 
 def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, ...]:
@@ -132,11 +171,19 @@ def _layer_writes(
 
 def _lines(writes: Iterable[Write]) -> Iterator[str]:
     """Yield each write as a line of text, and an empty line after each layer."""
+    words: dict[str, int] = {}
     for write in writes:
+        words[write.register] = write.word
         fields = _fields(registers()[write.register], write.word)
         yield " ".join((write.register, f"{write.word:#010x}", *fields)) + "\n"
-        if write.starts in SOURCES:
+        if completes(write, words):
             yield "\n"
+
+
+def completes(write: Write, words: Mapping[str, int]) -> bool:
+    """Return whether a write executes a layer, given the words written before, by register name."""
+    flies = write.starts == "SDP_RDMA" and words.get(FLYING, 0) & 1 == 1
+    return write.starts in SOURCES and not flies
 
 
 def _fields(register: Register, word: int) -> list[str]:

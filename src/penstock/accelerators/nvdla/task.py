@@ -56,6 +56,11 @@ class Task:
     post: Post = NO_POST
 
     @property
+    def has_tables(self) -> bool:
+        """Whether the task reads weights and a table of post-processing."""
+        return self.post.requantise
+
+    @property
     def reach_h(self) -> int:
         """The number of rows that a window spans, dilation included."""
         return (self.kernel_h - 1) * self.dilation_h + 1
@@ -128,7 +133,7 @@ class Task:
 
     def hardware_layers(
         self, first: int, end: int, in_lines: int, out_lines: int
-    ) -> tuple[HardwareLayer, ...]:
+    ) -> tuple[ConvolutionLayer | WindowLayer, ...]:
         """Return the hardware layers that compute output rows [first, end).
 
         in_lines, out_lines: the distances in bytes between consecutive rows of input and output.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from penstock.accelerators.nvdla.extension import (
     TABLE_ROW_BYTES,
     ElementwiseMode,
-    HardwareLayer,
     Post,
     WindowKind,
     WindowLayer,
 )
+from penstock.accelerators.nvdla.layer import ConvolutionLayer
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class LayerTraffic:
         return self.features + self.weights + self.table + self.second + self.output
 
 
-def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffic:
+def traffic_of(layer: ConvolutionLayer | WindowLayer, post: Post, atom_bytes: int) -> LayerTraffic:
     """Return the bytes that a hardware layer transfers to and from memory.
 
     Each input element and each weight is read once, unless the convolution buffer already holds it.
@@ -66,6 +66,17 @@ def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffi
     )
 
 
+def traffic_of_convolution(layer: ConvolutionLayer, atom_bytes: int) -> LayerTraffic:
+    """Return the bytes of features and weights that a convolution transfers to and from memory.
+
+    atom_bytes: the size in bytes of a memory atom."""
+    return LayerTraffic(
+        features=packed_bytes(_fetched_rows(layer), layer.width, layer.channels, atom_bytes),
+        weights=_weight_bytes(layer),
+        output=packed_bytes(layer.out_height, layer.out_width, layer.kernels, atom_bytes),
+    )
+
+
 def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int:
     """Return the size in bytes of int8 features that are stored in packs of `atom_bytes` channels,
     where the last pack is padded.
@@ -76,14 +87,14 @@ def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int
     return rows * columns * -(-channels // atom_bytes) * atom_bytes
 
 
-def _fetched_rows(layer: HardwareLayer) -> int:
+def _fetched_rows(layer: ConvolutionLayer | WindowLayer) -> int:
     """Return the number of input rows that a layer reads from memory."""
     if isinstance(layer, WindowLayer):
         return layer.height
     return 0 if layer.reuse.data else layer.fetched_rows
 
 
-def _weight_bytes(layer: HardwareLayer) -> int:
+def _weight_bytes(layer: ConvolutionLayer | WindowLayer) -> int:
     """Return the number of bytes of weights that a layer reads from memory: 0 if the weights are
     already in the convolution buffer, or if the layer has no weights."""
     if not isinstance(layer, WindowLayer):

@@ -1,0 +1,206 @@
+"""NvdlaUnextended: what NVDLA runs without penstock's extension, as a share of a network.
+
+    python -m benchmarks.nvdla_unextended [FOLDER] [--network NAME] [--config NAME]
+
+For each network and configuration: nodes and multiply-accumulates (MACs) that NVDLA's own units
+run, as a share of all, and the share of the MACs that run twice, because their layers take two
+passes. Below, the reasons why nodes run on the processor instead, with the number of these nodes
+and their share of the MACs. Networks of up to MOST_MACS MACs also run on the functional model,
+whose elements, cycles and bytes must be those of the network and of its schedule; others have a
+dash. FOLDER holds models of others; without it, networks of the zoo are planned. Exits with 1 if a
+run differs, or if less than LEAST_PERCENT % of the MACs of a network run on NVDLA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from benchmarks.compiled_partition import breakdowns, disagreements, engine_cycles
+from benchmarks.entry import console, entry, shown
+from benchmarks.graph_groups import short_name
+from penstock import api
+from penstock.accelerators.nvdla.configurations import configuration
+from penstock.accelerators.nvdla.kernels import tasks
+from penstock.accelerators.nvdla.unextended_task import UnextendedTask
+from penstock.backends.offload import offload
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph, Node, whole_work
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.graphs import read_request, simplify
+from penstock.pipeline.request import Request
+from penstock.uma import Offloaded
+
+CONFIGURATIONS = ("small", "large")
+NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v1:alpha=0.25,resolution=96", "zoo:vgg16")
+SMALL_VGG16 = "zoo:vgg16:alpha=0.25,resolution=32"
+MODELS = ("pretrainedResnet_quant.tflite", "vww_96_int8.tflite")
+MOST_MACS = 10**8
+"""Of the networks that run on the functional model."""
+LEAST_PERCENT = 85
+LAYOUTS = ("PackChannels", "UnpackChannels", "Slice", "Pad", "Reshape")
+"""Operators that change layouts or shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What NVDLA runs of a network.
+
+    nodes, macs: numbers of the whole network; nodes that compute.
+    own_nodes, own_macs, twice_macs: those that NVDLA runs, and runs in two passes.
+    left: by operator and reason, the nodes and MACs that the processor runs.
+    cycles: stated cycles of NVDLA; None if the network was planned only.
+    faults: how a run on the functional model disagrees.
+    """
+
+    name: str
+    nodes: int
+    macs: int
+    own_nodes: int
+    own_macs: int
+    twice_macs: int
+    left: tuple[tuple[str, str, int, int], ...]
+    cycles: int | None
+    faults: tuple[str, ...]
+
+    @property
+    def percent(self) -> float:
+        """The share of MACs that NVDLA runs."""
+        return 100 * self.own_macs / self.macs
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the tables; 1 if a run differs or NVDLA runs too little."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.nvdla_unextended", description=__doc__
+    )
+    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
+    parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
+    parser.add_argument("--config", action="append", metavar="NAME", help="this one only")
+    wanted = parser.parse_args(arguments)
+    found: list[Share] = []
+    for model in models(wanted.folder):
+        if not wanted.network or short_name(model) in wanted.network:
+            for config in wanted.config or CONFIGURATIONS:
+                print(f"planning {short_name(model)} for {config}", file=sys.stderr)
+                found.append(share(model, config))
+    console().print(table(found))
+    console().print(reasons(found))
+    for one in found:
+        for fault in one.faults:
+            print(f"{one.name}: {fault}")
+    failed = any(one.faults or one.percent < LEAST_PERCENT for one in found)
+    return 1 if not found or failed else 0
+
+
+def models(folder: Path | None) -> Sequence[str]:
+    """What is planned: networks of the zoo, or models of a folder and VGG16."""
+    if folder is None:
+        return (*NETWORKS, SMALL_VGG16)
+    return (*(str(folder / name) for name in MODELS), "zoo:vgg16", SMALL_VGG16)
+
+
+def share(model: str, config: str) -> Share:
+    """What NVDLA runs of a network. Raises PenstockError."""
+    request = api.request(
+        model, "host", accelerators=(f"nvdla:config={config},extension=False",), optimize="speed"
+    )
+    graph = simplify(read_request(request))
+    found = offload(graph, request.accelerators, request.target)
+    own = [node for node in found.graph.nodes if isinstance(node.op, Composite)]
+    twice = sum(whole_work(node).macs for node in own if takes_two_passes(node, request))
+    left = [item for item in found.cpu_fallbacks if item.node.kind not in LAYOUTS]
+    counts, macs = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for item in left:
+        counts[item.node.kind, item.reason] += 1
+        macs[item.node.kind, item.reason] += macs_of(item.node)
+    by_reason = tuple((*key, count, macs[key]) for key, count in counts.most_common())
+    total = macs_in(graph)
+    cycles, faults = run(request, config) if total <= MOST_MACS else (None, ())
+    return Share(
+        f"{short_name(model)}, {config}",
+        sum(node.kind not in LAYOUTS for node in graph.nodes),
+        total,
+        len(own),
+        sum(whole_work(node).macs for node in own),
+        twice,
+        by_reason,
+        cycles,
+        faults,
+    )
+
+
+def macs_in(graph: Graph) -> int:
+    """Multiply-accumulates of all nodes."""
+    return sum(map(macs_of, graph.nodes))
+
+
+def macs_of(node: Node) -> int:
+    """Multiply-accumulates of a node."""
+    return whole_work(node).macs
+
+
+def takes_two_passes(node: Node, request: Request) -> bool:
+    """Whether a composite runs a layer twice."""
+    for one in tasks(Offloaded(node, request.accelerators[0].target)):
+        if isinstance(one.task, UnextendedTask) and len(one.task.passes) > 1:
+            return True
+    return False
+
+
+def run(request: Request, config: str) -> tuple[int, tuple[str, ...]]:
+    """Stated cycles of NVDLA, and how a run on the functional model disagrees."""
+    done = compile_request(request)
+    needs = breakdowns(done.schedule)
+    moved = sum(need.by_resource.get("memory", 0) for need in needs)
+    size = round(moved * configuration(config).memory.bytes_per_cycle)
+    cycles = engine_cycles(done.schedule)
+    return cycles, tuple(disagreements(done, cycles, size))
+
+
+def table(found: Sequence[Share]) -> Table:
+    """A row for each network and configuration."""
+    columns = (
+        *("network", "nodes", "on NVDLA", "million MACs", "on NVDLA", "in two passes"),
+        *("NVDLA cycles", "functional model"),
+    )
+    made = Table(*(columns[:1]), title="NVDLA without the extension")
+    for column in columns[1:]:
+        made.add_column(column, justify="right")
+    for one in found:
+        state = "-" if one.cycles is None else "differs" if one.faults else "equal"
+        made.add_row(
+            one.name,
+            str(one.nodes),
+            str(one.own_nodes),
+            f"{one.macs / 1e6:,.1f}",
+            f"{one.percent:.1f} %",
+            f"{100 * one.twice_macs / one.macs:.1f} %",
+            shown(one.cycles),
+            state,
+        )
+    return made
+
+
+def reasons(found: Sequence[Share]) -> Table:
+    """A row for each reason why nodes run on the processor."""
+    made = Table("network", "operator", "nodes", "MACs", "reason", title="Nodes on the processor")
+    for row in _reason_rows(found):
+        made.add_row(*row)
+    return made
+
+
+def _reason_rows(found: Sequence[Share]) -> Iterator[tuple[str, ...]]:
+    for one in found:
+        for kind, reason, count, macs in one.left:
+            yield one.name, kind, str(count), f"{100 * macs / one.macs:.2f} %", reason
+
+
+if __name__ == "__main__":
+    entry(main)

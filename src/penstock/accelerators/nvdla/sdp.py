@@ -1,0 +1,320 @@
+"""sdp: records and registers of NVDLA's own post-processor, SDP, and its read engine, SDP_RDMA.
+
+    accumulators or a tensor -> X1 (BS) -> X2 (BN) -> Y (EW) -> converter -> memory
+
+Units X1 and X2 add an operand, multiply by another, shift right with rounding, and may replace
+negative values by 0.  An operand is one number, or one for each channel or element.  Unit Y, which
+only the configuration large has, is not used.  The converter subtracts an offset, multiplies and
+shifts (`layer.Conversion`).
+
+Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from penstock.accelerators.nvdla.bindings import Bindings, Words
+from penstock.accelerators.nvdla.layer import UNCHANGED, Conversion, NvdlaMemory, Surface
+
+OPERAND_BYTES = 4
+"""Size in bytes of the operands of a channel in memory: an addend and a factor, each an int16."""
+
+
+class Algorithm(IntEnum):
+    """How a unit combines its input with the addend; each value is its code in the register."""
+
+    LARGEST = 0
+    SMALLEST = 1
+    SUM = 2
+
+
+class Use(IntEnum):
+    """Which operands of a unit are in memory; each value is its code in the register."""
+
+    FACTORS = 0
+    ADDENDS = 1
+    BOTH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SdpUnit:
+    """Unit X1 or X2 of SDP.
+
+    bypass: whether the unit is not used.
+    skip_addition, algorithm: whether the unit adds nothing; how it combines the addend.
+    skip_multiplication, prelu: whether the unit does not multiply, or only negative values.
+    skip_clamp: whether negative results are kept instead of replaced by 0.
+    addends_in_memory, left_shift, addend: where addends are, the shift that is applied to each, and
+        the addend if it is not in memory.
+    factors_in_memory, right_shift, factor: where factors are, the shift that is applied to
+        products, and the factor if it is not in memory.
+    unread: whether the read engine fetches no operands from memory.
+    use: which operands it fetches; addend and factor alternate if it fetches both.
+    two_bytes: whether an operand has two bytes rather than one.
+    per_element: whether operands belong to elements rather than to channels.
+    memory, address, line_stride, surface_stride: the operands in memory; the strides apply to those
+        of elements."""
+
+    bypass: bool = True
+    skip_addition: bool = False
+    algorithm: Algorithm = Algorithm.LARGEST
+    skip_multiplication: bool = False
+    prelu: bool = False
+    skip_clamp: bool = False
+    addends_in_memory: bool = False
+    left_shift: int = 0
+    addend: int = 0
+    factors_in_memory: bool = False
+    right_shift: int = 0
+    factor: int = 0
+    unread: bool = True
+    use: Use = Use.FACTORS
+    two_bytes: bool = False
+    per_element: bool = False
+    memory: NvdlaMemory = NvdlaMemory.MAIN
+    address: int = 0
+    line_stride: int = 0
+    surface_stride: int = 0
+
+
+UNUSED = SdpUnit()
+
+
+def per_channel(left: int, right: int, address: int, *, one_sided: bool) -> SdpUnit:
+    """Return a unit that adds, multiplies and shifts with operands of each channel.
+
+    left, right: the shifts of addends and products.
+    address: the address of the operands in main memory.
+    one_sided: whether negative results become 0."""
+    return SdpUnit(
+        bypass=False,
+        algorithm=Algorithm.SUM,
+        skip_clamp=not one_sided,
+        addends_in_memory=True,
+        left_shift=left,
+        factors_in_memory=True,
+        right_shift=right,
+        unread=False,
+        use=Use.BOTH,
+        two_bytes=True,
+        address=address,
+    )
+
+
+def added_elements(
+    surface: Surface | None, left: int = 0, factor: int | None = None, right: int = 0
+) -> SdpUnit:
+    """Return a unit that adds the int8 elements of a second tensor, and multiplies by a number.
+
+    surface: the memory layout of the tensor; None to add nothing.
+    left, right: the shifts of addends and products.
+    factor: the number; None to multiply by nothing."""
+    unit = SdpUnit(
+        bypass=False,
+        algorithm=Algorithm.SUM,
+        skip_addition=surface is None,
+        skip_multiplication=factor is None,
+        skip_clamp=True,
+        factor=factor or 0,
+        right_shift=right,
+    )
+    if surface is None:
+        return unit
+    return replace(
+        unit,
+        addends_in_memory=True,
+        left_shift=left,
+        unread=False,
+        use=Use.ADDENDS,
+        per_element=True,
+        memory=surface.memory,
+        address=surface.address,
+        line_stride=surface.line_stride,
+        surface_stride=surface.surface_stride,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SdpOperations:
+    """What SDP does with its input before the converter: the units in the order of data flow."""
+
+    x1: SdpUnit = UNUSED
+    x2: SdpUnit = UNUSED
+
+
+@dataclass(frozen=True, slots=True)
+class SdpCube:
+    """The size of the tensor that SDP computes, as its read engine needs it beside a convolution.
+    `flying` states that SDP takes its input from the convolution core."""
+
+    width: int
+    height: int
+    channels: int
+    flying: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SdpLayer:
+    """A hardware layer of SDP alone, which reads a tensor from memory.
+
+    width, height, channels: the size of the input and the output.
+    source, output: their memory layouts.
+    conversion: how results become elements, after the units."""
+
+    width: int
+    height: int
+    channels: int
+    source: Surface
+    output: Surface
+    conversion: Conversion = UNCHANGED
+
+    @property
+    def out_width(self) -> int:
+        """The number of output columns."""
+        return self.width
+
+    @property
+    def out_height(self) -> int:
+        """The number of output rows."""
+        return self.height
+
+    @property
+    def kernels(self) -> int:
+        """The number of output channels."""
+        return self.channels
+
+
+def _fields(path: str, unit: str, engine: str) -> tuple[tuple[str, str, int], ...]:
+    """Return (field, attribute, offset) for the fields of unit X1 or X2.
+
+    path: the attribute of `SdpOperations` that holds the unit.
+    unit, engine: the unit and its read engine in the names of registers, such as "bs", "brdma"."""
+    stage, dma = f"SDP.D_DP_{unit.upper()}", f"SDP_RDMA.D_{engine.upper()}_CFG.{engine}"
+    place = f"SDP_RDMA.D_{unit.upper()}"
+    return (
+        (f"{stage}_CFG.{unit}_bypass", f"{path}.bypass", 0),
+        (f"{stage}_CFG.{unit}_alu_bypass", f"{path}.skip_addition", 0),
+        (f"{stage}_CFG.{unit}_alu_algo", f"{path}.algorithm", 0),
+        (f"{stage}_CFG.{unit}_mul_bypass", f"{path}.skip_multiplication", 0),
+        (f"{stage}_CFG.{unit}_mul_prelu", f"{path}.prelu", 0),
+        (f"{stage}_CFG.{unit}_relu_bypass", f"{path}.skip_clamp", 0),
+        (f"{stage}_ALU_CFG.{unit}_alu_src", f"{path}.addends_in_memory", 0),
+        (f"{stage}_ALU_CFG.{unit}_alu_shift_value", f"{path}.left_shift", 0),
+        (f"{stage}_ALU_SRC_VALUE.{unit}_alu_operand", f"{path}.addend", 0),
+        (f"{stage}_MUL_CFG.{unit}_mul_src", f"{path}.factors_in_memory", 0),
+        (f"{stage}_MUL_CFG.{unit}_mul_shift_value", f"{path}.right_shift", 0),
+        (f"{stage}_MUL_SRC_VALUE.{unit}_mul_operand", f"{path}.factor", 0),
+        (f"{dma}_disable", f"{path}.unread", 0),
+        (f"{dma}_data_use", f"{path}.use", 0),
+        (f"{dma}_data_size", f"{path}.two_bytes", 0),
+        (f"{dma}_data_mode", f"{path}.per_element", 0),
+        (f"{dma}_ram_type", f"{path}.memory", 0),
+        (f"{place}_LINE_STRIDE.{unit}_line_stride", f"{path}.line_stride", 0),
+        (f"{place}_SURFACE_STRIDE.{unit}_surface_stride", f"{path}.surface_stride", 0),
+    )
+
+
+OPERATIONS = Bindings(
+    SdpOperations,
+    ("SDP", "SDP_RDMA"),
+    chosen=(*_fields("x1", "bs", "brdma"), *_fields("x2", "bn", "nrdma")),
+    implied=(),
+    addresses=(
+        ("SDP_RDMA.D_BS_BASE_ADDR_{}", "bs_base_addr_{}", "x1.address"),
+        ("SDP_RDMA.D_BN_BASE_ADDR_{}", "bn_base_addr_{}", "x2.address"),
+    ),
+    constant={"SDP.D_DP_EW_CFG.ew_bypass": 1, "SDP_RDMA.D_ERDMA_CFG.erdma_disable": 1},
+    absent={},
+    only_listed=True,
+)
+
+CUBE = Bindings(
+    SdpCube,
+    ("SDP_RDMA",),
+    chosen=(
+        ("SDP_RDMA.D_DATA_CUBE_WIDTH.width", "width", 1),
+        ("SDP_RDMA.D_DATA_CUBE_HEIGHT.height", "height", 1),
+        ("SDP_RDMA.D_DATA_CUBE_CHANNEL.channel", "channels", 1),
+        ("SDP_RDMA.D_FEATURE_MODE_CFG.flying_mode", "flying", 0),
+    ),
+    implied=(),
+    addresses=(),
+    constant={},
+    absent={},
+    only_listed=True,
+)
+
+LAYER = Bindings(
+    SdpLayer,
+    ("SDP", "SDP_RDMA"),
+    chosen=(
+        ("SDP.D_DATA_CUBE_WIDTH.width", "width", 1),
+        ("SDP.D_DATA_CUBE_HEIGHT.height", "height", 1),
+        ("SDP.D_DATA_CUBE_CHANNEL.channel", "channels", 1),
+        ("SDP_RDMA.D_SRC_LINE_STRIDE.src_line_stride", "source.line_stride", 0),
+        ("SDP_RDMA.D_SRC_SURFACE_STRIDE.src_surface_stride", "source.surface_stride", 0),
+        ("SDP_RDMA.D_SRC_DMA_CFG.src_ram_type", "source.memory", 0),
+        ("SDP.D_DST_LINE_STRIDE.dst_line_stride", "output.line_stride", 0),
+        ("SDP.D_DST_SURFACE_STRIDE.dst_surface_stride", "output.surface_stride", 0),
+        ("SDP.D_DST_DMA_CFG.dst_ram_type", "output.memory", 0),
+        ("SDP.D_CVT_OFFSET.cvt_offset", "conversion.offset", 0),
+        ("SDP.D_CVT_SCALE.cvt_scale", "conversion.scale", 0),
+        ("SDP.D_CVT_SHIFT.cvt_shift", "conversion.shift", 0),
+        ("SDP.D_FEATURE_MODE_CFG.nan_to_zero", "conversion.nan_to_zero", 0),
+    ),
+    implied=(
+        ("SDP_RDMA.D_DATA_CUBE_WIDTH.width", "width", 1),
+        ("SDP_RDMA.D_DATA_CUBE_HEIGHT.height", "height", 1),
+        ("SDP_RDMA.D_DATA_CUBE_CHANNEL.channel", "channels", 1),
+    ),
+    addresses=(
+        ("SDP_RDMA.D_SRC_BASE_ADDR_{}", "src_base_addr_{}", "source.address"),
+        ("SDP.D_DST_BASE_ADDR_{}", "dst_base_addr_{}", "output.address"),
+    ),
+    constant={"SDP_RDMA.D_FEATURE_MODE_CFG.flying_mode": 0, "SDP.D_DATA_FORMAT.out_precision": 0},
+    absent={},
+    only_listed=True,
+)
+
+OPERAND_REGISTERS = frozenset(OPERATIONS.names())
+"""The registers of SDP's units and of the operands that they read."""
+
+
+def encode_operations(operations: SdpOperations) -> dict[str, int]:
+    """Return the register words of SDP's units, by register name.  Raises UnsupportedError if an
+    attribute does not fit its register field."""
+    return OPERATIONS.encode(operations)
+
+
+def decode_operations(words: Words) -> SdpOperations:
+    """Return what the units of SDP do according to register words, by register name.  Raises
+    UnsupportedError if a word sets bits outside the fields of its register."""
+    return OPERATIONS.decode(words)
+
+
+def encode_cube(cube: SdpCube) -> dict[str, int]:
+    """Return the register words of the size that the read engine needs beside a convolution, by
+    register name.  Raises UnsupportedError if it does not fit the registers."""
+    return CUBE.encode(cube)
+
+
+def decode_cube(words: Words) -> SdpCube:
+    """Return the size that the read engine needs beside a convolution, from register words by
+    register name."""
+    return CUBE.decode(words)
+
+
+def encode_sdp(layer: SdpLayer) -> dict[str, int]:
+    """Return the register words of a layer of SDP alone, by register name, except those of its
+    units.  Raises UnsupportedError if an attribute does not fit its register field."""
+    return LAYER.encode(layer)
+
+
+def decode_sdp(words: Words) -> SdpLayer:
+    """Return the layer of SDP alone that register words encode, by register name.
+
+    Raises UnsupportedError if a word sets bits outside the fields of its register, or if a register
+    differs from the value that the others imply."""
+    return LAYER.decode(words)

@@ -1,0 +1,368 @@
+"""sdp_constants: constants with which NVDLA's own post-processing reproduces TFLite's
+requantisation, proved for every possible accumulator.
+
+NVDLA's post-processor SDP has two units (X1 and X2, called BS and BN in registers), each of which
+adds an operand, multiplies by another and shifts right, and a converter, which adds an offset.
+Operands have 16 bits and are stored per channel; shifts belong to a layer.  A `Pass` computes
+
+    x = round((accumulator + (addend1[c] << left1)) * factor1[c] / 2**right1)
+    y = round((x + (addend2[c] << left2)) * factor2[c] / 2**right2)
+    element = saturate8(origin + sign * (max(y, 0) if one_sided, else y))
+
+where `round` rounds ties away from zero and saturates to 32 bits.  Two 16-bit factors are about as
+precise as a 28-bit one, and two addends as a bias with a fraction.
+
+A layer with many levels may take two passes, too: each then has fewer levels to reproduce.
+
+TFLite rounds twice, which moves the thresholds above the zero point down, and those below up, by
+up to an accumulator each.  One pass can move all thresholds in the same direction only.  If outputs
+on both sides of the zero point occur, the layer therefore takes two passes, one for each side, and
+the elements of both are added.
+
+The search solves for the addends: each output level restricts their sum to an interval that is one
+accumulator wide.  `_proved` then checks the constants independently of the search: a pass and the
+reference are both monotone, so they are equal if they agree on both sides of every threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.uma import Channels
+
+Int64s = NDArray[np.int64]
+Reals = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+MOST_FACTOR = 32_767
+"""The largest operand of a unit."""
+MOST_RIGHT = 48
+"""The largest shift to the right; the product that is shifted has 49 bits."""
+RANGE_BITS = 31
+"""The number of magnitude bits between the units."""
+CANDIDATES = 64
+"""The number of pairs of factors that are tried for a channel, the most precise first."""
+FIRST_SHIFTS = (1, 3)
+"""Further shifts of the first unit that are tried, beyond that for a channel of median range."""
+FEW_CANDIDATES = 8
+MOST_UNPROVED = 0.25
+"""If more than this share of the channels is unproved after the first `FEW_CANDIDATES` pairs, the
+search ends."""
+STEEPNESS = 0.9
+"""The number of outputs between the thresholds of a channel with at most two outputs and its
+farthest accumulator."""
+LEAST_SLOPE = 2.0**-10
+"""The slope up to which such channels are made steeper."""
+CHANNELS_AT_ONCE = 64
+LOWEST, HIGHEST = -128, 127
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Accumulators of a layer as NVDLA computes them, and the reference's requantisation.
+
+    channels: the requantisation, whose accumulators include `bias`.
+    bias: the bias of each channel, which NVDLA's accumulators do not include; it contains the
+        correction for the zero point of the input."""
+
+    channels: Channels
+    bias: Int64s
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other object has the same numbers, so that results can be cached."""
+        return isinstance(other, Sums) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Channels, bytes]:
+        return self.channels, self.bias.tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class PassSettings:
+    """What all channels of a pass share.
+
+    left1, right1, left2, right2: the shifts of both units.
+    origin, sign: the element of y = 0, and the sign with which y is added to it.
+    one_sided: whether negative values of y become 0."""
+
+    left1: int
+    right1: int
+    left2: int
+    right2: int
+    origin: int
+    sign: int
+    one_sided: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """The constants of a pass of the hardware over a layer.
+
+    operands: array of shape (channels, 4): addend1, factor1, addend2 and factor2."""
+
+    settings: PassSettings
+    operands: Int64s
+
+    def elements(self, accumulators: Int64s) -> Int64s:
+        """Return the elements of accumulators of shape (channels, n), without their bias."""
+        s = self.settings
+        addend1, factor1, addend2, factor2 = self.operands.T[:, :, None]
+        x = shifted((accumulators + (addend1 << s.left1)) * factor1, s.right1)
+        y = shifted((x + (addend2 << s.left2)) * factor2, s.right2)
+        y = np.maximum(y, 0) if s.one_sided else y
+        return np.clip(s.origin + s.sign * y, LOWEST, HIGHEST)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passes:
+    """One pass that computes the elements of a layer, or two whose elements are added, minus the
+    element of their common origin."""
+
+    passes: tuple[Pass, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unproved:
+    """Channels for which no proved constants were found.
+
+    count, total: their number, and that of all channels.
+    reason: why, as a phrase."""
+
+    count: int
+    total: int
+    reason: str
+
+
+@lru_cache(maxsize=512)
+def find_passes(sums: Sums) -> Passes | Unproved:
+    """Return the passes that compute the elements of a layer, or which channels prevent it."""
+    channels = sums.channels
+    for origin, sign, one_sided in _single_passes(channels):
+        found, proved = _solved(sums, origin, sign, one_sided=one_sided)
+        if proved.all():
+            return Passes((found,))
+    if channels.least > LOWEST or channels.most < HIGHEST:
+        bounds = f"elements are clamped to [{channels.least}, {channels.most}]"
+        return Unproved(len(sums.bias), len(sums.bias), bounds)
+    middle = channels.zero if channels.least < channels.zero else (channels.zero + HIGHEST) // 2
+    above, proved_above = _solved(sums, middle, 1, one_sided=True)
+    below, proved_below = _solved(sums, middle, -1, one_sided=True)
+    proved = proved_above & proved_below
+    if proved.all():
+        return Passes((above, below))
+    return Unproved(int((~proved).sum()), len(proved), "no proved constants were found")
+
+
+def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
+    """Yield (origin, sign, one_sided) for each kind of single pass to try.
+
+    A unit that turns negative values into 0 also clamps: at the zero point from below, or, with the
+    opposite sign, at the largest element from above."""
+    yield channels.zero, 1, False
+    if channels.least == channels.zero:
+        yield channels.zero, 1, True
+    if channels.least == LOWEST and channels.most < HIGHEST:
+        yield channels.most, -1, True
+
+
+def _solved(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> tuple[Pass, Booleans]:
+    """Return a pass with the given settings, and the channels for which it is proved."""
+    steps = _Steps.of(sums, origin, sign, one_sided=one_sided)
+    farthest = steps.farthest(steps.addends(steps.slopes()))
+    usual = int(np.ceil(np.log2(np.median(farthest) * MOST_FACTOR))) - RANGE_BITS
+    best = _with_first_shift(steps, max(0, usual))
+    for more in FIRST_SHIFTS:
+        if best[1].all():
+            break
+        found = _with_first_shift(steps, max(0, usual) + more)
+        best = found if found[1].sum() > best[1].sum() else best
+    return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """The output levels that a pass must reproduce.
+
+    thresholds: the least accumulator (without bias) that reaches each level, of shape (channels,
+        levels); `lower` of the channel if all do, `upper` if none does.
+    heights: for each level, the least value before rounding that reaches it."""
+
+    sums: Sums
+    origin: int
+    sign: int
+    one_sided: bool
+    lower: Int64s
+    upper: Int64s
+    thresholds: Int64s
+    heights: Reals
+
+    @staticmethod
+    def of(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> _Steps:
+        """Return the levels of a pass with the given settings."""
+        channels = sums.channels
+        levels = np.arange(LOWEST + 1, HIGHEST + 1)
+        inner = channels.thresholds()
+        every = np.empty((len(sums.bias), len(levels)), np.int64)
+        every[:, levels <= channels.least] = channels.lower[:, None]
+        every[:, levels > channels.most] = channels.upper[:, None]
+        every[:, (levels > channels.least) & (levels <= channels.most)] = inner
+        if one_sided:
+            own = levels > origin if sign > 0 else levels <= origin
+            levels, every = levels[own], every[:, own]
+        lower, upper = channels.lower - sums.bias, channels.upper - sums.bias
+        heights = (levels - origin - 0.5).astype(np.float64)
+        return _Steps(
+            sums, origin, sign, one_sided, lower, upper, every - sums.bias[:, None], heights
+        )
+
+    def only(self, chosen: Booleans) -> _Steps:
+        """Return the levels of a subset of the channels."""
+        sums = Sums(self.sums.channels.only(np.flatnonzero(chosen)), self.sums.bias[chosen])
+        arrays = (self.lower[chosen], self.upper[chosen], self.thresholds[chosen])
+        return _Steps(sums, self.origin, self.sign, self.one_sided, *arrays, self.heights)
+
+    @property
+    def reached(self) -> Booleans:
+        """Whether some accumulator reaches a level, of shape (channels, levels)."""
+        return self.thresholds < self.upper[:, None]
+
+    @property
+    def missed(self) -> Booleans:
+        """Whether some accumulator does not reach a level, of shape (channels, levels)."""
+        return self.thresholds > self.lower[:, None]
+
+    def slopes(self) -> Reals:
+        """Return the slope, in outputs per accumulator, with which to compute each channel.
+
+        It is the reference's, or a larger one where a channel has at most two outputs: the steeper
+        the slope, the smaller the addends that move accumulators to them."""
+        channels = self.sums.channels
+        inside = self.reached & self.missed
+        edges = np.where(inside, self.thresholds, self.lower[:, None])
+        edge = edges.max(axis=1, initial=-(1 << 40))
+        farthest = np.maximum(edge - self.lower, self.upper - edge)
+        count = inside.sum(axis=1)
+        usual = channels.real.max(where=count > 1, initial=LEAST_SLOPE)
+        steep = np.minimum(STEEPNESS / farthest, usual)
+        return np.where(count <= 1, np.maximum(channels.real, steep), channels.real)
+
+    def addends(self, slopes: Reals) -> Reals:
+        """Return the number that is added to accumulators before they are multiplied by `slopes`:
+        the middle of the interval that all levels of a channel permit."""
+        exact = self.heights / slopes[:, None]
+        least = np.where(self.reached, exact - self.thresholds, -np.inf).max(
+            axis=1, initial=-np.inf
+        )
+        upper = np.where(self.missed, exact - self.thresholds + 1, np.inf).min(
+            axis=1, initial=np.inf
+        )
+        nearest = np.where(np.isinf(least), np.minimum(upper - 1, 0), np.maximum(least + 1, 0))
+        either = np.isinf(least) | np.isinf(upper)
+        return np.where(either, nearest, (least + upper) / 2)
+
+    def farthest(self, addends: Reals) -> Reals:
+        """Return, for each channel, the largest magnitude of an accumulator plus its addend next to
+        a threshold."""
+        inside = self.reached & self.missed
+        sums = np.where(inside, np.abs(self.thresholds + addends[:, None]), 0)
+        return sums.max(axis=1, initial=0) + 2
+
+
+def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
+    """Return a pass whose first unit shifts by `right1`, and the channels that it is proved for."""
+    slopes = steps.slopes()
+    right = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slopes.max())))
+    right2 = min(max(0, right - right1), MOST_RIGHT)
+    right = right1 + right2
+    addends = steps.addends(slopes)
+    most_factors = np.minimum(2.0 ** (RANGE_BITS + right1) / steps.farthest(addends), MOST_FACTOR)
+    left1 = _bits_above(float(np.abs(addends).max(initial=0)))
+    left2 = _bits_above(2.0 ** (left1 - 1 - right1) * MOST_FACTOR)
+    settings = PassSettings(left1, right1, left2, right2, steps.origin, steps.sign, steps.one_sided)
+    operands = np.zeros((len(slopes), 4), np.int64)
+    left = np.arange(len(slopes))
+    for k, pair in enumerate(factor_pairs(slopes * 2.0**right, most_factors)):
+        if k == FEW_CANDIDATES and len(left) > MOST_UNPROVED * len(slopes):
+            break
+        tried = _operands(steps, settings, pair[left])
+        holds = _proved(Pass(settings, tried), steps)
+        operands[left[holds]] = tried[holds]
+        left, steps = left[~holds], steps.only(~holds)
+        if not len(left):
+            break
+    proved = np.ones(len(slopes), np.bool_)
+    proved[left] = False
+    return Pass(settings, operands), proved
+
+
+def _bits_above(largest: float) -> int:
+    """Return by how many bits operands are shifted left to reach `largest`."""
+    return max(0, int(np.ceil(np.log2(max(largest, 1.0) / MOST_FACTOR))))
+
+
+def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
+    """Yield pairs of factors with nearly the given products, in the order of their error.
+
+    A pair is an array of shape (channels, 2).
+
+    most_factors: the largest first factor of each channel."""
+    first = np.arange(1, MOST_FACTOR + 1)
+    nearest = np.empty((len(products), CANDIDATES), np.int64)
+    for at in range(0, len(products), CHANNELS_AT_ONCE):
+        some = slice(at, at + CHANNELS_AT_ONCE)
+        goal = np.maximum(products[some], 1e-9)[:, None]
+        second = np.rint(goal / first)
+        errors = np.abs(first * second / goal - 1)
+        errors[(first > most_factors[some, None]) | (second > MOST_FACTOR) | (second < 1)] = np.inf
+        chosen = np.argpartition(errors, CANDIDATES, axis=1)[:, :CANDIDATES]
+        order = np.argsort(np.take_along_axis(errors, chosen, axis=1), axis=1, kind="stable")
+        nearest[some] = first[np.take_along_axis(chosen, order, axis=1)]
+    for k in range(CANDIDATES):
+        second = np.clip(np.rint(products / nearest[:, k]), 1, MOST_FACTOR)
+        yield np.stack([nearest[:, k], second.astype(np.int64)], axis=1)
+
+
+def _operands(steps: _Steps, settings: PassSettings, pair: Int64s) -> Int64s:
+    """Return the operands of all channels, given their factors, of shape (channels, 4)."""
+    factor1, factor2 = pair.T
+    slopes = factor1 * factor2 / 2.0 ** (settings.right1 + settings.right2)
+    addends = steps.addends(slopes)
+    addend1 = _operand(addends / 2.0**settings.left1)
+    rest = (addends - addend1 * 2.0**settings.left1) * factor1 / 2.0**settings.right1
+    addend2 = _operand(steps.sign * rest / 2.0**settings.left2)
+    return np.stack([addend1, steps.sign * factor1, addend2, factor2], axis=1)
+
+
+def _operand(values: Reals) -> Int64s:
+    """Return real numbers as operands of 16 bits."""
+    return np.clip(np.rint(values), -MOST_FACTOR - 1, MOST_FACTOR).astype(np.int64)
+
+
+def _proved(found: Pass, steps: _Steps) -> Booleans:
+    """Return the channels in which a pass equals the reference for every possible accumulator."""
+    channels = steps.sums.channels
+    agree = channels.monotone.copy()
+    ends = np.stack([steps.lower, steps.upper - 1], axis=1)
+    for points in (steps.thresholds, steps.thresholds - 1, ends):
+        inside = np.clip(points, steps.lower[:, None], steps.upper[:, None] - 1)
+        expected = channels.outputs(inside + steps.sums.bias[:, None])
+        if steps.one_sided:
+            least, most = (steps.origin, HIGHEST) if steps.sign > 0 else (LOWEST, steps.origin)
+            expected = np.clip(expected, least, most)
+        agree &= (found.elements(inside) == expected).all(axis=1)
+    return agree
+
+
+def shifted(products: Int64s, right: int) -> Int64s:
+    """Return products shifted right, rounded with ties away from zero, saturated to 32 bits."""
+    half = (1 << right) >> 1
+    magnitudes = (np.abs(products) + half) >> right
+    return np.clip(np.sign(products) * magnitudes, -(1 << 31), (1 << 31) - 1)

@@ -1,0 +1,239 @@
+"""unextended_kernels: translates operators to tasks for NVDLA's own units, without penstock's
+extension, and states which operators they cannot compute exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration, configuration
+from penstock.accelerators.nvdla.packing import pack_weights
+from penstock.accelerators.nvdla.pdp import FRACTION_BITS, PoolingMethod
+from penstock.accelerators.nvdla.sdp_constants import (
+    Int64s,
+    Pass,
+    Passes,
+    Sums,
+    Unproved,
+    find_passes,
+)
+from penstock.accelerators.nvdla.sdp_sums import SumSettings, find_sum
+from penstock.accelerators.nvdla.unextended_task import Average, UnextendedTask, aligned
+from penstock.uma import Array, Channels, Node, Offloaded, reachable, rounding_shift
+
+CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
+"""The operators whose sums the convolution core computes and SDP requantises."""
+POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVERAGE}
+SUMS = ("Add", "Sub")
+NO_SUM = "no constants were found that are proved for all pairs of elements"
+LOWEST, HIGHEST = -128, 127
+
+
+def reason_against(offloaded: Offloaded) -> str | None:
+    """Return why NVDLA's own units cannot compute an operator exactly; None if they can.
+
+    Other rules check shapes and the sizes of registers and buffers."""
+    kind, p = offloaded.main.kind, offloaded.parameters
+    if kind in POOLS:
+        return _reason_against_pool(offloaded)
+    if kind in SUMS:
+        found = summation(offloaded)
+        return None if found else NO_SUM
+    if kind not in CONVOLUTIONS:
+        return "they have no exact form of this operator"
+    if kind == "DepthwiseConv2D" and p["multiplier_d"] > 1 and p["in_c"] > 1:
+        return "depthwise convolutions must have one output per channel"
+    found = requantisation(offloaded)
+    if isinstance(found, Unproved):
+        channels = f"{found.count} of {found.total} channels"
+        return f"requantisation is not proved for {channels}: {found.reason}"
+    return None
+
+
+def own_layer_of_sums(node: Node) -> str:
+    """Return why a sum does not run in the layer of a convolution, and whether it runs at all."""
+    found = find_sum(dict(node.op.kernel(node.site).params))
+    runs = "" if found else f", and {NO_SUM}"
+    return f"without the extension, SDP adds tensors in a layer of its own{runs}"
+
+
+def _reason_against_pool(offloaded: Offloaded) -> str | None:
+    """Return why PDP cannot compute a pooling operator exactly; None if it can."""
+    p = offloaded.parameters
+    if (p["least"], p["most"]) != (LOWEST, HIGHEST):
+        return f"pooling does not clamp to [{p['least']}, {p['most']}]"
+    if POOLS[offloaded.main.kind] is PoolingMethod.LARGEST:
+        return None
+    right = (p["out_w"] - 1) * p["stride_w"] + p["kernel_w"] - p["pad_left"] - p["in_w"]
+    below = (p["out_h"] - 1) * p["stride_h"] + p["kernel_h"] - p["pad_top"] - p["in_h"]
+    if max(p["pad_left"], p["pad_top"], right, below) > 0:
+        return "averages are divided by the size of the window, not by the elements inside"
+    count = p["kernel_w"] * p["kernel_h"]
+    sums = np.arange(count * LOWEST, count * HIGHEST + 1, dtype=np.int64)
+    expected = np.sign(sums) * ((2 * np.abs(sums) + count) // (2 * count))
+    scaled = rounding_shift(sums * _factor(count), FRACTION_BITS)
+    exact = bool((scaled == expected).all())
+    return None if exact else f"averages of {count} elements are rounded in another way"
+
+
+def _factor(count: int) -> int:
+    """Return the reciprocal of `count` with 16 fractional bits."""
+    return ((2 << FRACTION_BITS) + count) // (2 * count)
+
+
+def plain_task(offloaded: Offloaded) -> UnextendedTask:
+    """Return the task that computes an operator.  `reason_against` must be None."""
+    key = "unextended task"
+    if key not in offloaded.cache:
+        offloaded.cache[key] = _task(offloaded)
+    return offloaded.cache[key]
+
+
+def summation(offloaded: Offloaded) -> SumSettings | None:
+    """Return the constants with which SDP adds or subtracts two tensors; None if there are none."""
+    key = "summation"
+    if key not in offloaded.cache:
+        offloaded.cache[key] = find_sum(offloaded.parameters)
+    return offloaded.cache[key]
+
+
+def _task(offloaded: Offloaded) -> UnextendedTask:
+    """Return the task that computes an operator, for `plain_task`."""
+    p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, plain_hardware(offloaded)
+    if kind in SUMS:
+        _, h, w, c = offloaded.main.output.type.shape
+        return UnextendedTask(chip, None, w, h, c, w, h, c, total=summation(offloaded))
+    if kind == "FullyConnected":
+        p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
+    if kind == "Mean":
+        _, h, w, c = offloaded.main.inputs[0].type.shape
+        p |= {"in_h": h, "in_w": w, "in_c": c, "out_h": 1, "out_w": 1, "out_c": c}
+        p |= {"kernel_h": h, "kernel_w": w}
+    task = UnextendedTask(
+        chip,
+        None,
+        p["in_w"],
+        p["in_h"],
+        p["in_c"],
+        p["out_w"],
+        p["out_h"],
+        p["out_c"],
+        p.get("kernel_w", 1),
+        p.get("kernel_h", 1),
+        p.get("stride_w", 1),
+        p.get("stride_h", 1),
+        p.get("dilation_w", 1),
+        p.get("dilation_h", 1),
+        p.get("pad_left", 0),
+        p.get("pad_top", 0),
+        p.get("in_zero", 0),
+    )
+    gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
+    task = replace(task, gathered_bytes=gathered)
+    if kind in POOLS:
+        average = Average(1 << FRACTION_BITS, _factor(task.kernel_w * task.kernel_h))
+        return replace(task, method=POOLS[kind], average=average)
+    found = requantisation(offloaded)
+    assert isinstance(found, Passes)
+    settings = tuple(one.settings for one in found.passes)
+    return replace(task, passes=settings, by_pack=_is_by_pack(offloaded))
+
+
+def plain_hardware(offloaded: Offloaded) -> NvdlaConfiguration:
+    """Return the hardware configuration that the user selected, without the extension."""
+    return configuration(str(offloaded.target.attrs["config"]))
+
+
+def _is_by_pack(offloaded: Offloaded) -> bool:
+    """Return whether each output channel depends on one input channel of several."""
+    depthwise = offloaded.main.kind in ("DepthwiseConv2D", "Mean")
+    return depthwise and offloaded.main.inputs[0].type.shape[-1] > 1
+
+
+def requantisation(offloaded: Offloaded) -> Passes | Unproved:
+    """Return the passes of SDP that requantise the sums of an operator, or why there are none."""
+    key = "passes"
+    if key not in offloaded.cache:
+        offloaded.cache[key] = find_passes(_sums(offloaded))
+    return offloaded.cache[key]
+
+
+def _sums(offloaded: Offloaded) -> Sums:
+    """Return the range and the requantisation of the sums of an operator."""
+    x, y, p = offloaded.main.inputs[0].type, offloaded.main.output.type, offloaded.parameters
+    weights, bias = _weights_and_bias(offloaded)
+    matrix = weights.reshape(len(weights), -1).astype(np.int64)
+    least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
+    lower, above = reachable(matrix, bias, least, upper)
+    scales = p if offloaded.main.kind == "Mean" else offloaded.tables
+    multiplier, shift = (
+        np.broadcast_to(np.asarray(scales[name], np.int64), bias.shape)
+        for name in ("multiplier", "shift")
+    )
+    bounds = (p.get("least", LOWEST), p.get("most", HIGHEST))
+    channels = Channels(multiplier, shift, lower, above, y.zero_point, *bounds)
+    return Sums(channels, bias - x.zero_point * matrix.sum(axis=1))
+
+
+def _weights_and_bias(offloaded: Offloaded) -> tuple[Array, Int64s]:
+    """Return the weights of an operator as one kernel per output channel, and its biases.
+
+    The weights have shape (output channels, rows, columns, input channels).  A kernel of a
+    depthwise convolution has one input channel."""
+    if offloaded.main.kind == "Mean":
+        _, h, w, c = offloaded.main.inputs[0].type.shape
+        return np.ones((c, h, w, 1), np.int8), np.zeros(c, np.int64)
+    weights, bias = offloaded.constant(1), offloaded.constant(2).astype(np.int64)
+    if offloaded.main.kind == "DepthwiseConv2D":
+        return weights.transpose(3, 1, 2, 0), bias
+    if offloaded.main.kind == "FullyConnected":
+        return weights.reshape(len(weights), 1, 1, -1), bias
+    return weights, bias
+
+
+def plain_scratch_bytes(offloaded: Offloaded) -> int:
+    """Return the size in bytes of the scratch memory that an operator needs."""
+    return plain_task(offloaded).scratch_bytes
+
+
+def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
+    """Return the constant arrays that the hardware reads for an operator, by name.
+
+    "weights": the int8 weights, in the order in which the hardware reads them.
+    "post": the int16 operands of SDP: for each pass and each of units X1 and X2, addend and factor
+        of each output channel; the channels are rounded up to whole packs."""
+    task = plain_task(offloaded)
+    if not task.passes:
+        return {}
+    found = requantisation(offloaded)
+    assert isinstance(found, Passes)
+    weights, _ = _weights_and_bias(offloaded)
+    if task.by_pack:
+        packed = b"".join(
+            _diagonal(weights[first : first + count], task) for first, count in task.packs()
+        )
+    else:
+        packed = pack_weights(weights, task.hardware)
+    post = np.concatenate([_unit_operands(one, task.padded_channels) for one in found.passes])
+    return {"weights": np.frombuffer(packed, np.int8), "post": post}
+
+
+def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
+    """Return the packed weights of a convolution that computes a pack of a depthwise convolution.
+
+    weights: those of the pack, of shape (channels, rows, columns, 1)."""
+    count = len(weights)
+    kernels = np.zeros((*weights.shape[:3], count), np.int8)
+    each = np.arange(count)
+    kernels[each, :, :, each] = weights[..., 0]
+    packed = pack_weights(kernels, task.hardware)
+    return packed + bytes(aligned(len(packed)) - len(packed))
+
+
+def _unit_operands(one: Pass, channels: int) -> Array:
+    """Return the operands of units X1 and X2 for a pass as int16, for `channels` channels."""
+    padded = np.zeros((channels, 4), np.int16)
+    padded[: len(one.operands)] = one.operands
+    return padded.reshape(channels, 2, 2).transpose(1, 0, 2).ravel()

@@ -1,0 +1,380 @@
+"""unextended_task: tasks that NVDLA executes with its own units, and their hardware layers.
+
+A convolution takes one or two passes over its input (`sdp_constants`).  The elements of the second
+pass are written to scratch; then a layer of SDP alone adds them to the output.  A depthwise
+convolution is a group convolution: for each pack of channels, a convolution whose kernels are zero
+except on the diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from penstock.accelerators.nvdla.cut import Convolution, hardware_layers
+from penstock.accelerators.nvdla.extension import HardwareLayer
+from penstock.accelerators.nvdla.layer import (
+    WEIGHT_ALIGNMENT_BYTES,
+    Conversion,
+    Padding,
+    Surface,
+)
+from penstock.accelerators.nvdla.pdp import PoolingLayer, PoolingMethod
+from penstock.accelerators.nvdla.sdp import (
+    OPERAND_BYTES,
+    SdpLayer,
+    SdpOperations,
+    added_elements,
+    per_channel,
+)
+from penstock.accelerators.nvdla.sdp_constants import PassSettings
+from penstock.accelerators.nvdla.sdp_sums import SumSettings
+from penstock.accelerators.nvdla.stream import (
+    Write,
+    operating_writes,
+    pooling_writes,
+    sdp_writes,
+)
+from penstock.accelerators.nvdla.task import Task
+from penstock.accelerators.nvdla.traffic import LayerTraffic, packed_bytes, traffic_of_convolution
+
+ROWS_BYTES = 4096
+"""The size in bytes of the rows of a second pass that are in scratch at a time, unless a single
+row is larger."""
+
+
+class Base(Enum):
+    """What the address in a register is relative to: the first row of a tensor that is accessed, a
+    table, or scratch."""
+
+    INPUT = "input"
+    SECOND = "second"
+    OUTPUT = "output"
+    WEIGHTS = "weights"
+    OPERANDS = "operands"
+    SCRATCH = "scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class UnextendedStep:
+    """A hardware layer of a task.
+
+    writes: its register writes.
+    bases: by register that holds an address, what the address is relative to."""
+
+    layer: HardwareLayer
+    traffic: LayerTraffic
+    writes: tuple[Write, ...]
+    bases: Mapping[str, Base]
+
+
+CONVOLUTION_BASES = {
+    "CDMA.D_DAIN_ADDR_LOW_0": Base.INPUT,
+    "CDMA.D_WEIGHT_ADDR_LOW": Base.WEIGHTS,
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OPERANDS,
+    "SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.OPERANDS,
+}
+OUTPUT_REGISTER = "SDP.D_DST_BASE_ADDR_LOW"
+SUM_BASES = {
+    "SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.SCRATCH,
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OUTPUT,
+    OUTPUT_REGISTER: Base.OUTPUT,
+}
+COPY_BASES = {"SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.INPUT, OUTPUT_REGISTER: Base.OUTPUT}
+POOLING_BASES = {
+    "PDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.INPUT,
+    "PDP.D_SRC_BASE_ADDR_LOW": Base.INPUT,
+    "PDP.D_DST_BASE_ADDR_LOW": Base.OUTPUT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """The factors of an average in PDP, with 16 fractional bits."""
+
+    factor_x: int
+    factor_y: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnextendedTask(Task):
+    """The parameters with which NVDLA's own units compute the whole output of an operator.
+
+    passes: the settings of a convolution's passes; empty for pooling and copies.
+    by_pack: whether the convolution is depthwise and computes each pack of channels separately.
+    method: what PDP computes; None for a convolution or a copy.
+    average: the factors of an average.
+    total: the constants of a sum of two tensors; None for other operators.
+    gathered_bytes: the size of the beginning of scratch, to which rows are copied."""
+
+    passes: tuple[PassSettings, ...] = ()
+    by_pack: bool = False
+    method: PoolingMethod | None = None
+    average: Average = Average(0, 0)
+    total: SumSettings | None = None
+    gathered_bytes: int = 0
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the task reads weights and operands."""
+        return bool(self.passes)
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """The indices of the operator's inputs that the task reads, in order."""
+        return (0,) if self.total is None else (self.total.ratio.main, 1 - self.total.ratio.main)
+
+    @property
+    def rows_at_once(self) -> int:
+        """The number of output rows that two passes compute before they are added."""
+        return max(1, ROWS_BYTES // self.out_row_bytes)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The size of the scratch memory of the task in bytes."""
+        rows = min(self.rows_at_once, self.out_h) if len(self.passes) > 1 else 0
+        return self.gathered_bytes + rows * self.out_row_bytes
+
+    @property
+    def padded_channels(self) -> int:
+        """The number of output channels, in whole packs."""
+        atom = self.hardware.memory_atom_bytes
+        return -(-self.out_c // atom) * atom
+
+    @property
+    def unit_bytes(self) -> int:
+        """The size in bytes of the operands of a unit of SDP."""
+        return self.padded_channels * OPERAND_BYTES
+
+    def layers(
+        self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
+    ) -> list[tuple[Write, ...]]:
+        """Return the register writes that compute output rows [first, end), one tuple per hardware
+        layer, as `Task.layers` does."""
+        steps = self.steps(first, end, in_lines, out_lines, second_lines)
+        return [step.writes for step in steps]
+
+    def layers_with_traffic(
+        self, first: int, end: int
+    ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
+        """Return (hardware layer, traffic) for each hardware layer that is needed to compute output
+        rows [first, end), assuming that all tensors are contiguous."""
+        steps = self.steps(first, end, self.in_row_bytes, self.out_row_bytes, self.out_row_bytes)
+        return tuple((step.layer, step.traffic) for step in steps)
+
+    def steps(
+        self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int
+    ) -> Iterator[UnextendedStep]:
+        """Yield the hardware layers that compute output rows [first, end), in order.
+
+        Addresses are offsets from the bases that each step states: in the input, from the first row
+        of the window of output row `first`; in the output and the second input, from row `first`.
+
+        in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
+        second_lines: that of the second input of a sum.
+
+        Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
+        if self.total is not None:
+            yield self._total_step(self.total, end - first, (in_lines, out_lines, second_lines))
+        elif not self.passes:
+            yield self._single_step(first, end, in_lines, out_lines)
+        elif len(self.passes) == 1:
+            yield from self._pass(0, first, end, self._surfaces(0, 0, in_lines, out_lines))
+        else:
+            start, _ = self.reads(first, end)
+            for lower in range(first, end, self.rows_at_once):
+                upper = min(end, lower + self.rows_at_once)
+                source = (self.reads(lower, upper)[0] - start) * in_lines
+                target = (lower - first) * out_lines
+                surfaces = self._surfaces(source, target, in_lines, out_lines)
+                yield from self._pass(0, lower, upper, surfaces)
+                kept = self._surfaces(source, self.gathered_bytes, in_lines, self.out_row_bytes)
+                yield from self._pass(1, lower, upper, kept, Base.SCRATCH)
+                yield self._sum(upper - lower, kept[1], surfaces[1])
+
+    def _surfaces(
+        self, source: int, target: int, in_lines: int, out_lines: int
+    ) -> tuple[Surface, Surface]:
+        """Return the memory layouts of input rows at address `source` and output rows at `target`.
+
+        in_lines, out_lines: the distances in bytes between consecutive rows."""
+        atom = self.hardware.memory_atom_bytes
+        return (
+            Surface(in_lines, self.in_w * atom, source),
+            Surface(out_lines, self.out_w * atom, target),
+        )
+
+    def _pass(
+        self,
+        index: int,
+        first: int,
+        end: int,
+        surfaces: tuple[Surface, Surface],
+        target: Base = Base.OUTPUT,
+    ) -> Iterator[UnextendedStep]:
+        """Yield the hardware layers of a pass over output rows [first, end).
+
+        index: the index of the pass.
+        surfaces: the memory layouts of the input and output rows.
+        target: what the address of the output rows is relative to."""
+        settings = self.passes[index]
+        bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: target}
+        weight_address = 0
+        for pack in self.packs():
+            convolution = self._pass_convolution(settings, first, end, surfaces, pack)
+            found = hardware_layers(replace(convolution, weight_address=weight_address))
+            at = 2 * index * self.unit_bytes + pack[0] * OPERAND_BYTES
+            operations = SdpOperations(
+                per_channel(settings.left1, settings.right1, at, one_sided=False),
+                per_channel(
+                    settings.left2,
+                    settings.right2,
+                    at + self.unit_bytes,
+                    one_sided=settings.one_sided,
+                ),
+            )
+            for layer in found:
+                moved = traffic_of_convolution(layer, self.hardware.memory_atom_bytes)
+                packed = packed_bytes(1, 1, layer.kernels, self.hardware.memory_atom_bytes)
+                table = 2 * packed * OPERAND_BYTES
+                yield UnextendedStep(
+                    layer,
+                    replace(moved, table=table),
+                    operating_writes(layer, operations),
+                    bases,
+                )
+            weight_address += aligned(found[0].weight_bytes)
+
+    def packs(self) -> Iterator[tuple[int, int]]:
+        """Yield (first, count) of the output channels that a convolution computes: all, or a pack
+        of a depthwise convolution."""
+        if not self.by_pack:
+            yield 0, self.out_c
+            return
+        atom = self.hardware.memory_atom_bytes
+        for first in range(0, self.out_c, atom):
+            yield first, min(atom, self.out_c - first)
+
+    def _pass_convolution(
+        self,
+        settings: PassSettings,
+        first: int,
+        end: int,
+        surfaces: tuple[Surface, Surface],
+        pack: tuple[int, int],
+    ) -> Convolution:
+        """Return the convolution that computes output rows [first, end) of some output channels.
+
+        pack: the first output channel and their number.
+        surfaces: the memory layouts of the input and output rows."""
+        lower, upper = self.reads(first, end)
+        source, output = surfaces
+        channel, count = pack
+        found = self._convolution(upper - lower, source, output, self._padding(first, end))
+        return replace(
+            found,
+            channels=count if self.by_pack else self.in_c,
+            kernels=count,
+            source=replace(source, address=source.address + channel * self.in_w * self.by_pack),
+            output=replace(output, address=output.address + channel * self.out_w * self.by_pack),
+            conversion=pass_conversion(settings),
+        )
+
+    def _padding(self, first: int, end: int) -> Padding:
+        """Return the padding that the windows of output rows [first, end) contain."""
+        reach_w = (self.kernel_w - 1) * self.dilation_w + 1
+        right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
+        top = self.pad_top - first * self.stride_h
+        below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
+        return Padding(self.pad_left, max(0, right), max(0, top), max(0, below))
+
+    def _sum(self, rows: int, second: Surface, output: Surface) -> UnextendedStep:
+        """Return the layer that adds the elements of the second pass to those of the first.
+
+        rows: the number of rows.
+        second, output: the memory layouts of the elements of both passes; the sums replace those of
+            the first."""
+        conversion = Conversion(offset=self.passes[0].origin)
+        layer = SdpLayer(self.out_w, rows, self.out_c, second, output, conversion)
+        size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
+        moved = LayerTraffic(features=size, second=size, output=size)
+        writes = sdp_writes(layer, SdpOperations(added_elements(output)))
+        return UnextendedStep(layer, moved, writes, SUM_BASES)
+
+    def _total_step(
+        self, total: SumSettings, rows: int, lines: tuple[int, int, int]
+    ) -> UnextendedStep:
+        """Return the layer that computes `rows` rows of a sum.
+
+        lines: the distances in bytes between consecutive rows of input, output and second input."""
+        atom = self.hardware.memory_atom_bytes
+        source, output, second = (Surface(line, self.out_w * atom) for line in lines)
+        ratio = total.ratio
+        again, again_base = (
+            (source, Base.INPUT) if ratio.again == ratio.main else (second, Base.SECOND)
+        )
+        first_addend = None if ratio.left1 is None else second
+        operations = SdpOperations(
+            added_elements(first_addend, ratio.left1 or 0, ratio.factor1),
+            added_elements(again, ratio.left2, total.factor2, total.right),
+        )
+        conversion = Conversion(total.offset, total.scale, total.shift)
+        layer = SdpLayer(self.out_w, rows, self.out_c, source, output, conversion)
+        size = packed_bytes(rows, self.out_w, self.out_c, atom)
+        moved = LayerTraffic(
+            features=size, second=size * (1 + (first_addend is not None)), output=size
+        )
+        bases = {**COPY_BASES, "SDP_RDMA.D_BN_BASE_ADDR_LOW": again_base}
+        if first_addend is not None:
+            bases["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = Base.SECOND
+        return UnextendedStep(layer, moved, sdp_writes(layer, operations), bases)
+
+    def _single_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
+        """Return the layer that pools or copies rows of the input to output rows [first, end)."""
+        lower, upper = self.reads(first, end)
+        source, output = self._surfaces(0, 0, in_lines, out_lines)
+        atom = self.hardware.memory_atom_bytes
+        moved = LayerTraffic(
+            features=packed_bytes(upper - lower, self.in_w, self.in_c, atom),
+            output=packed_bytes(end - first, self.out_w, self.out_c, atom),
+        )
+        if self.method is None:
+            copy = SdpLayer(self.in_w, upper - lower, self.in_c, source, output)
+            return UnextendedStep(copy, moved, sdp_writes(copy, SdpOperations()), COPY_BASES)
+        padding = self._padding(first, end)
+        used = (self.out_w - 1) * self.stride_w + self.kernel_w - padding.left - padding.right
+        pooling = PoolingLayer(
+            self.method,
+            min(self.in_w, used),
+            upper - lower,
+            self.in_c,
+            self.kernel_w,
+            self.kernel_h,
+            source,
+            output,
+            self.stride_w,
+            self.stride_h,
+            padding,
+            self.average.factor_x,
+            self.average.factor_y,
+        )
+        width = pooling.width
+        moved = replace(moved, features=packed_bytes(upper - lower, width, self.in_c, atom))
+        return UnextendedStep(pooling, moved, pooling_writes(pooling), POOLING_BASES)
+
+
+def pass_conversion(settings: PassSettings) -> Conversion:
+    """Return the conversion that computes elements from the results of a pass."""
+    return Conversion(offset=-settings.sign * settings.origin, scale=settings.sign)
+
+
+def aligned(weight_bytes: int) -> int:
+    """Return the size of weights, rounded up so that further weights can follow."""
+    return -(-weight_bytes // WEIGHT_ALIGNMENT_BYTES) * WEIGHT_ALIGNMENT_BYTES
+
+
+def copy_task(task: UnextendedTask) -> UnextendedTask:
+    """Return a task whose output is a copy of the input of `task`."""
+    size = (task.in_w, task.in_h, task.in_c)
+    return UnextendedTask(task.hardware, None, *size, *size)

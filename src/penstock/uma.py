@@ -75,7 +75,7 @@ from penstock.fixedpoint import (
 )
 from penstock.hardware.size import parse_size
 from penstock.ir.breakdown import Breakdown
-from penstock.ir.composite import Composite
+from penstock.ir.composite import FUSED, Composite
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import ConstantPrefetch, row_count
@@ -129,6 +129,7 @@ __all__ = [
     "CallTiles",
     "CapacityError",
     "Command",
+    "FUSED",
     "Composite",
     "Compute",
     "ConstantPrefetch",

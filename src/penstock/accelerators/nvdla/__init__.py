@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.accelerators.nvdla import kernels
+from penstock.accelerators.nvdla import fused, kernels
 from penstock.accelerators.nvdla.configurations import (
     FEATURE_BANKS,
     FEATURE_BUFFER,
@@ -34,6 +34,7 @@ from penstock.accelerators.nvdla.dataflow import cycles, traffic
 from penstock.accelerators.nvdla.placed import placed_cycles
 from penstock.accelerators.nvdla.programs import SUBMIT, WAIT, encode
 from penstock.uma import (
+    FUSED,
     AcceleratorTarget,
     DType,
     Graph,
@@ -86,6 +87,7 @@ class Nvdla(UMABackend):
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, with_packed_features)
         for op in kernels.OPERATORS:
             self._register_operator_strategy(op, strategy_of(op))
+        self._register_operator_strategy(FUSED, fused_strategy)
         self._register_codegen(
             fmt="stream", encoder=encode, submit=SUBMIT, includes='#include "nvdla.h"',
             sources=("nvdla.h", "nvdla.c"),
@@ -269,6 +271,8 @@ def fits_the_core(offloaded: Offloaded) -> bool | str:
     convolution buffer, and every parameter must fit its register.
 
     Return True, or the reason why `offloaded` violates this rule."""
+    if offloaded.composite.name == FUSED:
+        return fused.chosen_plan(offloaded) is not None or "no tile fits the feature buffer"
     try:
         for one in kernels.tasks(offloaded):
             t = one.task
@@ -305,3 +309,23 @@ def strategy_of(op: str) -> Any:
         return found
 
     return strategy
+
+
+def fused_strategy(
+    attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget
+) -> OpStrategy:
+    """Return the `OpStrategy` of a group of layers that runs tile by tile."""
+    del inputs, out_type
+    found = OpStrategy()
+    found.add_implementation(
+        fused.compute,
+        name="nvdla_tiles",
+        cost=fused.cycles,
+        traffic=fused.traffic,
+        tables=fused.tables,
+        scratch_bytes=fused.workspace_bytes,
+        scratch_memory=FEATURE_BUFFER,
+        alignment_bytes=configuration(str(target.attrs["config"])).memory_atom_bytes,
+        placed_cost=fused.placed_cycles,
+    )
+    return found

@@ -6,12 +6,21 @@ The strategy compares tiles of several sizes and takes the one of least cost tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 
 from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER
 from penstock.accelerators.nvdla.dataflow import task_cycles
-from penstock.accelerators.nvdla.tiled_group import Group, Spans, TileSize, TileTask, group_of
+from penstock.accelerators.nvdla.tiled_group import (
+    Extent,
+    Group,
+    GroupLayer,
+    Spans,
+    TileSize,
+    group_of,
+)
+from penstock.accelerators.nvdla.task import Task
 from penstock.uma import (
     Array,
     Breakdown,
@@ -23,8 +32,8 @@ from penstock.uma import (
     TensorRows,
 )
 
-MOST_PARTS = 16
-"""The largest number of parts into which an axis of the output is divided."""
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""The numbers of parts into which an axis of the output is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,55 +86,72 @@ def tiled_cycles(group: Group, size: TileSize, inside: frozenset[str] = frozense
     """Return the cycles of a group that runs in tiles.
 
     inside: the inputs, and the output, of the group that are in the feature buffer, by name."""
-    cycles, by_resource = 0.0, dict[str, float]()
-    first: Breakdown | None = None
+    every = [
+        (task, _buffered(group, layer, names, inside))
+        for layer in group.layers
+        for task, names in layer.tasks
+    ]
+    cycles, memory_bytes, by_resource = 0.0, 0.0, Counter[str]()
     for rows, columns, count in group.kinds(size):
-        for one in group.tasks(rows, columns, size):
-            found = task_cycles(one.task, one.task.out_h, _buffered(group, one, inside))
-            first = first or found
+        for (task, fields), row, column in zip(every, rows, columns, strict=True):
+            found = _part_cycles(task, row, column, fields)
             cycles += count * found.cycles
+            memory_bytes += count * found.memory_bytes
             for name, busy in found.by_resource.items():
-                by_resource[name] = by_resource.get(name, 0.0) + count * busy
-    assert first is not None
-    return replace(first, cycles=cycles, by_resource=by_resource)
+                by_resource[name] += count * busy
+    first = next(group.kinds(size))
+    cold = _part_cycles(every[0][0], first[0][0], first[1][0], every[0][1])
+    return replace(cold, cycles=cycles, by_resource=by_resource, memory_bytes=memory_bytes)
 
 
-def _buffered(group: Group, one: TileTask, inside: frozenset[str]) -> frozenset[str]:
+@lru_cache(maxsize=1 << 15)
+def _part_cycles(task: Task, rows: Extent, columns: Extent, inside: frozenset[str]) -> Breakdown:
+    """Return the cycles of a part of the output of a task.
+
+    rows, columns: what is computed and read along these axes.
+    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`."""
+    part = replace(
+        task,
+        in_h=rows.input,
+        in_w=columns.input,
+        out_h=rows.output,
+        out_w=columns.output,
+        pad_top=rows.padding,
+        pad_left=columns.padding,
+    )
+    return task_cycles(part, part.out_h, inside)
+
+
+def _buffered(
+    group: Group, layer: GroupLayer, inputs: Sequence[str], inside: frozenset[str]
+) -> frozenset[str]:
     """Return which tensors of a task are in the feature buffer, as fields of `LayerTraffic`."""
-    read = zip(("features", "second"), one.inputs, strict=False)
-    names = (*read, ("output", group.layers[one.layer].output))
+    names = (*zip(("features", "second"), inputs, strict=False), ("output", layer.output))
     return frozenset(f for f, name in names if name in inside or group.is_inner(name))
 
 
-def sizes(group: Group) -> Iterator[TileSize]:
-    """Yield the sizes of tiles to compare, for each number of columns from the largest one."""
-    output = group.tensors[group.output]
-    for columns in _shares(output.width):
-        for rows in _shares(output.height):
-            yield TileSize(rows, columns)
-
-
-def _shares(count: int) -> Sequence[int]:
-    """Return the lengths into which an axis is divided, the whole axis first."""
-    return sorted({-(-count // n) for n in range(1, min(count, MOST_PARTS) + 1)}, reverse=True)
-
-
+@lru_cache(maxsize=1 << 12)
 def best_plan(group: Group, capacity_bytes: int, bank_bytes: int) -> TilePlan | None:
     """Return the plan of tiles that takes the fewest cycles and, of these, moves the fewest bytes.
 
     For each number of columns, only the largest number of rows that fits is considered.  None if
     no size fits."""
+    output = group.tensors[group.output]
     found: list[tuple[float, float, TilePlan]] = []
-    columns_done = 0
-    for size in sizes(group):
-        if size.columns == columns_done:
-            continue
-        plan = tile_plan(group, size, bank_bytes)
-        if plan.size_bytes <= capacity_bytes:
-            columns_done = size.columns
-            cost = tiled_cycles(group, size)
-            found.append((cost.cycles, cost.by_resource["memory"], plan))
+    heights = _shares(output.height)
+    for columns in _shares(output.width):
+        plans = (tile_plan(group, TileSize(rows, columns), bank_bytes) for rows in heights)
+        plan = next((plan for plan in plans if plan.size_bytes <= capacity_bytes), None)
+        if plan is not None:
+            cost = tiled_cycles(group, plan.size)
+            found.append((cost.cycles, cost.memory_bytes, plan))
+            heights = [rows for rows in heights if rows >= plan.size.rows]
     return min(found, key=lambda one: one[:2])[2] if found else None
+
+
+def _shares(count: int) -> Sequence[int]:
+    """Return the lengths into which an axis is divided, the whole axis first."""
+    return sorted({-(-count // n) for n in PARTS if n <= count}, reverse=True)
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
@@ -234,10 +260,11 @@ def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
     del first, end
     group, total = group_of(offloaded), Counter[str]()
     size = _plan(offloaded).size
-    for rows, columns, count in group.kinds(size):
-        for one in group.tasks(rows, columns, size):
-            for _, moved in one.task.layers_with_traffic(0, one.task.out_h):
-                total.update({name: count * n for name, n in asdict(moved).items()})
+    for rows in group.rows(size):
+        for columns in group.columns(size):
+            for one in group.tasks(rows, columns, size):
+                for _, moved in one.task.layers_with_traffic(0, one.task.out_h):
+                    total.update(asdict(moved))
     return total
 
 

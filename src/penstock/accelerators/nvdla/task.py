@@ -66,6 +66,16 @@ class Task:
         return (self.kernel_h - 1) * self.dilation_h + 1
 
     @property
+    def in_packs(self) -> int:
+        """The number of packs of channels in which the input is stored."""
+        return -(-self.in_c // self.hardware.memory_atom_bytes)
+
+    @property
+    def out_packs(self) -> int:
+        """The number of packs of channels in which the output is stored."""
+        return -(-self.out_c // self.hardware.memory_atom_bytes)
+
+    @property
     def reach_w(self) -> int:
         """The number of columns that a window spans, dilation included."""
         return (self.kernel_w - 1) * self.dilation_w + 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from penstock.accelerators.nvdla.kernels import tasks
@@ -75,18 +76,47 @@ class TileTask:
     packs_before: int
 
 
+class Extent(NamedTuple):
+    """What a task computes along an axis: the number of output rows or columns, that of the input
+    rows or columns that they read, and the padding before these."""
+
+    output: int
+    input: int
+    padding: int
+
+
 @dataclass(frozen=True)
 class Group:
     """The layers of a group in execution order; the last one computes the output.
 
-    tensors: all tensors that they read or write, by name.
-    _known: results of `_spans`, by axis and number of intervals."""
+    _known: results of `_spans`, by axis and length of an interval.
+    _shapes: results of `tile_shapes`."""
 
     layers: tuple[GroupLayer, ...]
-    tensors: Mapping[str, GroupTensor]
     _known: dict[tuple[bool, int], tuple[Spans, ...]] = field(
-        default_factory=dict[tuple[bool, int], tuple[Spans, ...]]
+        default_factory=dict[tuple[bool, int], tuple[Spans, ...]], compare=False
     )
+    _shapes: dict[TileSize, Mapping[str, tuple[int, int]]] = field(
+        default_factory=dict[TileSize, Mapping[str, tuple[int, int]]], compare=False
+    )
+
+    @cached_property
+    def tensors(self) -> Mapping[str, GroupTensor]:
+        """All tensors that the layers read or write, by name."""
+        found: dict[str, GroupTensor] = {}
+        for k, layer in enumerate(self.layers):
+            for task, names in layer.tasks:
+                shapes = (
+                    (task.in_h, task.in_w, task.in_packs),
+                    (task.out_h, task.out_w, task.out_packs),
+                )
+                for name, shape in zip(names, shapes, strict=False):
+                    writer = found[name].writer if name in found else None
+                    found[name] = GroupTensor(*shape, writer, k)
+            last = layer.tasks[-1][0]
+            packs = sum(task.out_packs for task, _ in layer.tasks)
+            found[layer.output] = GroupTensor(last.out_h, last.out_w, packs, k, k)
+        return found
 
     @property
     def output(self) -> str:
@@ -112,11 +142,13 @@ class Group:
 
     def tile_shapes(self, size: TileSize) -> Mapping[str, tuple[int, int]]:
         """Return the largest (rows, columns) of each inner tensor in a tile, by name."""
-        inner = [layer.output for layer in self.layers[:-1]]
-        return {
-            name: (_longest(name, self.rows(size)), _longest(name, self.columns(size)))
-            for name in inner
-        }
+        if size not in self._shapes:
+            rows, columns = self.rows(size), self.columns(size)
+            self._shapes[size] = {
+                layer.output: (_longest(layer.output, rows), _longest(layer.output, columns))
+                for layer in self.layers[:-1]
+            }
+        return self._shapes[size]
 
     def tasks(self, rows: Spans, columns: Spans, size: TileSize) -> Iterator[TileTask]:
         """Yield the tasks that compute a tile, in order of execution.
@@ -140,35 +172,26 @@ class Group:
                 begin = task.reads(*out[0])[0], task.reads_columns(*out[1])[0]
                 first = out[0][0], out[1][0]
                 yield TileTask(k, small, names, (begin, first)[: len(names)], first, packs_before)
-                packs_before += -(-task.out_c // self.atom_bytes)
+                packs_before += task.out_packs
 
-    def kinds(self, size: TileSize) -> Iterator[tuple[Spans, Spans, int]]:
-        """Yield the rows and columns of a tile of each kind, and the number of such tiles.
+    def extents(self, spans: Spans, *, by_columns: bool) -> tuple[Extent, ...]:
+        """Return what each task computes of a tile along the rows or the columns.
 
-        Tiles of a kind consist of the same tasks."""
-        by_axis = [
-            self._counted(self.rows(size), by_columns=False),
-            self._counted(self.columns(size), by_columns=True),
-        ]
-        for rows, number in by_axis[0]:
-            for columns, times in by_axis[1]:
-                yield rows, columns, number * times
+        spans: the rows or columns of each tensor that the tile needs."""
+        return tuple(
+            _extent(task, spans[layer.output], by_columns=by_columns)
+            for layer in self.layers
+            for task, _ in layer.tasks
+        )
 
-    def _counted(self, every: tuple[Spans, ...], *, by_columns: bool) -> list[tuple[Spans, int]]:
-        """Return one of the spans of each kind, and how many of them there are."""
-        found: dict[tuple[tuple[int, ...], ...], Spans] = {}
-        counts = Counter[tuple[tuple[int, ...], ...]]()
-        for spans in every:
-            kind = tuple(
-                (out[1] - out[0], read[1] - read[0], max(0, pad - out[0] * stride))
-                for layer in self.layers
-                for task, _ in layer.tasks
-                for out in [spans[layer.output]]
-                for read, pad, stride in [_reads(task, out, by_columns=by_columns)]
-            )
-            found.setdefault(kind, spans)
-            counts[kind] += 1
-        return [(spans, counts[kind]) for kind, spans in found.items()]
+    def kinds(self, size: TileSize) -> Iterator[tuple[tuple[Extent, ...], tuple[Extent, ...], int]]:
+        """Yield what each task computes of a tile along rows and columns, and how many tiles of
+        that kind there are."""
+        rows = Counter(self.extents(spans, by_columns=False) for spans in self.rows(size))
+        columns = Counter(self.extents(spans, by_columns=True) for spans in self.columns(size))
+        for row, number in rows.items():
+            for column, times in columns.items():
+                yield row, column, number * times
 
     def _spans(self, most: int, *, by_columns: bool) -> tuple[Spans, ...]:
         """Return the rows or columns of each tensor that each row or column of tiles needs.
@@ -188,19 +211,24 @@ class Group:
         for layer in reversed(self.layers):
             out = found[layer.output]
             for task, names in layer.tasks:
-                read, _, _ = _reads(task, out, by_columns=by_columns)
+                read = _reads(task, out, by_columns=by_columns)
                 for name, span in zip(names, (read, out), strict=False):
                     known = found.get(name, span)
                     found[name] = min(span[0], known[0]), max(span[1], known[1])
         return found
 
 
-def _reads(task: Task, out: Interval, *, by_columns: bool) -> tuple[Interval, int, int]:
-    """Return (what an interval of the output reads, padding before the input, stride), along the
-    rows or the columns."""
-    if by_columns:
-        return task.reads_columns(*out), task.pad_left, task.stride_w
-    return task.reads(*out), task.pad_top, task.stride_h
+def _reads(task: Task, out: Interval, *, by_columns: bool) -> Interval:
+    """Return what an interval of the output reads, along the rows or the columns."""
+    return task.reads_columns(*out) if by_columns else task.reads(*out)
+
+
+def _extent(task: Task, out: Interval, *, by_columns: bool) -> Extent:
+    lower, upper = _reads(task, out, by_columns=by_columns)
+    padding, stride = (
+        (task.pad_left, task.stride_w) if by_columns else (task.pad_top, task.stride_h)
+    )
+    return Extent(out[1] - out[0], upper - lower, max(0, padding - out[0] * stride))
 
 
 def _longest(name: str, every: tuple[Spans, ...]) -> int:
@@ -227,25 +255,8 @@ def group_of(offloaded: Offloaded) -> Group:
 
 def _group(offloaded: Offloaded) -> Group:
     layers: list[GroupLayer] = []
-    tensors: dict[str, GroupTensor] = {}
-    for k, node in enumerate(offloaded.composite.nodes):
+    for node in offloaded.composite.nodes:
         every = tasks(Offloaded(node, offloaded.target))
-        found: list[tuple[Task, tuple[str, ...]]] = []
-        for one in every:
-            task, values = one.task, [node.inputs[i] for i in one.inputs]
-            found.append((task, tuple(value.name for value in values)))
-            sizes = ((task.in_h, task.in_w), (task.out_h, task.out_w))
-            for value, (height, width) in zip(values, sizes, strict=False):
-                known = tensors.get(value.name)
-                packs = _packs(task, value.type.elements, height, width)
-                writer = None if known is None else known.writer
-                tensors[value.name] = GroupTensor(height, width, packs, writer, k)
-        last = every[-1].task
-        packs = _packs(last, node.output.type.elements, last.out_h, last.out_w)
-        tensors[node.name] = GroupTensor(last.out_h, last.out_w, packs, k, k)
-        layers.append(GroupLayer(node.name, tuple(found)))
-    return Group(tuple(layers), tensors)
-
-
-def _packs(task: Task, elements: int, height: int, width: int) -> int:
-    return elements // (height * width * task.hardware.memory_atom_bytes)
+        pairs = ((one.task, tuple(node.inputs[i].name for i in one.inputs)) for one in every)
+        layers.append(GroupLayer(node.name, tuple(pairs)))
+    return Group(tuple(layers))

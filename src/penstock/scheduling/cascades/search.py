@@ -20,11 +20,12 @@ from penstock.pareto import is_dominated, near_frontier
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
+from penstock.scheduling.cascades.fused_groups import FusionSource
 from penstock.scheduling.cascades.proposals import CandidateSource, proposals
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.cascades.uniform_search import UniformSearch
-from penstock.scheduling.cascades.whole_proposals import whole_proposals
+from penstock.scheduling.cascades.whole_proposals import grouped_proposal, whole_proposals
 from penstock.scheduling.grouping.orders import ORDERS
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
@@ -96,6 +97,7 @@ def frontier_search(
     limit_bytes: float = math.inf,
     bands: BandSource | None = None,
     others: Sequence[Schedule] = (),
+    fusion: FusionSource | None = None,
 ) -> FrontierSearch:
     """Return proposals for the schedules that may be Pareto-optimal in (memory, cycles).
 
@@ -107,6 +109,7 @@ def frontier_search(
     others: schedules of alternative graphs, which compute the same outputs.  Some schedules that
         one of them dominates are left out.  Bands are considered only if the least memory without
         bands is less for `parts` than for the alternative graphs.
+    fusion: creates parts that run groups of parts tile by tile; None: no group runs so.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -114,6 +117,9 @@ def frontier_search(
     found, orders = _orders(parts, options)
     row_copies = row_copy_estimates(parts, memories, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options, row_copies)
+    if options.partition not in (CASCADES, RESIDENT):
+        grouped = grouped_proposal(builder, options, fusion)
+        return FrontierSearch(grouped.builder, [grouped.proposal])
     searches = _uniform_searches(parts, orders, model, memories.nominal, options, limit_bytes)
     chosen = _chosen_proposals(builder, orders, searches, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
@@ -148,8 +154,6 @@ def _chosen_proposals(
         CASCADES               the search selects cascades and tensors together
         RESIDENT               each part runs alone, in a single call; the tensors in the second
                                memory are selected greedily, as long as they fit
-        a grouping strategy    each part runs alone, in a single call; the tensors that only one
-                               group uses are in the second memory
 
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least

@@ -25,7 +25,7 @@ from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.model.memories import FILL, MemorySystem
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.options import BEST, BYTES, Options
+from penstock.scheduling.options import BEST, BYTES, CYCLES, Options
 from penstock.scheduling.order.step_table import bits
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.execution import WHOLE
@@ -35,7 +35,10 @@ SECOND = 1
 
 
 def group_cycles(
-    accounting: CostAccounting, capacity_bytes: int, fused: FusedGroups | None, objective: str
+    accounting: CostAccounting,
+    capacity_bytes: int,
+    fused: FusedGroups | None = None,
+    objective: str = CYCLES,
 ) -> GroupCycles:
     """Return the cost of groups of parts: the cycles of the calls that the program consists of, or
     the bytes of main memory that they move.

@@ -5,13 +5,15 @@ configurations.  The extension, which penstock defines, adds requantisation as i
 products of two tensors, pooling with TFLite's rounding, and depthwise convolutions (`extension.py`,
 docs/nvdla.md).
 
-The target has three attributes:
+The target has four attributes:
 
     config          small, small_256 or large
     extension       True or False; without the extension, no layer is supported, because the
                     requantisation of NVDLA itself differs from TFLite's
     feature_buffer  size of the extension's on-chip memory for tensors, such as 64KiB; 0 for none;
                     "own" for the configuration's default (`configurations.FEATURE_BANKS`)
+    banked          True or False: whether a layer must not read and write the same bank of the
+                    feature buffer; tensors in use at the same time then have banks of their own
 
 A kernel call is a stream of register writes in NVDLA's register layout (`programs.py`), which a
 functional model executes.
@@ -61,11 +63,13 @@ class Nvdla(UMABackend):
         self._register_target_attr("config", default="small")
         self._register_target_attr("extension", default=True)
         self._register_target_attr(FEATURE_BUFFER, default="own")
+        self._register_target_attr("banked", default=False)
         self._register_memory(
             FEATURE_BUFFER,
             feature_bytes,
             bandwidth_bytes_per_cycle=feature_bandwidth,
             holds=("arena",),
+            bank_bytes=bank_bytes,
         )
         for op in kernels.SUMMED:
             weighted = is_op(op)(wildcard(), is_constant(), is_constant())
@@ -126,6 +130,18 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
         return 0
     banks, bank_bytes = FEATURE_BANKS[configuration(str(attrs["config"])).name]
     return banks * bank_bytes
+
+
+def bank_bytes(attrs: Mapping[str, object]) -> int:
+    """Return the size in bytes of a bank of the feature buffer; 0 if layers may read and write the
+    same bank, or if there is no feature buffer.
+
+    attrs: the attributes of the target, by name.
+
+    Raises UsageError if the attributes are invalid."""
+    if not attrs["banked"] or not feature_bytes(attrs):
+        return 0
+    return FEATURE_BANKS[configuration(str(attrs["config"])).name][1]
 
 
 def feature_bandwidth(attrs: Mapping[str, object]) -> float:

@@ -213,13 +213,15 @@ def chosen_plan(offloaded: Offloaded) -> TilePlan | None:
 
     The attribute "tile" of the group, (rows, columns), selects their size."""
     if "plan" not in offloaded.cache:
-        group, capacity = group_of(offloaded), offloaded.target.memories[FEATURE_BUFFER].size_bytes
+        group, buffer = group_of(offloaded), offloaded.target.memories[FEATURE_BUFFER]
+        bank = buffer.bank_bytes or group.atom_bytes
+        capacity = buffer.size_bytes // bank * bank
         tile = offloaded.attrs.get("tile")
         if tile is None:
-            found = best_plan(group, capacity, group.atom_bytes)
+            found = best_plan(group, capacity, bank)
         else:
             rows, columns = tile
-            found = tile_plan(group, TileSize(rows, columns), group.atom_bytes)
+            found = tile_plan(group, TileSize(rows, columns), bank)
             found = found if found.size_bytes <= capacity else None
         offloaded.cache["plan"] = found
     return offloaded.cache["plan"]

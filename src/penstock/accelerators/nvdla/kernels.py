@@ -57,9 +57,10 @@ OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "conc
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
     """Return the hardware configuration that the user selected, with the units that penstock adds
-    to NVDLA (`Extension`).  Its feature buffer has 0 bytes, because tasks do not depend on the
-    size."""
-    return configuration(str(offloaded.target.attrs["config"])).extended(0, 0)
+    to NVDLA (`Extension`).  Its feature buffer has one bank, because tasks depend on the size of
+    the banks only."""
+    chip, buffer = offloaded.target.attrs["config"], offloaded.target.memories.get(FEATURE_BUFFER)
+    return configuration(str(chip)).extended(1, buffer.bank_bytes if buffer else 0)
 
 
 @dataclass(frozen=True, slots=True)

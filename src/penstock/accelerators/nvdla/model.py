@@ -44,6 +44,8 @@ from penstock.accelerators.nvdla.stream import SOURCES, from_bytes
 from penstock.accelerators.nvdla.traffic import LayerTraffic
 from penstock.uma import Array, BackendError, requantise, rounding_shift
 
+FeaturePlace = tuple[Surface, tuple[int, int, int]]
+"""Features in memory, and their shape (rows, columns, channels)."""
 Memories = Mapping[NvdlaMemory, Array]
 """The contents of each memory as uint8, from address 0 on."""
 
@@ -69,7 +71,8 @@ class Device:
     moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`.
     sequencer: counts the cycles of layers; None if they are not counted.
     port_bytes: the bytes that the present layer has transferred, by memory.
-    sources: the memories from which the present layer has read features."""
+    sources: the memories from which the present layer has read features.
+    read: the places in the feature buffer from which it has read features."""
 
     hardware: NvdlaConfiguration
     memories: Memories
@@ -83,6 +86,7 @@ class Device:
     sequencer: Sequencer | None = None
     port_bytes: Counter[NvdlaMemory] = field(default_factory=Counter[NvdlaMemory])
     sources: set[NvdlaMemory] = field(default_factory=set[NvdlaMemory])
+    read: list[FeaturePlace] = field(default_factory=list[FeaturePlace])
 
     def memory(self, which: NvdlaMemory) -> Array:
         """Return a memory as a uint8 array.  Raises BackendError if there is no such memory."""
@@ -114,6 +118,7 @@ class Device:
         self.moved.append(Counter())
         self.port_bytes.clear()
         self.sources.clear()
+        self.read.clear()
         if source == "CDMA":
             layer = decode(self.words, self.hardware)
             sums = self._delivered(layer)
@@ -122,6 +127,7 @@ class Device:
             layer = decode_window(self.words)
             elements = self._window_results(layer, post)
         atom = self.hardware.memory_atom_bytes
+        self._check_banks(layer.output, elements)
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
         self._count_features("output", layer.output.memory, elements)
         if self.sequencer is not None:
@@ -141,6 +147,42 @@ class Device:
         found = unpack_features(self.memory(surface.memory), surface, shape, atom)
         self._count_features(what, surface.memory, found)
         self.sources.add(surface.memory)
+        self.read.append((surface, shape))
+        return found
+
+    def _check_banks(self, output: Surface, elements: Array) -> None:
+        """Raise BackendError if the layer has read a bank of the feature buffer that it writes.
+
+        The banks have a single port.  They are checked if the configuration states their size.
+
+        elements: what it writes, of shape (rows, columns, channels)."""
+        extension = self.hardware.extension
+        if extension is None or not extension.feature_bank_bytes:
+            return
+        read: set[int] = set()
+        for place in self.read:
+            read |= self._banks(*place, extension.feature_bank_bytes)
+        rows, columns, channels = elements.shape
+        written = self._banks(output, (rows, columns, channels), extension.feature_bank_bytes)
+        if read & written:
+            raise _invalid_stream(
+                f"a layer reads and writes bank {min(read & written)} of the feature buffer",
+                "a bank has a single port",
+            )
+
+    def _banks(self, surface: Surface, shape: tuple[int, int, int], bank_bytes: int) -> set[int]:
+        """Return the banks of the feature buffer that contain features of shape `shape` (rows,
+        columns, channels)."""
+        if surface.memory is not NvdlaMemory.FEATURE_BUFFER:
+            return set()
+        rows, columns, channels = shape
+        atom = self.hardware.memory_atom_bytes
+        found: set[int] = set()
+        for row in range(rows):
+            for pack in range(-(-channels // atom)):
+                begin = surface.address + row * surface.line_stride + pack * surface.surface_stride
+                end = begin + columns * atom
+                found.update(range(begin // bank_bytes, (end - 1) // bank_bytes + 1))
         return found
 
     def _read_bytes(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:

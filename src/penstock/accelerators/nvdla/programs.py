@@ -11,7 +11,8 @@ offset from a base address.  The generated C passes all base addresses to the dr
 
     words  configuration | number of relocations | relocations | register writes
 
-A relocation consists of two words: the index of a write, and the index of the base address to which
+The first word is the index of the configuration, plus the size of a bank of the feature buffer,
+which is a multiple of 256; 0 if layers may read and write the same bank.  A relocation consists of two words: the index of a write, and the index of the base address to which
 the write is relative.  The highest bit of the second word is set if the base address is in the
 feature buffer.  The loader adds the base address to the word of each relocated write and then
 executes the writes in order (`stream.py`).
@@ -42,6 +43,8 @@ from penstock.uma import Array, Driver, Place, StreamOperation
 
 HEAD = struct.Struct("<II")
 """Two words: configuration and number of relocations, or one relocation."""
+BANK_MASK = 255
+"""The bits of a stream's first word that are the index of the configuration."""
 BASE_BYTES = 256
 """Alignment in bytes of every base in the functional model."""
 CONFIGURATION_NAMES = tuple(CONFIGURATIONS)
@@ -239,6 +242,7 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
     writes: pairs of a write and the `Place` to which its word is relative; None instead of the
         `Place` if the word is not an address."""
     places: list[bytes] = []
+    bank_bytes = 0 if hardware.extension is None else hardware.extension.feature_bank_bytes
     body: list[bytes] = []
     for k, (write, place) in enumerate(writes):
         word = write.word
@@ -248,7 +252,7 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
     return b"".join(
-        (HEAD.pack(CONFIGURATION_NAMES.index(hardware.name), len(places)), *places, *body)
+        (HEAD.pack(CONFIGURATION_NAMES.index(hardware.name) + bank_bytes, len(places)), *places, *body)
     )
 
 
@@ -259,13 +263,15 @@ def decode(
 
     Each relocation is (index of the write, index of the base address, memory of the base address).
     The writes are pairs of little-endian uint32: register address, word before relocation."""
-    number, count = HEAD.unpack_from(stream)
+    word, count = HEAD.unpack_from(stream)
+    bank_bytes, number = word & ~BANK_MASK, word & BANK_MASK
     end = HEAD.size * (1 + count)
     places = tuple(
         (write, base & ~IN_FEATURE_BUFFER, _memory(base))
         for write, base in HEAD.iter_unpack(stream[HEAD.size : end])
     )
-    return CONFIGURATIONS[CONFIGURATION_NAMES[number]], places, stream[end:]
+    chip = CONFIGURATIONS[CONFIGURATION_NAMES[number]].extended(1, bank_bytes)
+    return chip, places, stream[end:]
 
 
 def _memory(base: int) -> NvdlaMemory:
@@ -301,7 +307,8 @@ def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> Non
 
     Before execution, each array is copied to the modelled memory (main memory or feature buffer)
     that the stream's relocations state for its base address.  Afterwards, only the bytes that
-    changed are copied back, because the arrays may overlap."""
+    changed are copied back, because the arrays may overlap.  Each base address in the feature
+    buffer is the beginning of a bank."""
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}
     ends, starts = dict.fromkeys(NvdlaMemory, 0), list[int]()
@@ -317,8 +324,7 @@ def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> Non
     for part, base in zip(mine, bases, strict=True):
         part[:] = base
     before = [part.copy() for part in mine]
-    chip = configuration.extended(0, 0)
-    execute(relocated(writes, places, starts), memories, chip, sequencer)
+    execute(relocated(writes, places, starts), memories, configuration, sequencer)
     for part, base, old in zip(mine, bases, before, strict=True):
         changed = part != old
         if changed.any():  # constants cannot be written

@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from penstock.errors import CapacityError
+from penstock.memory.bank_groups import whole_banks
 from penstock.scheduling.cascades.candidate import Candidate
 from penstock.scheduling.cascades.fused_groups import FusedGroups, memory_bytes
 from penstock.scheduling.grouping.cycles import GroupCycles
@@ -63,7 +64,7 @@ def group_cycles(
     def node_bytes(i: int, kept: int) -> int:
         return memory_bytes(parts, i, assigned(kept))
 
-    problem = grouping_problem(parts)
+    problem = grouping_problem(parts, memories.tensors[SECOND].bank_bytes)
     cost, tie = (node_bytes, node_cycles) if objective == BYTES else (node_cycles, None)
     tiled = None if fused is None else partial(fused.cost, problem, objective)
     return GroupCycles(problem, cost, capacity_bytes, tie, tiled)
@@ -110,14 +111,17 @@ def grouped(cost: GroupCycles, options: Options) -> Grouped:
     return Grouped(tuple(order), selected, in_tiles)
 
 
-def grouping_problem(parts: Parts) -> GroupingProblem:
+def grouping_problem(parts: Parts, bank_bytes: int = 0) -> GroupingProblem:
     """Return the problem of dividing parts into groups.
+
+    bank_bytes: the size of a bank of the second memory; the sizes of tensors are those of whole
+        banks.  0: it has no banks.
 
     Node k of the problem is part k.  A tensor of the problem is a storage of the network, that is,
     the memory of a tensor and its aliases.
     """
     rows, count = parts.rows, len(parts.parts)
-    sizes = [storage.size_bytes for storage in rows.storages]
+    sizes = [whole_banks(storage.size_bytes, bank_bytes) for storage in rows.storages]
     tensors = {part.written: k for k, part in enumerate(rows.row_parts)}
     tensors |= {storage: count + k for k, storage in enumerate(rows.inputs)}
     nodes = tuple(

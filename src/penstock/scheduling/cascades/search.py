@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
 
+from penstock.errors import UsageError
 from penstock.pareto import is_dominated, near_frontier
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
@@ -120,6 +121,15 @@ def frontier_search(
     if options.partition not in (CASCADES, RESIDENT):
         grouped = grouped_proposal(builder, options, fusion)
         return FrontierSearch(grouped.builder, [grouped.proposal])
+    banked = [memory.name for memory in memories.tensors if memory.bank_bytes]
+    if banked and options.partition == CASCADES:
+        raise UsageError(
+            "usage-148",
+            f"cascades do not assign rows to the banks of {banked[0]}",
+            where=f"--partition {CASCADES}",
+            why="tensors that are in use at the same time must not share a bank",
+            help="use a strategy for groups of layers, such as --partition best",
+        )
     searches = _uniform_searches(parts, orders, model, memories.nominal, options, limit_bytes)
     chosen = _chosen_proposals(builder, orders, searches, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)

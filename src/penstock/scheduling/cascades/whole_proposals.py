@@ -40,7 +40,8 @@ def whole_proposals(
     Raises UsageError if there is no second region.
     """
     capacity = _capacity_bytes(builder, options)
-    problem = grouping_problem(builder.accounting.parts)
+    bank_bytes = builder.accounting.memories.tensors[SECOND].bank_bytes
+    problem = grouping_problem(builder.accounting.parts, bank_bytes)
     assigned = ((order, resident(problem, order, capacity)) for order in orders)
     return [_whole_proposal(builder, *each, options) for each in assigned]
 

@@ -12,7 +12,6 @@ from penstock.hardware.target import Target
 from penstock.pareto import frontier, is_dominated
 from penstock.pipeline.banding import TargetBands
 from penstock.pipeline.channel_alternatives import NEAR_FLOOR
-from penstock.pipeline.fusing import TargetFusion
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.search import FrontierSearch, frontier_search
 from penstock.scheduling.cascades.selection import KNEE
@@ -60,7 +59,7 @@ def searches(
         if one.floor_bytes is not None:  # only schedules that recompute may need less memory
             limit_bytes = min(peak for peak, _ in _by_rows(known)) - 1
         bands, others = band_source(target, accelerators), tuple(known)
-        search = frontier_search(one, model, memories, options, limit_bytes, bands, others, TargetFusion(target, accelerators))
+        search = frontier_search(one, model, memories, options, limit_bytes, bands, others)
         rivals += ((p.peak_bytes, search.estimated_cycles(p)) for p in search.below_rows)
         yield search
 
@@ -108,12 +107,7 @@ def least_memory_first(
     """
     model, memories = cost_model_and_memories(target)
     search = frontier_search(
-        parts,
-        model,
-        memories,
-        options,
-        bands=band_source(target, accelerators),
-        fusion=TargetFusion(target, accelerators),
+        parts, model, memories, options, bands=band_source(target, accelerators)
     )
     return search.schedules()
 

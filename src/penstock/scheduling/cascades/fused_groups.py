@@ -6,14 +6,13 @@ tensors do not fit there as a whole may still avoid their transfers to and from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from penstock.ir.breakdown import Breakdown
-from penstock.ir.graph import Graph, Node
 from penstock.ir.op import row_count
 from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.model.fused_parts import FusionSource, with_fused
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
@@ -24,18 +23,6 @@ MOST_MEMBERS = 24
 """Maximum number of nodes of a group that runs tile by tile."""
 MOST_FUSED = 1_000
 """Maximum number of groups for which tiles are searched."""
-
-
-class FusionSource(Protocol):
-    """Creates parts that run groups of parts tile by tile, which depends on the accelerators."""
-
-    def fused(self, parts: Parts, members: Sequence[int]) -> Part | None:
-        """Return the part that runs some parts tile by tile; None if no accelerator can.
-
-        members: indices of the parts, in execution order.  Only the output of the last one is used
-            by other parts.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +73,12 @@ class FusedGroups:
 
         All parts of a group have the index of the single part.
         """
-        members = {k: group for group in groups for k in bits(group)}
-        found: list[Part] = []
-        index: dict[int, int] = {}
-        for k, part in enumerate(self.parts.parts):
-            group = members.get(k)
-            if group is None:
-                index[k] = len(found)
-                found.append(part)
-            elif k == group.bit_length() - 1:
-                index |= dict.fromkeys(bits(group), len(found))
-                single = self.part(group)
-                assert single is not None
-                found.append(single)
-        graph = self.parts.graph
-        new = {part.name: part.nodes[-1] for part in found if part.nodes}
-        gone = {self.parts.parts[k].name for k in members} - new.keys()
-        nodes = [new.get(node.name, node) for node in graph.nodes if node.name not in gone]
-        graph = graph.with_nodes(tuple(_in_order(graph, nodes)))
-        return replace(self.parts, graph=graph, parts=tuple(found)), index
+        found: list[tuple[Sequence[int], Part]] = []
+        for group in groups:
+            part = self.part(group)
+            assert part is not None
+            found.append((tuple(bits(group)), part))
+        return with_fused(self.parts, found)
 
 
 def memory_bytes(parts: Parts, k: int, memory: MemoryAssignment) -> int:
@@ -120,14 +94,3 @@ def memory_bytes(parts: Parts, k: int, memory: MemoryAssignment) -> int:
     regions = memory.for_part(part, parts.owners).operand_regions(part)
     found = part.kernel.cycles(row_count(part.output.type.shape), regions)
     return round(found.memory_bytes) if isinstance(found, Breakdown) else 0
-
-
-def _in_order(graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield nodes in a topological order: always the first one whose inputs are available."""
-    known = {value.name for value in graph.sources}
-    waiting = list(nodes)
-    while waiting:
-        ready = next(n for n in waiting if all(v.name in known for v in n.variable_inputs))
-        waiting.remove(ready)
-        known.add(ready.name)
-        yield ready

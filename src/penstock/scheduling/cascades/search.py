@@ -21,7 +21,6 @@ from penstock.pareto import is_dominated, near_frontier
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
-from penstock.scheduling.cascades.fused_groups import FusionSource
 from penstock.scheduling.cascades.proposals import CandidateSource, proposals
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
@@ -98,7 +97,6 @@ def frontier_search(
     limit_bytes: float = math.inf,
     bands: BandSource | None = None,
     others: Sequence[Schedule] = (),
-    fusion: FusionSource | None = None,
 ) -> FrontierSearch:
     """Return proposals for the schedules that may be Pareto-optimal in (memory, cycles).
 
@@ -106,11 +104,11 @@ def frontier_search(
 
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
-    bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
+    bands: creates the bands (intervals of columns) of a cascade, and the tiles of a group; None: no
+        cascade runs in bands and no group in tiles.
     others: schedules of alternative graphs, which compute the same outputs.  Some schedules that
         one of them dominates are left out.  Bands are considered only if the least memory without
         bands is less for `parts` than for the alternative graphs.
-    fusion: creates parts that run groups of parts tile by tile; None: no group runs so.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -119,7 +117,7 @@ def frontier_search(
     row_copies = row_copy_estimates(parts, memories, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options, row_copies)
     if options.partition not in (CASCADES, RESIDENT):
-        grouped = grouped_proposal(builder, options, fusion)
+        grouped = grouped_proposal(builder, options, bands)
         return FrontierSearch(grouped.builder, [grouped.proposal])
     banked = [memory.name for memory in memories.tensors if memory.bank_bytes]
     if banked and options.partition == CASCADES:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import UsageError
 from penstock.scheduling.cascades.candidate import Proposal
-from penstock.scheduling.cascades.fused_groups import FusedGroups, FusionSource, memory_bytes
+from penstock.scheduling.cascades.fused_groups import FusedGroups, memory_bytes
 from penstock.scheduling.cascades.group_residency import (
     SECOND,
     Grouped,
@@ -24,6 +24,7 @@ from penstock.scheduling.cascades.group_residency import (
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.grouping.strategies import COMPARED
+from penstock.scheduling.model.fused_parts import FusionSource
 from penstock.scheduling.model.memories import FILL
 from penstock.scheduling.options import BEST, CYCLES, Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
@@ -97,7 +98,7 @@ def _grouped_proposal(
         parts, index = fused.replaced(found.in_tiles)
         known = builder.accounting  # its results are those of other parts of the same names
         accounting = CostAccounting(parts, known.model, known.memories)
-        builder = replace(builder, accounting=accounting, row_copies=None)
+        builder = replace(builder, accounting=accounting, row_copies=None, assigned=known.parts)
         order = tuple(dict.fromkeys(index[k] for k in order))
         selected = {index[k] for k in selected}
     return GroupedProposal(builder, _whole_proposal(builder, order, selected, options))

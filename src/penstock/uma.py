@@ -114,6 +114,7 @@ from penstock.tiling.tiler import Tiler, choose, does_not_fit
 from penstock.tiling.tiling import Tiling
 
 __all__ = [
+    "FUSED",
     "INPUT",
     "OUTPUT",
     "WEIGHTS",
@@ -129,7 +130,6 @@ __all__ = [
     "CallTiles",
     "CapacityError",
     "Command",
-    "FUSED",
     "Composite",
     "Compute",
     "ConstantPrefetch",

@@ -50,7 +50,9 @@ class Breakdown:
         if not self.cold_start:
             return self
         named = {**self.by_resource, COLD_START: self.cold_start}
-        return replace(self, cycles=self.cycles + self.cold_start, by_resource=named, cold_start=0.0)
+        return replace(
+            self, cycles=self.cycles + self.cold_start, by_resource=named, cold_start=0.0
+        )
 
     @property
     def limit(self) -> str | None:

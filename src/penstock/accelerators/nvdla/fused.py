@@ -6,12 +6,13 @@ The strategy compares tiles of several sizes and takes the one of least cost tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
 from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER
 from penstock.accelerators.nvdla.dataflow import task_cycles
+from penstock.accelerators.nvdla.task import Task
 from penstock.accelerators.nvdla.tiled_group import (
     Extent,
     Group,
@@ -20,7 +21,6 @@ from penstock.accelerators.nvdla.tiled_group import (
     TileSize,
     group_of,
 )
-from penstock.accelerators.nvdla.task import Task
 from penstock.uma import (
     Array,
     Breakdown,
@@ -28,6 +28,7 @@ from penstock.uma import (
     Composite,
     KernelCall,
     Offloaded,
+    Operand,
     PlacedCall,
     TensorRows,
 )
@@ -78,7 +79,8 @@ def _live_together(group: Group, one: str, other: str) -> bool:
 
     A tensor is live from the layer that computes it to the last one that reads it."""
     a, b = group.tensors[one], group.tensors[other]
-    assert a.writer is not None and b.writer is not None
+    assert a.writer is not None
+    assert b.writer is not None
     return a.writer <= b.last and b.writer <= a.last
 
 
@@ -91,14 +93,14 @@ def tiled_cycles(group: Group, size: TileSize, inside: frozenset[str] = frozense
         for layer in group.layers
         for task, names in layer.tasks
     ]
-    cycles, memory_bytes, by_resource = 0.0, 0.0, Counter[str]()
+    cycles, memory_bytes, by_resource = 0.0, 0.0, dict[str, float]()
     for rows, columns, count in group.kinds(size):
         for (task, fields), row, column in zip(every, rows, columns, strict=True):
             found = _part_cycles(task, row, column, fields)
             cycles += count * found.cycles
             memory_bytes += count * found.memory_bytes
             for name, busy in found.by_resource.items():
-                by_resource[name] += count * busy
+                by_resource[name] = by_resource.get(name, 0.0) + count * busy
     first = next(group.kinds(size))
     cold = _part_cycles(every[0][0], first[0][0], first[1][0], every[0][1])
     return replace(cold, cycles=cycles, by_resource=by_resource, memory_bytes=memory_bytes)
@@ -158,72 +160,78 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the tables of all layers of a group, each named after the number of its layer."""
     found: dict[str, Array] = {}
     for k, node in enumerate(offloaded.composite.nodes):
-        assert isinstance(node.op, Composite) and node.op.chosen is not None
+        assert isinstance(node.op, Composite)
+        assert node.op.chosen is not None
         found |= {f"{name} {k}": table.array for name, table in node.op.chosen.tables}
     return found
 
 
-def tile_commands(call: KernelCall, plan: TilePlan) -> Sequence[Command]:
-    """Return the commands that run a group tile by tile."""
-    group = group_of(call)
-    inputs = {value.name: k for k, value in enumerate(call.node.inputs)}
-    shapes = group.tile_shapes(plan.size)
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A tile of a call.
 
-    def rows_of(name: str, spans: tuple[Spans, Spans], at: tuple[int, int], packs: int, n: int):
-        """Return `n` rows of a tensor from the point `at` on, beginning with a pack."""
-        y, x = at
-        if group.is_inner(name):
-            y, x = y - spans[0][name][0], x - spans[1][name][0]
-            width = shapes[name][1]
-            view = call.result.view
-            base = call.scratch.offset
-            buffer, offset = call.scratch.buffer, plan.offsets[name]
-            assert isinstance(base, int)
-            offset += base
+    rows, columns: those of each tensor that the tile needs."""
+
+    call: KernelCall
+    plan: TilePlan
+    rows: Spans
+    columns: Spans
+
+    @property
+    def group(self) -> Group:
+        """The group that the call computes."""
+        return group_of(self.call)
+
+    def commands(self) -> Iterator[Command]:
+        """Yield the commands that compute the tile."""
+        for one in self.group.tasks(self.rows, self.columns, self.plan.size):
+            task, output = one.task, self.group.layers[one.layer].output
+            counts = (task.in_h, task.out_h)
+            inputs = zip(one.inputs, one.reads, counts, strict=False)
+            read = [self._rows_of(name, at, 0, count) for name, at, count in inputs]
+            result = self._rows_of(output, one.out, one.packs_before, task.out_h)
+            names = ("weights", "post") if task.post.requantise else ()
+            used = tuple(self.call.table(f"{name} {one.layer}") for name in names)
+            issue = self.call.issue(task, read, result, tables=used)
+            yield replace(issue, first=0, end=task.out_h)
+
+    def _rows_of(self, tensor: str, at: tuple[int, int], packs: int, count: int) -> TensorRows:
+        """Return rows of a tensor.
+
+        at: the row and the column of the tensor with which they begin.
+        packs: the number of packs of the tensor that precede them.
+        count: the number of rows."""
+        group, (row, column) = self.group, at
+        packs_of_row = group.tensors[tensor].packs
+        inner = group.is_inner(tensor)
+        if inner:
+            row, column = row - self.rows[tensor][0], column - self.columns[tensor][0]
+            width = group.tile_shapes(self.plan.size)[tensor][1]
         else:
-            operand = call.result if name == group.output else call.operands[inputs[name]]
-            view, width = operand.view, group.tensors[name].width
-            buffer, offset = view.buffer, view.offset
-            assert isinstance(offset, int)
-        pitch = group.tensors[name].packs * width * group.atom_bytes
-        offset += y * pitch + (packs * width + x) * group.atom_bytes
-        rows = replace(view.rows, pitch=pitch, ring=n, table=None)
-        return TensorRows(buffer, rows, 0, n, offset)
+            width = group.tensors[tensor].width
+        pitch = packs_of_row * width * group.atom_bytes
+        begin = row * pitch + (packs * width + column) * group.atom_bytes
+        rows = replace(self.call.result.view.rows, pitch=pitch, ring=count, table=None)
+        if not inner:
+            return replace(self._operand(tensor).rows(0, count, begin), rows=rows)
+        space = self.call.scratch
+        offset = space.offset + self.plan.offsets[tensor] + begin
+        return TensorRows(space.buffer, rows, 0, count, offset)
 
-    found: list[Command] = []
-    for rows in group.rows(plan.size):
-        for columns in group.columns(plan.size):
-            spans = rows, columns
-            for one in group.tasks(rows, columns, plan.size):
-                task, output = one.task, group.layers[one.layer].output
-                counts = (task.in_h, task.out_h)
-                read = [
-                    rows_of(name, spans, at, 0, n)
-                    for name, at, n in zip(one.inputs, one.reads, counts, strict=False)
-                ]
-                result = rows_of(output, spans, one.out, one.packs_before, task.out_h)
-                names = ("weights", "post") if task.post.requantise else ()
-                used = tuple(call.table(f"{name} {one.layer}") for name in names)
-                issue = call.issue(task, read, result, tables=used)
-                found.append(replace(issue, first=0, end=task.out_h))
-    return found
+    def _operand(self, tensor: str) -> Operand:
+        """Return an input or the output of the group."""
+        if tensor == self.group.output:
+            return self.call.result
+        names = [value.name for value in self.call.node.inputs]
+        return self.call.operands[names.index(tensor)]
+
 
 def chosen_plan(offloaded: Offloaded) -> TilePlan | None:
-    """Return the tiles in which a group runs; None if none fit the feature buffer.
-
-    The attribute "tile" of the group, (rows, columns), selects their size."""
+    """Return the tiles in which a group runs; None if none fit the feature buffer."""
     if "plan" not in offloaded.cache:
         group, buffer = group_of(offloaded), offloaded.target.memories[FEATURE_BUFFER]
         bank = buffer.bank_bytes or group.atom_bytes
-        capacity = buffer.size_bytes // bank * bank
-        tile = offloaded.attrs.get("tile")
-        if tile is None:
-            found = best_plan(group, capacity, bank)
-        else:
-            rows, columns = tile
-            found = tile_plan(group, TileSize(rows, columns), bank)
-            found = found if found.size_bytes <= capacity else None
-        offloaded.cache["plan"] = found
+        offloaded.cache["plan"] = best_plan(group, buffer.size_bytes // bank * bank, bank)
     return offloaded.cache["plan"]
 
 
@@ -272,4 +280,10 @@ def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
 
 def compute(call: KernelCall) -> Sequence[Command]:
     """Return the commands of a group, which run it tile by tile."""
-    return tile_commands(call, _plan(call))
+    group, plan = group_of(call), _plan(call)
+    return [
+        command
+        for rows in group.rows(plan.size)
+        for columns in group.columns(plan.size)
+        for command in _Tile(call, plan, rows, columns).commands()
+    ]

@@ -12,10 +12,11 @@ offset from a base address.  The generated C passes all base addresses to the dr
     words  configuration | number of relocations | relocations | register writes
 
 The first word is the index of the configuration, plus the size of a bank of the feature buffer,
-which is a multiple of 256; 0 if layers may read and write the same bank.  A relocation consists of two words: the index of a write, and the index of the base address to which
-the write is relative.  The highest bit of the second word is set if the base address is in the
-feature buffer.  The loader adds the base address to the word of each relocated write and then
-executes the writes in order (`stream.py`).
+which is a multiple of 256; 0 if layers may read and write the same bank.  A relocation consists of
+two words: the index of a write, and the index of the base address to which the write is relative.
+The highest bit of the second word is set if the base address is in the feature buffer.  The loader
+adds the base address to the word of each relocated write and then executes the writes in order
+(`stream.py`).
 """
 
 from __future__ import annotations
@@ -252,7 +253,11 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
     return b"".join(
-        (HEAD.pack(CONFIGURATION_NAMES.index(hardware.name) + bank_bytes, len(places)), *places, *body)
+        (
+            HEAD.pack(CONFIGURATION_NAMES.index(hardware.name) + bank_bytes, len(places)),
+            *places,
+            *body,
+        )
     )
 
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.accelerators.nvdla.kernels import tasks
@@ -243,7 +244,7 @@ def intervals(count: int, most: int) -> Iterator[Interval]:
     """
     number = -(-count // most)
     cuts = [k * count // number for k in range(number + 1)]
-    yield from zip(cuts, cuts[1:], strict=False)
+    yield from pairwise(cuts)
 
 
 def group_of(offloaded: Offloaded) -> Group:

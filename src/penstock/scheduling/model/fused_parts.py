@@ -31,8 +31,9 @@ class FusionSource(Protocol):
 def fused_members(part: Part) -> tuple[str, ...]:
     """Return the names of the original parts that a part runs tile by tile; empty if it is one."""
     op = part.nodes[-1].op if part.nodes else None
-    is_fused = isinstance(op, Composite) and op.name == FUSED
-    return tuple(node.name for node in op.nodes) if is_fused else ()
+    if not isinstance(op, Composite) or op.name != FUSED:
+        return ()
+    return tuple(node.name for node in op.nodes)
 
 
 def with_fused(

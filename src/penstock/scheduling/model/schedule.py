@@ -46,8 +46,8 @@ class Schedule(Brief):
     bands: one entry for each cascade, or chain of a cascade, that runs in bands of columns.  In
         `parts`, a single part replaces all parts of such a cascade or chain.  For a cascade, the
         single part is the only one of its plan; for a chain, it is one of several.
-    assigned: the original parts, before cascades, chains and groups in tiles were replaced by single
-        parts; None if none was replaced.
+    assigned: the original parts, before single parts replaced cascades, chains and groups in tiles;
+        None if there are no such single parts.
     """
 
     parts: Parts

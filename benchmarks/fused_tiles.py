@@ -36,7 +36,7 @@ from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import is_onnx, short_name
 from penstock import api
 from penstock.accelerators.nvdla.fused import chosen_plan
-from penstock.accelerators.nvdla.tiled_group import group_of
+from penstock.accelerators.nvdla.tiled_group import layer_group
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.scheduling.model.fused_parts import fused_members
 from penstock.scheduling.options import BYTES, CYCLES, Options
@@ -121,7 +121,7 @@ def groups(done: Compilation) -> tuple[int, int, int]:
         if members:
             (accelerator,) = done.request.accelerators
             offloaded = Offloaded(part.nodes[-1], accelerator.target)
-            plan, group = chosen_plan(offloaded), group_of(offloaded)
+            plan, group = chosen_plan(offloaded), layer_group(offloaded)
             assert plan is not None
             count += 1
             in_columns += plan.size.columns < group.tensors[group.output].width

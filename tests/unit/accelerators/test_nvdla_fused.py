@@ -11,7 +11,13 @@ import pytest
 from benchmarks.compiled_partition import disagreements, engine_cycles
 from penstock import api
 from penstock.accelerators.nvdla.fused import chosen_plan, tile_plan
-from penstock.accelerators.nvdla.tiled_group import Group, Spans, TileSize, group_of, intervals
+from penstock.accelerators.nvdla.tiled_group import (
+    LayerGroup,
+    Spans,
+    TileSize,
+    intervals,
+    layer_group,
+)
 from penstock.errors import BackendError, UsageError
 from penstock.memory.bank_groups import in_whole_banks
 from penstock.memory.problem import LiveBuffer, PlacementProblem
@@ -41,16 +47,16 @@ def freshly_compiled(attributes: str, *, tiles: bool = True) -> Compilation:
     )
 
 
-def group_sizes(done: Compilation) -> list[tuple[Group, TileSize]]:
+def group_sizes(done: Compilation) -> list[tuple[LayerGroup, TileSize]]:
     """The groups in tiles of a compiled network, and the sizes of their tiles."""
     (accelerator,) = done.request.accelerators
-    found: list[tuple[Group, TileSize]] = []
+    found: list[tuple[LayerGroup, TileSize]] = []
     for part in done.schedule.parts.parts:
         if fused_members(part):
             offloaded = Offloaded(part.nodes[-1], accelerator.target)
             plan = chosen_plan(offloaded)
             assert plan is not None
-            found.append((group_of(offloaded), plan.size))
+            found.append((layer_group(offloaded), plan.size))
     return found
 
 
@@ -85,9 +91,9 @@ def test_schedules_with_groups_in_tiles_are_read_back_from_text() -> None:
 
 
 def test_a_tile_one_column_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    needed = Group._needed  # pyright: ignore[reportPrivateUsage]
+    needed = LayerGroup._needed  # pyright: ignore[reportPrivateUsage]
 
-    def short(group: Group, interval: Any, *, by_columns: bool) -> Spans:
+    def short(group: LayerGroup, interval: Any, *, by_columns: bool) -> Spans:
         spans = dict(needed(group, interval, by_columns=by_columns))
         first = group.layers[0].output
         lower, upper = spans[first]
@@ -95,7 +101,7 @@ def test_a_tile_one_column_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
             spans[first] = lower, upper - 1
         return spans
 
-    monkeypatch.setattr(Group, "_needed", short)
+    monkeypatch.setattr(LayerGroup, "_needed", short)
     done = freshly_compiled("feature_buffer=3k")
     stated = engine_cycles(done.schedule), int(main_bytes(done))
     assert any("differing elements" in one for one in disagreements(done, *stated))

@@ -327,9 +327,11 @@ def strategy_of(op: str) -> Any:
     return strategy
 
 
-def fused_strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
+def fused_strategy(
+    attrs: object, inputs: object, out_type: object, target: AcceleratorTarget
+) -> OpStrategy:
     """Return the `OpStrategy` of a group of layers that runs tile by tile."""
-    del inputs, out_type
+    del attrs, inputs, out_type
     found = OpStrategy()
     found.add_implementation(
         fused.compute,

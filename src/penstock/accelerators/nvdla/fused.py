@@ -14,12 +14,12 @@ from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER
 from penstock.accelerators.nvdla.dataflow import task_cycles
 from penstock.accelerators.nvdla.task import Task
 from penstock.accelerators.nvdla.tiled_group import (
-    Extent,
-    Group,
+    AxisPart,
     GroupLayer,
+    LayerGroup,
     Spans,
     TileSize,
-    group_of,
+    layer_group,
 )
 from penstock.uma import (
     Array,
@@ -49,7 +49,7 @@ class TilePlan:
     size_bytes: int
 
 
-def tile_plan(group: Group, size: TileSize, bank_bytes: int) -> TilePlan:
+def tile_plan(group: LayerGroup, size: TileSize, bank_bytes: int) -> TilePlan:
     """Return the plan of tiles of a size.
 
     An inner tensor has the same memory in all tiles.  Tensors that are live at the same time do not
@@ -74,7 +74,7 @@ def tile_plan(group: Group, size: TileSize, bank_bytes: int) -> TilePlan:
     return TilePlan(size, found, most)
 
 
-def _live_together(group: Group, one: str, other: str) -> bool:
+def _live_together(group: LayerGroup, one: str, other: str) -> bool:
     """Return whether two inner tensors are live at the same time.
 
     A tensor is live from the layer that computes it to the last one that reads it."""
@@ -84,7 +84,9 @@ def _live_together(group: Group, one: str, other: str) -> bool:
     return a.writer <= b.last and b.writer <= a.last
 
 
-def tiled_cycles(group: Group, size: TileSize, inside: frozenset[str] = frozenset()) -> Breakdown:
+def tiled_cycles(
+    group: LayerGroup, size: TileSize, inside: frozenset[str] = frozenset()
+) -> Breakdown:
     """Return the cycles of a group that runs in tiles.
 
     inside: the inputs, and the output, of the group that are in the feature buffer, by name."""
@@ -107,7 +109,9 @@ def tiled_cycles(group: Group, size: TileSize, inside: frozenset[str] = frozense
 
 
 @lru_cache(maxsize=1 << 15)
-def _part_cycles(task: Task, rows: Extent, columns: Extent, inside: frozenset[str]) -> Breakdown:
+def _part_cycles(
+    task: Task, rows: AxisPart, columns: AxisPart, inside: frozenset[str]
+) -> Breakdown:
     """Return the cycles of a part of the output of a task.
 
     rows, columns: what is computed and read along these axes.
@@ -125,7 +129,7 @@ def _part_cycles(task: Task, rows: Extent, columns: Extent, inside: frozenset[st
 
 
 def _buffered(
-    group: Group, layer: GroupLayer, inputs: Sequence[str], inside: frozenset[str]
+    group: LayerGroup, layer: GroupLayer, inputs: Sequence[str], inside: frozenset[str]
 ) -> frozenset[str]:
     """Return which tensors of a task are in the feature buffer, as fields of `LayerTraffic`."""
     names = (*zip(("features", "second"), inputs, strict=False), ("output", layer.output))
@@ -133,7 +137,7 @@ def _buffered(
 
 
 @lru_cache(maxsize=1 << 12)
-def best_plan(group: Group, capacity_bytes: int, bank_bytes: int) -> TilePlan | None:
+def best_plan(group: LayerGroup, capacity_bytes: int, bank_bytes: int) -> TilePlan | None:
     """Return the plan of tiles that takes the fewest cycles and, of these, moves the fewest bytes.
 
     For each number of columns, only the largest number of rows that fits is considered.  None if
@@ -178,9 +182,9 @@ class _Tile:
     columns: Spans
 
     @property
-    def group(self) -> Group:
+    def group(self) -> LayerGroup:
         """The group that the call computes."""
-        return group_of(self.call)
+        return layer_group(self.call)
 
     def commands(self) -> Iterator[Command]:
         """Yield the commands that compute the tile."""
@@ -188,14 +192,14 @@ class _Tile:
             task, output = one.task, self.group.layers[one.layer].output
             counts = (task.in_h, task.out_h)
             inputs = zip(one.inputs, one.reads, counts, strict=False)
-            read = [self._rows_of(name, at, 0, count) for name, at, count in inputs]
-            result = self._rows_of(output, one.out, one.packs_before, task.out_h)
+            read = [self._tensor_rows(name, at, 0, count) for name, at, count in inputs]
+            result = self._tensor_rows(output, one.out, one.packs_before, task.out_h)
             names = ("weights", "post") if task.post.requantise else ()
             used = tuple(self.call.table(f"{name} {one.layer}") for name in names)
             issue = self.call.issue(task, read, result, tables=used)
             yield replace(issue, first=0, end=task.out_h)
 
-    def _rows_of(self, tensor: str, at: tuple[int, int], packs: int, count: int) -> TensorRows:
+    def _tensor_rows(self, tensor: str, at: tuple[int, int], packs: int, count: int) -> TensorRows:
         """Return rows of a tensor.
 
         at: the row and the column of the tensor with which they begin.
@@ -229,7 +233,7 @@ class _Tile:
 def chosen_plan(offloaded: Offloaded) -> TilePlan | None:
     """Return the tiles in which a group runs; None if none fit the feature buffer."""
     if "plan" not in offloaded.cache:
-        group, buffer = group_of(offloaded), offloaded.target.memories[FEATURE_BUFFER]
+        group, buffer = layer_group(offloaded), offloaded.target.memories[FEATURE_BUFFER]
         bank = buffer.bank_bytes or group.atom_bytes
         offloaded.cache["plan"] = best_plan(group, buffer.size_bytes // bank * bank, bank)
     return offloaded.cache["plan"]
@@ -252,7 +256,7 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
     memories, values = offloaded.memory_assignment, (*offloaded.node.inputs, offloaded.node.output)
     pairs = zip(values, memories, strict=False)
     inside = frozenset(value.name for value, memory in pairs if memory == FEATURE_BUFFER)
-    return tiled_cycles(group_of(offloaded), _plan(offloaded).size, inside)
+    return tiled_cycles(layer_group(offloaded), _plan(offloaded).size, inside)
 
 
 def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
@@ -262,13 +266,13 @@ def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
     inside = frozenset(
         value.name for value, rows in every if rows is not None and rows.memory != call.beside
     )
-    return tiled_cycles(group_of(offloaded), _plan(offloaded).size, inside)
+    return tiled_cycles(layer_group(offloaded), _plan(offloaded).size, inside)
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
     """Return the bytes that a group transfers, by field of `LayerTraffic`."""
     del first, end
-    group, total = group_of(offloaded), Counter[str]()
+    group, total = layer_group(offloaded), Counter[str]()
     size = _plan(offloaded).size
     for rows in group.rows(size):
         for columns in group.columns(size):
@@ -280,7 +284,7 @@ def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
 
 def compute(call: KernelCall) -> Sequence[Command]:
     """Return the commands of a group, which run it tile by tile."""
-    group, plan = group_of(call), _plan(call)
+    group, plan = layer_group(call), _plan(call)
     return [
         command
         for rows in group.rows(plan.size)

@@ -77,7 +77,7 @@ class TileTask:
     packs_before: int
 
 
-class Extent(NamedTuple):
+class AxisPart(NamedTuple):
     """What a task computes along an axis: the number of output rows or columns, that of the input
     rows or columns that they read, and the padding before these."""
 
@@ -86,8 +86,12 @@ class Extent(NamedTuple):
     padding: int
 
 
+AxisParts = tuple[AxisPart, ...]
+"""What each task of a group computes of a tile along an axis, in order of execution."""
+
+
 @dataclass(frozen=True)
-class Group:
+class LayerGroup:
     """The layers of a group in execution order; the last one computes the output.
 
     _known: results of `_spans`, by axis and length of an interval.
@@ -175,21 +179,21 @@ class Group:
                 yield TileTask(k, small, names, (begin, first)[: len(names)], first, packs_before)
                 packs_before += task.out_packs
 
-    def extents(self, spans: Spans, *, by_columns: bool) -> tuple[Extent, ...]:
+    def axis_parts(self, spans: Spans, *, by_columns: bool) -> AxisParts:
         """Return what each task computes of a tile along the rows or the columns.
 
         spans: the rows or columns of each tensor that the tile needs."""
         return tuple(
-            _extent(task, spans[layer.output], by_columns=by_columns)
+            _axis_part(task, spans[layer.output], by_columns=by_columns)
             for layer in self.layers
             for task, _ in layer.tasks
         )
 
-    def kinds(self, size: TileSize) -> Iterator[tuple[tuple[Extent, ...], tuple[Extent, ...], int]]:
+    def kinds(self, size: TileSize) -> Iterator[tuple[AxisParts, AxisParts, int]]:
         """Yield what each task computes of a tile along rows and columns, and how many tiles of
         that kind there are."""
-        rows = Counter(self.extents(spans, by_columns=False) for spans in self.rows(size))
-        columns = Counter(self.extents(spans, by_columns=True) for spans in self.columns(size))
+        rows = Counter(self.axis_parts(spans, by_columns=False) for spans in self.rows(size))
+        columns = Counter(self.axis_parts(spans, by_columns=True) for spans in self.columns(size))
         for row, number in rows.items():
             for column, times in columns.items():
                 yield row, column, number * times
@@ -224,12 +228,12 @@ def _reads(task: Task, out: Interval, *, by_columns: bool) -> Interval:
     return task.reads_columns(*out) if by_columns else task.reads(*out)
 
 
-def _extent(task: Task, out: Interval, *, by_columns: bool) -> Extent:
+def _axis_part(task: Task, out: Interval, *, by_columns: bool) -> AxisPart:
     lower, upper = _reads(task, out, by_columns=by_columns)
     padding, stride = (
         (task.pad_left, task.stride_w) if by_columns else (task.pad_top, task.stride_h)
     )
-    return Extent(out[1] - out[0], upper - lower, max(0, padding - out[0] * stride))
+    return AxisPart(out[1] - out[0], upper - lower, max(0, padding - out[0] * stride))
 
 
 def _longest(name: str, every: tuple[Spans, ...]) -> int:
@@ -247,17 +251,17 @@ def intervals(count: int, most: int) -> Iterator[Interval]:
     yield from pairwise(cuts)
 
 
-def group_of(offloaded: Offloaded) -> Group:
+def layer_group(offloaded: Offloaded) -> LayerGroup:
     """Return the group that a composite of several layers computes."""
     if "group" not in offloaded.cache:
-        offloaded.cache["group"] = _group(offloaded)
+        offloaded.cache["group"] = _new_group(offloaded)
     return offloaded.cache["group"]
 
 
-def _group(offloaded: Offloaded) -> Group:
+def _new_group(offloaded: Offloaded) -> LayerGroup:
     layers: list[GroupLayer] = []
     for node in offloaded.composite.nodes:
         every = tasks(Offloaded(node, offloaded.target))
         pairs = ((one.task, tuple(node.inputs[i].name for i in one.inputs)) for one in every)
         layers.append(GroupLayer(node.name, tuple(pairs)))
-    return Group(tuple(layers))
+    return LayerGroup(tuple(layers))

@@ -122,7 +122,7 @@ def frontier_search(
     banked = [memory.name for memory in memories.tensors if memory.bank_bytes]
     if banked and options.partition == CASCADES:
         raise UsageError(
-            "usage-148",
+            "usage-152",
             f"cascades do not assign rows to the banks of {banked[0]}",
             where=f"--partition {CASCADES}",
             why="tensors that are in use at the same time must not share a bank",

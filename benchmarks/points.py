@@ -43,6 +43,7 @@ from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
+from penstock.pipeline.stack_error import stack_error
 from penstock.scheduling.model.cost import total
 from penstock.scheduling.model.schedule import Schedule
 from penstock.simulators.compare import Comparison, compare_sets
@@ -247,6 +248,8 @@ def _on_core(
     if too_long or compilation.request.target.core is None:
         return None, None
     run = execution.run_on_core(compilation, (inputs,))[0]
+    if (error := stack_error(compilation, run.stack_bytes)) is not None:
+        raise error
     known = {**initial_states(compilation.graph), **inputs}
     tensors = ladder.completed(compilation, run.tensors, known)
     found = compare_sets(ladder.surviving(compilation), (tensors,), (reference,))

@@ -2,11 +2,11 @@
 
     python -m benchmarks.smaug_sweep [PICTURE] [--network resnet8|vgg] [--workers N] [--quick]
 
-Prints a table for resnet8 and for a layer of VGG16, and draws both into PICTURE, by default
-smaug_sweep.svg. Schedules are layer by layer, as SMAUG's are, and
-the fastest is selected. All figures are the compiler's
-estimates: cycles of the whole network, those in which the engine computes and copies run, and the
-bytes copied between memory and scratchpads. With --quick, each axis has two values.
+Prints a table for resnet8 and for a quarter of the rows of a layer of VGG16, and draws both into
+PICTURE, by default smaug_sweep.svg.  Schedules are layer by layer, as SMAUG's are, and the fastest
+is selected.  All figures are the compiler's estimates: cycles of the whole network, those in which
+the engine computes and copies run, and the bytes copied between memory and scratchpads.  With
+--quick, each axis has two values.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def vgg() -> Graph:
 
 
 NETWORKS: Mapping[str, Callable[[], str | Graph]] = {"resnet8": lambda: "zoo:resnet8", "vgg": vgg}
+TITLES = {"resnet8": "ResNet-8", "vgg": "a quarter of VGG16 conv 5"}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,15 +71,17 @@ def main(arguments: Sequence[str]) -> int:
 
 def swept(model: str | Graph, workers: int, quick: bool) -> api.Swept:
     """Compiles a network for every configuration."""
-    step = 2 if quick else 1
+    sizes, bandwidths, lanes = (
+        (values[0], values[-1]) if quick else values for values in (SIZES, BANDWIDTHS, LANES)
+    )
     return api.sweep(
         model,
         "host",
         accelerator="smv",
         axes={
-            SCRATCHPADS: SIZES[::step],
-            "bytes_per_cycle": BANDWIDTHS[::step],
-            "processing_elements": LANES[::step],
+            SCRATCHPADS: sizes,
+            "bytes_per_cycle": bandwidths,
+            "processing_elements": lanes,
         },
         workers=workers,
         optimize="speed",
@@ -88,7 +91,7 @@ def swept(model: str | Graph, workers: int, quick: bool) -> api.Swept:
 
 def table(name: str, found: api.Swept) -> Table:
     """A row for each configuration."""
-    made = Table(*HEADER, title=f"{name} on {found.accelerator}")
+    made = Table(*HEADER, title=f"{TITLES[name]} on {found.accelerator}")
     for one in found.configurations:
         size, bandwidth, lanes = parameters(one)
         busy = (f"{one.busy_cycles.get(name, 0):,.0f}" for name in ("engine", "copies"))
@@ -113,7 +116,7 @@ def parameters(one: api.SweptConfiguration) -> tuple[int, int, int]:
 
 def draw(found: Mapping[str, api.Swept], path: Path) -> None:
     """Draws latency and traffic against the size of the scratchpads: a line for each bandwidth and
-    number of lanes."""
+    number of lanes, or a black one if all are equal."""
     matplotlib.rcParams["svg.hashsalt"] = "penstock"
     rows = len(found)
     figure, axes = pyplot.subplots(
@@ -122,8 +125,9 @@ def draw(found: Mapping[str, api.Swept], path: Path) -> None:
     for (name, one), (latency, traffic) in zip(found.items(), axes, strict=True):
         _lines(latency, one, lambda c: c.cycles / 1e3)
         _lines(traffic, one, lambda c: c.traffic_bytes / KIB)
-        latency.set(title=f"{name}: latency", ylabel="thousand cycles")
-        traffic.set(title=f"{name}: traffic", ylabel="KiB copied")
+        latency.set(title=f"{TITLES[name]}: latency", ylabel="thousand cycles")
+        traffic.set(title=f"{TITLES[name]}: traffic", ylabel="KiB copied")
+        traffic.legend()
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
@@ -132,20 +136,28 @@ def draw(found: Mapping[str, api.Swept], path: Path) -> None:
 def _lines(axes: Any, found: api.Swept, value: Callable[[api.SweptConfiguration], float]) -> None:
     known = {parameters(one): value(one) for one in found.configurations}
     sizes, bandwidths, lanes = (sorted(set(values)) for values in zip(*known, strict=True))
-    for (k, bandwidth), (i, count) in product(enumerate(bandwidths), enumerate(lanes)):
-        axes.plot(
-            [size // KIB for size in sizes],
-            [known[size, bandwidth, count] for size in sizes],
-            color=COLOURS[i],
-            linestyle=STYLES[k],
-            marker="o",
-            markersize=3,
-            label=f"{bandwidth} bytes/cycle, {count} lanes",
-        )
-    axes.set_xscale("log", base=2)
-    axes.set_xticks([size // KIB for size in sizes], [f"{size // KIB}" for size in sizes])
+    lines = {
+        (bandwidth, count): tuple(known[size, bandwidth, count] for size in sizes)
+        for bandwidth, count in product(bandwidths, lanes)
+    }
+    places = range(len(sizes))
+    if len(set(lines.values())) == 1:
+        label = "any bandwidth and lanes"
+        axes.plot(places, lines[bandwidths[0], lanes[0]], "k-o", markersize=3, label=label)
+    else:
+        for (bandwidth, count), values in lines.items():
+            axes.plot(
+                places,
+                values,
+                color=COLOURS[lanes.index(count)],
+                linestyle=STYLES[bandwidths.index(bandwidth)],
+                marker="o",
+                markersize=3,
+                label=f"{bandwidth} bytes/cycle, {count} lanes",
+            )
+    axes.set_xticks(places, [f"{size // KIB}" for size in sizes])
     axes.set_xlabel("KiB of each scratchpad")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * max(known.values()))
 
 
 if __name__ == "__main__":

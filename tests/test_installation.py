@@ -26,6 +26,7 @@ def test_a_wheel_works_outside_the_repository(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, sources)
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     shutil.copytree(ROOT / "src", sources / "src", ignore=ignored)
+    shutil.copytree(ROOT / "docs" / "how-to", sources / "docs" / "how-to")
     run("build", "--wheel", "--no-isolation", "--outdir", str(wheels), str(sources))
     (wheel,) = wheels.iterdir()
     options = ("--quiet", "--no-deps", "--no-index", "--no-compile", "--target", str(site))
@@ -40,6 +41,12 @@ def test_a_wheel_works_outside_the_repository(tmp_path: Path) -> None:
     run("penstock", "compile", "zoo:lenet5", "-o", "out", cwd=tmp_path, environment=environment)
     assert {"lenet5.c", "lenet5.h", "report.html"} <= {p.name for p in (tmp_path / "out").iterdir()}
     run("penstock", "targets", "--show", "cortex-m55", cwd=tmp_path, environment=environment)
+    where = "from penstock.guides import guide; print(guide('add-a-target').partition(': ')[2])"
+    guide = subprocess.check_output(
+        [sys.executable, "-c", where], cwd=tmp_path, env=environment, text=True
+    )
+    assert Path(guide.strip()).is_relative_to(site)
+    assert Path(guide.strip()).read_text("utf-8").startswith("# Add a target\n")
 
 
 def run(*words: str, cwd: Path | None = None, environment: dict[str, str] | None = None) -> None:

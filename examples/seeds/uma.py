@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import penstock.uma
 from examples.seeds.page import Absence, absences, figure, heading
-from examples.uma import patterns, phases, regions, schedules
+from examples.uma import instances, patterns, phases, regions, schedules
 from penstock import api
 from penstock.accelerators.registry import names
 from penstock.accelerators.ultra_trail import (
@@ -17,6 +21,7 @@ from penstock.accelerators.ultra_trail import (
     custom_conv1d_strategy,
 )
 from penstock.errors import BackendError
+from penstock.hardware.load import target_text
 from penstock.ir.graph import Graph
 from penstock.uma import PassPhase, UMABackend
 
@@ -117,11 +122,16 @@ def show_features() -> None:
     partitioned = patterns.Pooler().partition(patterns.network())
     made = driver_calls(patterns.Pooler(), partitioned, "run(")
     print(f"  {made[0]} command for a diamond of three nodes, matched with its dominator")
-    near = api.request(patterns.network(window=3), "host", accelerators=("pooler",))
-    print(f"  near miss:{api.explain_pattern(near, 'both')[1].rpartition('match:')[2]}")
+    made = driver_calls(patterns.Pooler(), patterns.limits(), "limit(")
+    print(f"  {made[0]} commands for layers whose constants match a number, array or predicate")
+    for kind, (graph, name, node) in patterns.near_misses().items():
+        lines = api.explain_pattern(api.request(graph, "host", accelerators=("pooler",)), node)
+        (line,) = (one for one in lines if one.startswith(f'  pattern "{name}"'))
+        print(f"  near miss, {kind}: {line.rpartition(': ')[2]}")
     for order in ("rows", "channels"):
-        tiled = api.compile(schedules.network(), "host", accelerators=(f"tiled:order={order}",))
-        loads = tiled.bundle()["pointwise.c"].count(b"tiled_load(0")
+        tiled = api.verify(schedules.network(), "host", accelerators=(f"tiled:order={order}",))
+        assert tiled.passed
+        loads = tiled.compiled.bundle()["pointwise.c"].count(b"tiled_load(0")
         print(f"  schedule {order}: {loads} loads of the input")
     for merge in (True, False):
         (count,) = driver_calls(regions.Pools(merge=merge), regions.network(), "submit(")
@@ -129,10 +139,34 @@ def show_features() -> None:
     for phase, program_pass in phases.PASSES.items():
         seen = driver_calls(phases.Rows({phase: program_pass}), phases.network(), "begin(", "end(")
         print(f"  {phase.name}: {program_pass.__name__}, {seen[0]} set-ups, {seen[1]} waits")
+    phases.Rows({PassPhase.PROGRAM_PHASE_1: phases.whole}).register()
+    try:
+        api.compile(phases.network(), "host", accelerators=("rows",))
+    except BackendError as error:
+        print(f"  refused: {error.what}")
+    show_several()
+
+
+def show_several() -> None:
+    """Print how several accelerators, and several instances of one, share layers."""
+    instances.Twins().register()
+    with TemporaryDirectory() as folder:
+        board = Path(folder) / "board.toml"
+        board.write_text(target_text("host") + instances.TARGET, "utf-8")
+        twins = api.verify(regions.network(), str(board), accelerators=("twins",))
+    assert twins.passed
+    code = twins.compiled.bundle()["chain.c"].decode()
+    units = ", ".join(re.findall(r"    twins_select\((\d)\)", code))
+    print(f"  instances that run three layers: {units}")
+    both = api.verify("zoo:lenet5", "host", accelerators=("vanilla", "smv"))
+    assert both.passed
+    engines = Counter(part.engine for part in both.compiled.compilation.parts.parts)
+    print(f"  layers of LeNet-5: {', '.join(f'{n} on {name}' for name, n in engines.items())}")
 
 
 def main() -> None:
     print(INTRODUCTION)
+    built_in = names()
     UltraTrail().register()  # replaces the built-in backend in this process
     verified = api.verify(MODEL, "host", accelerators=("ultra_trail",))
     done = verified.compiled.compilation
@@ -156,7 +190,7 @@ def main() -> None:
     figure("registration calls of the RFC that a backend has", len(RFC_CALLS),
            len(RFC_CALLS.intersection(calls)))  # fmt: skip
     figure("registration calls in total", len(RFC_CALLS), len(calls))
-    figure("built-in accelerators (UMA announced 3)", 1, len(names()))
+    figure("built-in accelerators (UMA announced 3)", 1, len(built_in))
     figure("quantised elements compared by a test (UMA: none)", None,
            verified.rungs[-1].compared.elements)  # fmt: skip
     figure("estimated speed-up by the accelerator", None, alone / beside, digits=2)

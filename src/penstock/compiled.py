@@ -39,8 +39,9 @@ class _FirstCompilation(Listener):
         if self.is_logged or dispatcher is None or not _is_ours(dispatcher):
             return
         self.is_logged = True
-        often = "once per installation" if dispatcher.stats.cache_path else "in every process"
-        LOGGER.info("compiling the search to machine code, %s: up to a minute", often)
+        kept = bool(dispatcher.stats.cache_path)
+        after = "later commands reuse it" if kept else "no folder can keep it for later commands"
+        LOGGER.info("compiling a part of the search to machine code: up to a minute; %s", after)
 
     def on_end(self, event: Event) -> None:
         """Ignores the end of a compilation."""

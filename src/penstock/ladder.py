@@ -17,7 +17,7 @@ import numpy as np
 
 from penstock.backends.accelerator import Accelerator
 from penstock.brief import Brief
-from penstock.errors import InternalError
+from penstock.errors import CapacityError, InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ground_truth import against_goldens, distances_from_reals, is_real
 from penstock.hops import Hops
@@ -28,6 +28,7 @@ from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.point_errors import located_at
+from penstock.pipeline.stack_error import stack_error
 from penstock.program.program import Program
 from penstock.program.steps import calls
 from penstock.reports.engine_work import stated_cycles
@@ -64,12 +65,13 @@ class Rung(Brief):
     """The result of one rung.
 
     `comparison` is None if the rung was not run, and `note` states why.  `measured` is the distance
-    from real arithmetic, on rungs where a distance is no mismatch."""
+    from real arithmetic, on rungs where a distance is no mismatch.  `error`: the limit exceeded."""
 
     step: str
     comparison: Comparison | None
     note: str = ""
     measured: RealDifference | None = None
+    error: CapacityError | None = None
 
     @property
     def mismatches(self) -> int | None:
@@ -130,21 +132,23 @@ def climb(
     yield Rung("machine", compare_sets(survivors, found, reference), note)
     if every_point:
         yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
+    has_core = compilation.request.target.core is not None
     if missing := without_c(compilation):
         note = f"not run: {', '.join(missing)} has no model of its driver in C"
-        yield from (Rung(step, None, note) for step in _c_rungs(compilation))
+        yield from (Rung(step, None, note) for step in ("host", "core")[: 1 + has_core])
         return
     on_rung("host")
     host = run_on_host(compilation, sets, steps)
     found = _all_completed(compilation, host.tensors, sets, steps)
     note = f"sanitizers: {', '.join(host.sanitizers)}"
     yield Rung("host", compare_sets(survivors, found, reference), note)
-    if compilation.request.target.core is not None:
+    if has_core:
         on_rung("core")
         runs = run_on_core(compilation, sets, compiler, steps)
         found = _all_completed(compilation, [run.tensors for run in runs], sets, steps)
-        note = f"stack {max(run.stack_bytes for run in runs)} bytes"
-        yield Rung("core", compare_sets(survivors, found, reference), note)
+        error = stack_error(compilation, runs[0].stack_bytes)
+        note = f"stack {runs[0].stack_bytes} bytes" if error is None else error.what
+        yield Rung("core", compare_sets(survivors, found, reference), note, error=error)
 
 
 def _hops_rung(found: Comparison, hops: int) -> Rung:
@@ -163,10 +167,6 @@ def without_c(compilation: Compilation) -> tuple[str, ...]:
 def has_c(accelerator: Accelerator) -> bool:
     """Whether the driver of an accelerator has a model in C."""
     return any(name.endswith(".c") for name, _ in accelerator.codegen.sources)
-
-
-def _c_rungs(compilation: Compilation) -> tuple[str, ...]:
-    return ("host",) if compilation.request.target.core is None else ("host", "core")
 
 
 def run_machine(

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent / "messages"
-SOURCES = Path(__file__).parents[2] / "src" / "penstock"
+CHECKOUT = Path(__file__).resolve().parents[2]
+SOURCES = CHECKOUT / "src" / "penstock"
 CODE = re.compile(r"[a-z]+-[0-9]{3}")
 
 
@@ -21,8 +22,10 @@ class Golden:
         self._folder = folder
 
     def check(self, code: str, message: str) -> None:
-        """The message, with folders of this machine called FOLDER, is that of the file."""
-        text = message.replace(str(self._folder), "FOLDER").rstrip("\n") + "\n"
+        """The message, with folders of this machine called FOLDER and CHECKOUT, is that of the
+        file."""
+        text = message.replace(str(self._folder), "FOLDER").replace(str(CHECKOUT), "CHECKOUT")
+        text = text.rstrip("\n") + "\n"
         path = FOLDER / f"{code}.txt"
         if self._update:
             path.write_text(text, "utf-8")

@@ -60,6 +60,7 @@ from penstock.tiling.smaug import Smaug
 from penstock.tiling.tile_sequence import TileSequence
 from penstock.tiling.tiled_tensor import TiledTensor
 from penstock.tiling.tiler import choose
+from penstock.time_limit import check_time_limit
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.elf_file import ElfImage
@@ -158,6 +159,8 @@ COMMANDS: dict[str, str] = {
     "usage-118": "compile good.tflite --state pixels=clamped",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
+    "usage-150": "compile good.tflite --name 3d-model",
+    "usage-148": "scan . --time-limit 0",
     "usage-141": "compare missing.json good.tflite",
     "usage-142": "compare good.tflite good.tflite",
     "usage-144": "compile floats.tflite --assume-int8",
@@ -207,6 +210,11 @@ def _with_an_executor_that_is_closed() -> None:
     threads.shutdown()
     with executor_of(threads) as executor:
         next(mapped(abs, (1,), executor))
+
+
+def _with_a_time_limit_in_a_thread() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(check_time_limit, 60, here=True).result()
 
 
 def _with_a_task_that_cannot_be_sent() -> None:
@@ -267,6 +275,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
     "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
+    "usage-149": _with_a_time_limit_in_a_thread,
     "usage-147": lambda: api.compare(7, "after.json"),  # pyright: ignore[reportArgumentType]
     "usage-143": lambda: InterfaceTensor.of(
         "x", TensorType((1, 4), DType.INT32, Quantisation((0.5,), (0,)))
@@ -291,6 +300,7 @@ OTHERWISE_TESTED = {
     "tool-020": "only a C library that loses output could cause it",
     "tool-024": "its words are those of QEMU: test_cortex_m55.py",
     "output-004": "it needs a device that is full: tests/unit/cli/test_processes.py",
+    "limit-001": "only a row of a scan shows it: tests/unit/cli/test_scan.py",
     "tool-026": "it names this machine's versions: tests/unit/test_executors.py",
     "tool-041": "its words are those of TensorFlow Lite Micro: test_tflite_micro.py",
     "tool-046": "its words are those of onnxruntime: tests/unit/frontends/test_quantise.py",
@@ -373,6 +383,11 @@ def test_the_message_of_a_stack_that_is_too_small(penstock: CommandLine, golden:
     said = penstock("run", "good.tflite", "--stack", "0")
     assert said.code == 1
     golden.check("capacity-003", re.sub(r"\d+ bytes|--stack \d+", "N bytes", said.err))
+    verified = penstock("verify", "good.tflite", "--stack", "0")
+    assert (verified.code, verified.err) == (1, said.err)
+    rungs = {words[0]: words for words in map(str.split, verified.out.splitlines()) if words}
+    assert [rungs[name][3] for name in ("machine", "host", "core")] == ["0", "0", "0"]
+    assert " ".join(rungs["core"][4:]).endswith("bytes, 0 are reserved")
 
 
 def test_the_message_of_wrong_goldens(

@@ -66,7 +66,7 @@ def region_without_commands() -> object:
 
 def with_unknown_cycles() -> object:
     """An accelerator with a driver function that states no cycles, although it has the field."""
-    begin = Invoke(replace(phases.BEGIN, cycles=lambda height: None), (1,))  # type: ignore[arg-type]
+    begin = Invoke(replace(phases.BEGIN, cycles=lambda *given: None), (1,))  # type: ignore[arg-type]
 
     def begun(program: Program, target: AcceleratorTarget) -> Program:
         return phases.each_call(
@@ -110,11 +110,6 @@ def spilled_sums() -> object:
     return CallTiles(call, layer, tiling).nest((), (), ())
 
 
-def registered_wait(wait: Any) -> object:
-    backend: Any = Vanilla()
-    return backend._register_wait(wait)
-
-
 WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-060": lambda: compiled(
         Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
@@ -131,7 +126,6 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-067": lambda: registered_instances(max),
     "backend-095": with_unknown_cycles,
     "backend-099": spilled_sums,
-    "backend-096": lambda: registered_wait(max),
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),

@@ -16,7 +16,9 @@ costs = np.array([[1, 2], [2, 1]])
 _efficient_of_sorted(costs)
 _efficient_of_sorted(costs.astype(np.int32))
 """
-MESSAGE = "compiling the search to machine code, once per installation: up to a minute\n"
+MESSAGE = (
+    "compiling a part of the search to machine code: up to a minute; later commands reuse it\n"
+)
 
 
 def test_the_first_compilation_is_logged(tmp_path: Path) -> None:

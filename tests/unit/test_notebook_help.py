@@ -45,7 +45,7 @@ def test_every_own_parameter_is_described(function: object) -> None:
 
 def test_the_shell_and_python_have_the_same_names() -> None:
     fields = {SHELL_NAMES.get(f.name, f.name) for f in dataclasses.fields(parameters.Limits)}
-    assert fields | {"options"} == set(Settings.__annotations__)
+    assert fields | {"name", "options"} == set(Settings.__annotations__)
 
 
 def test_the_defaults_are_those_of_a_request() -> None:

@@ -113,8 +113,9 @@ def test_the_benchmark_prints_a_table_and_draws_a_picture(
     picture = tmp_path / "sweep.svg"
     assert smaug_sweep.main([str(picture), "--network", "vgg", "--quick"]) == 0
     out = capsys.readouterr().out
-    assert out.count("vgg on smv") == 1
-    assert "4,217,088" in out
+    assert out.count("a quarter of VGG16 conv 5 on smv") == 1
+    assert [out.count(moved) for moved in ("4,217,088", "896,768")] == [4, 4]
+    assert b"any bandwidth and lanes" in picture.read_bytes()
     nowhere = api.SweptConfiguration(
         {**dict.fromkeys(SIZES, 64), "bytes_per_cycle": 8, "processing_elements": 8},
         9, 0, {}, {}, 0, ("conv5",),

@@ -36,7 +36,7 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.nn import functional
 
-from penstock.simulators.golden_archive import pack_members
+from penstock.ir.array_archive import pack_arrays
 from penstock.simulators.tflite_micro import run_tflite_micro_sets
 from tools.network import Network
 from tools.quantised_tensor import Reals
@@ -223,7 +223,7 @@ def main() -> None:
         "labels": labels[:SHIPPED_COUNT].astype(np.uint8),
     }
     (DEMO / "digits.tflite").write_bytes(model_bytes)
-    (DEMO / "digits_test.npz").write_bytes(pack_members(shipped))
+    (DEMO / "digits_test.npz").write_bytes(pack_arrays(shipped))
     print(f"digits.tflite: {len(model_bytes)} bytes, {hashlib.sha256(model_bytes).hexdigest()}")
     for count in (TEST_COUNT, SHIPPED_COUNT):
         floats = float_hits(net, digits.test_images[:count], labels[:count])

@@ -271,12 +271,12 @@ def _package(point: EntryPoint) -> str:
 
 
 def _checked_source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
-    """Return the record of a place that defines the accelerator `name`.  Its field `load` creates
-    the backend with `_instantiate`, which checks it.
+    """Return the `Source` of the accelerator `name`.  Its field `load` creates the backend and
+    checks it (`_instantiate`).
 
-    origin: the place, as messages state it.
+    origin: the place that defines the accelerator, as messages state it.
     module: the name of the module that defines the backend.
-    load: imports the backend class and returns it; called with `module`."""
+    load: a function that takes `module`, imports the backend class and returns it."""
     return Source(
         name, origin, lambda: _instantiate(name, f"{origin}, module {module}", module, load)
     )

@@ -49,6 +49,9 @@ from penstock.revision import commit
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers, executor_of, mapped
 
+OTHER_OPTIONS = "other options"
+"""The stage that plans what other options yield, as `on_stage` receives it."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Compiled(Brief):
@@ -173,6 +176,7 @@ def compile(
     with executor_of(workers) as executor:
         elsewhere = _streamed_elsewhere(wanted, executor)
         done = compile_request(wanted, on_stage, executor)
+        on_stage(OTHER_OPTIONS)
         with_streaming = _with_streaming(done, elsewhere)
     report = make_report(
         done.model,

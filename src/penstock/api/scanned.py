@@ -12,8 +12,9 @@ from typing import Literal, Unpack, cast
 
 from penstock.api.compiled import compile
 from penstock.api.progress import ignore_progress
+from penstock.api.rungs import check_last_rung
 from penstock.api.settings import Settings, request
-from penstock.api.verified import check_last_rung, verify
+from penstock.api.verified import verify
 from penstock.errors import (
     InternalError,
     ModelError,
@@ -30,7 +31,8 @@ from penstock.frontends.open import read_bytes
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import run_through
-from penstock.reports.scan import Scanned, Verdict, scanned
+from penstock.reports.scan import Scanned, TimeLimitError, Verdict, scanned
+from penstock.time_limit import TimeLimitReached, check_time_limit, time_limit
 from penstock.workers import executor_of, mapped
 
 TERMINATED = "tool-022"
@@ -45,13 +47,16 @@ class ScanSettings(Settings, total=False):
     stop_after: the last stage to run, such as "read"; by default, models are compiled in full.
     verify: also run the verification ladder.
     reference, last_rung: see `verify`.  Both imply verification.  A reference applies to models of
-        its format, and the others are verified without."""
+        its format, and the others are verified without.
+    time_limit_seconds: the time after which a model is stopped; the scan goes on with the next.
+        Which models are stopped depends on the machine."""
 
     min_operators: int
     stop_after: str | None
     verify: bool
     reference: Literal["tflite", "onnx"] | None
     last_rung: str | None
+    time_limit_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class Examination:
     verify: bool
     reference: Literal["tflite", "onnx"] | None
     last_rung: str
+    time_limit_seconds: float | None
 
     @staticmethod
     def of(target: str, settings: ScanSettings) -> Examination:
@@ -88,6 +94,7 @@ class Examination:
             verify,
             reference,
             check_last_rung("core" if last_rung is None else last_rung),
+            settings.get("time_limit_seconds"),
         )
 
 
@@ -118,16 +125,24 @@ def scan(
     Raises UsageError, TargetError, BackendError at the first `next`; errors of models are part of
     their records."""
     how = Examination.of(target, settings)
-    found = _distinct(Path(folder))
+    yield from examined(distinct_models(folder), how, workers, on_progress)
+
+
+def examined(
+    found: Sequence[ModelFile], how: Examination, workers: int, on_progress: OnProgress
+) -> Iterator[Scanned]:
+    """Yield the record of each model, in order.  Raises UsageError at the first `next`."""
+    check_time_limit(how.time_limit_seconds, here=workers == 1)
     on_progress("scan", 0, len(found))
-    for done, record in enumerate(_examined(found, how, workers), 1):
+    for done, record in enumerate(_records(found, how, workers), 1):
         yield record
         if done < len(found):
             on_progress("scan", done, len(found))
 
 
-def _distinct(folder: Path) -> tuple[ModelFile, ...]:
+def distinct_models(where: str | Path) -> tuple[ModelFile, ...]:
     """The models of a folder, each content once.  Raises UsageError if there is none."""
+    folder = Path(where)
     groups: dict[str, list[Path]] = {}
     for path in model_files(folder):
         groups.setdefault(_digest(path), []).append(path)
@@ -166,7 +181,7 @@ def _operators(path: Path) -> int | None:
         return None
 
 
-def _examined(found: Sequence[ModelFile], how: Examination, workers: int) -> Iterator[Scanned]:
+def _records(found: Sequence[ModelFile], how: Examination, workers: int) -> Iterator[Scanned]:
     """The records of models, in order.  If a worker process is terminated, the models at hand run
     in processes of their own, which shows which of them is the reason."""
     left = deque(found)
@@ -196,13 +211,29 @@ def scan_one(one: ModelFile, how: Examination) -> Scanned:
         return Scanned(one.name, one.copies, operators, Verdict.LEFT_OUT)
     error: PenstockError | None = None
     try:
-        _examine(one.path, how)
+        with time_limit(how.time_limit_seconds):
+            _examine(one.path, how)
+    except TimeLimitReached:
+        error = _time_limit_error(how.time_limit_seconds or 0)
     except PenstockError as found:
         error = found
     except Exception as found:
-        raise_interruption(found)
-        error = internal_error(found)
-    return scanned(one.name, one.copies, operators, error)
+        try:
+            raise_interruption(found)
+            error = internal_error(found)
+        except TimeLimitReached:
+            error = _time_limit_error(how.time_limit_seconds or 0)
+    return scanned(one.name, one.copies, operators, error, passes=how.stop_after is not None)
+
+
+def _time_limit_error(seconds: float) -> TimeLimitError:
+    return TimeLimitError(
+        "limit-001",
+        f"stopped after {seconds:g} s",
+        where="--time-limit",
+        why="the model takes longer on this machine",
+        help="raise the limit, or compile the model on its own",
+    )
 
 
 def _terminated(one: ModelFile, error: ToolError) -> Scanned:
@@ -222,9 +253,9 @@ def _examine(path: Path, how: Examination) -> None:
     elif how.verify:
         reference = how.reference if how.reference == _format(path) else None
         last = how.last_rung if reference or how.last_rung != "reference" else "machine"
-        mismatch = verify(wanted, reference=reference, last_rung=last).mismatch()
-        if mismatch is not None:
-            raise mismatch
+        error = verify(wanted, reference=reference, last_rung=last).error()
+        if error is not None:
+            raise error
     else:
         compile(wanted)
 

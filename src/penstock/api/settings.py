@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypedDict, Unpack
 
 from penstock.accelerators.registry import check_is_target, open_accelerators
 from penstock.backends.cores.targets import load_checked_target
+from penstock.codegen.c_text import prefix
 from penstock.errors import UsageError, did_you_mean
 from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import Reading
@@ -34,6 +35,11 @@ class Settings(TypedDict, total=False):
     """Keyword arguments of all functions that take a model and a target.  `DEFAULT_SETTINGS` has
     their defaults, `penstock.api.signatures` shows both in the help of these functions."""
 
+    name: Annotated[
+        str | None,
+        "prefix of the public C names, also the name of the header and of packages; None: derived "
+        "from the name of the model",
+    ]
     clock: Annotated[
         int | str | None,
         "clock of the processor, in hertz or a text such as '168MHz', for which cycles are also "
@@ -89,6 +95,7 @@ class Settings(TypedDict, total=False):
 
 
 DEFAULT_SETTINGS = Settings(
+    name=None,
     clock=None,
     sram=None,
     memory={},
@@ -155,6 +162,21 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
         io,
         settings.get("plan_streaming"),
         model if isinstance(model, Graph) else None,
+        _name(settings.get("name")),
+    )
+
+
+def _name(name: str | None) -> str | None:
+    """Raises UsageError if a name cannot be the prefix of C names and the name of files."""
+    if name is None or name == prefix(name):
+        return name
+    raise UsageError(
+        "usage-150",
+        f"{name!r} cannot be the prefix of C names",
+        where="--name",
+        why="a prefix is a C identifier, no keyword, no name of a standard header or of a file of "
+        "the package, and does not begin with penstock",
+        help=f"{prefix(name)} is possible",
     )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Unpack
 
@@ -13,12 +12,12 @@ from penstock import ladder
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.compiled import Compiled, compile
 from penstock.api.progress import ignore_stage
-from penstock.api.rungs import LAST_RUNGS
+from penstock.api.rungs import LAST_RUNGS, check_last_rung
 from penstock.api.sequences import HOPS
 from penstock.api.settings import Model, Settings, check_is_model, request
 from penstock.api.signatures import with_settings
 from penstock.brief import Brief, shortened
-from penstock.errors import MismatchError, ModelError, UsageError, did_you_mean
+from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
 from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes, unpacked
@@ -101,6 +100,10 @@ class Verified(Brief):
                 )
         return None
 
+    def error(self) -> PenstockError | None:
+        """`mismatch()` or, without one, the error of the lowest rung that exceeded a limit."""
+        return self.mismatch() or next((r.error for r in self.rungs if r.error is not None), None)
+
     def _help(self, step: str, tensor: str) -> str:
         parts = {part.name: part for part in self.compiled.compilation.parts.parts}
         part = parts.get(tensor)
@@ -132,8 +135,8 @@ class Verified(Brief):
 
     @property
     def passed(self) -> bool:
-        """Whether no rung has a mismatch; rungs that were not run have none."""
-        return not any(rung.mismatches for rung in self.rungs)
+        """Whether no rung failed; rungs that were not run have not."""
+        return self.error() is None
 
 
 @with_settings
@@ -146,6 +149,7 @@ def verify(
     every_point: bool = False,
     compiler: str = "zig",
     last_rung: str = "core",
+    separate_regions: bool = False,
     hops: int = HOPS,
     workers: Workers = 1,
     on_stage: OnStage = ignore_stage,
@@ -161,12 +165,16 @@ def verify(
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host" or
         "core".
+    separate_regions: run each call of a compiler region by itself, and compare all its tensors.
     hops: runs of an incremental network, without ground truth.
     workers: number of processes, or an executor; the result does not depend on it.
     on_stage: called with the name of each stage when it begins.
 
     Raises as `run`."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    if separate_regions:
+        apart = tuple(replace(a, merge_compiler_regions=False) for a in wanted.accelerators)
+        wanted = replace(wanted, accelerators=apart)
     last = check_last_rung(last_rung)
     if wanted.graph is not None and reference is not None:
         raise _no_model_file(wanted.graph, reference)
@@ -202,7 +210,7 @@ def verify(
         with _located(goldens):
             rungs = tuple(_until(last, every_point, climbing))
     verified = tuple(map(_rung_report, rungs))
-    return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
+    return Verified(compiled, rungs, replace(compiled.report, verified=verified))
 
 
 def _rung_report(rung: ladder.Rung) -> RungReport:
@@ -254,21 +262,9 @@ def _hops(done: Compilation) -> Hops | None:
     reading = done.request.reading
     if reading.incremental is None:
         return None
-    whole = dataclasses.replace(reading, incremental=None)
-    window = read_request(dataclasses.replace(done.request, reading=whole))
+    whole = replace(reading, incremental=None)
+    window = read_request(replace(done.request, reading=whole))
     return Hops(window, done.model)
-
-
-def check_last_rung(name: str) -> str:
-    """The name of a rung.  Raises UsageError if `verify` cannot end there."""
-    if name not in LAST_RUNGS:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {name!r}",
-            where="--last-rung",
-            help=f"{did_you_mean(name, LAST_RUNGS)}use one of {', '.join(LAST_RUNGS)}",
-        )
-    return name
 
 
 def _until(last: str, every_point: bool, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:
@@ -374,7 +370,7 @@ def _feedbacks(model: str, reading: Reading) -> tuple[Feedback, ...]:
     """The explicit states of a model file; reads the file again if there are any."""
     if not reading.states:
         return ()
-    return feedbacks(read(model, dataclasses.replace(reading, states=())), reading)
+    return feedbacks(read(model, replace(reading, states=())), reading)
 
 
 def _file_bytes(model: str) -> bytes:

@@ -50,11 +50,12 @@ class PassPhase(Enum):
         encoded.  A pass may change the bodies of the accelerator's calls, and the bytes of its
         streams but not their sizes.
 
-    Compiler regions are merged, streams encoded and instances selected between PROGRAM_PHASE_2 and
-    PROGRAM_PHASE_3: earlier passes see one call for each layer, those of PROGRAM_PHASE_3 one call
-    for each merged region.
+    Between PROGRAM_PHASE_2 and PROGRAM_PHASE_3, the compiler merges the calls of each compiler
+    region, encodes command streams, and inserts driver calls that wait for the accelerator or, if
+    the chip has several instances of it, select one.  So only passes of PROGRAM_PHASE_3 see merged
+    calls; earlier ones see one call for each layer.
 
-    A program pass that changes anything else is an error.  Passes of one phase run in order of
+    It is an error if a program pass changes anything else.  Passes of one phase run in order of
     registration.  UMA's names are aliases: POST_PARTITIONING for POST_PARTITIONING_0, and
     TIR_PHASE_n for PROGRAM_PHASE_n."""
 

@@ -159,10 +159,10 @@ def breakdown_of(
 
 
 def with_plain_numbers(cost: object) -> object:
-    """Return the result of a cost function with its numbers as Python's own, int or float.
+    """Return `cost`, the result of a cost function, with its numbers converted to int or float.
 
-    A Fraction or a NumPy scalar becomes an int if it is an integer, otherwise a float.  Anything
-    that is no number remains as it is.
+    NumPy integers and Fractions that are integers become int; other real numbers become float.
+    Anything that is not a number remains as it is.
 
     >>> from fractions import Fraction
     >>> stated = Breakdown(Fraction(7, 2), {"memory": np.int64(3)}, Fraction(16))
@@ -183,7 +183,7 @@ def with_plain_numbers(cost: object) -> object:
 
 
 def plain_number(value: object) -> object:
-    """Return a real number as Python's int or float; anything else as it is."""
+    """Return a real number as int or float (`with_plain_numbers`), and anything else unchanged."""
     if type(value) in (int, float, bool) or not isinstance(value, Real):
         return value
     if isinstance(value, Rational):

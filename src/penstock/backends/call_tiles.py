@@ -2,8 +2,8 @@
 
 A call computes the output rows [first, end), or all rows of all images of a batch.  The number of
 rows may differ from call to call, but all calls of a kernel use the same tiling: that of the
-longest call.  In a shorter call, the loop over tiles of rows ends at `end`, so the last tile has
-fewer rows.
+longest call.  A shorter call may have fewer tiles, and fewer rows in its first and last tile: the
+loop over tiles of rows visits only tiles that contain rows of the call.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class CallTiles:
         """The name of the loop axis that runs over output rows.
 
         It is the axis of H for an output of shape (N, H, W, C) or (H, W, C), and the axis of N for
-        an output of shape (N, C).  In a flattened layer, it is the only axis."""
+        an output of shape (N, C).  In a flattened layer, whose tensors are single rows of
+        elements, it is the only axis."""
         names = [axis.name for axis in self.whole.axes[: len(self.whole.output.dimensions)]]
         return names[-3] if len(names) > 2 else names[0]
 
@@ -62,8 +63,10 @@ class CallTiles:
 
     @property
     def row_span(self) -> Span:
-        """The interval of iterations along `row_axis` that the call computes: output rows, or
-        elements in a flattened layer."""
+        """The interval of iterations along `row_axis` that the call computes.
+
+        An iteration is an output row or, in a flattened layer (see `row_axis`), an element: for
+        rows [2, 4) of an output with 10 int8 elements per row, the interval is [20, 40)."""
         if self.has_batch:
             return 0, self.whole.axis(self.row_axis).extent
         if not is_flat(self.whole.output):
@@ -105,8 +108,9 @@ class CallTiles:
         return any(len(self.tiling.tiles[axis.name]) > 1 for axis in self.whole.reduced)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
-        """Return (accumulate, finish), which state what the computation of the current tile does
-        to the accumulators of its output elements: sums over all input channels.
+        """Return (accumulate, finish): how the computation of the current tile changes the
+        accumulators.  The accumulator of an output element sums products over all input channels,
+        to which several tiles may contribute.
 
         accumulate: 1 if the computation adds to the partial sums of an earlier tile, 0 if it begins
             new sums.
@@ -131,7 +135,7 @@ class CallTiles:
 
         The result is `compute` without a loop if the layer computes a single image.
 
-        compute: the command that computes the image with the index `image`."""
+        compute: the command that computes one image, whose index is the property `image`."""
         if not self.has_batch:
             return (compute,)
         return (Loop("image", *self.operand_tiles[-1].box[0], 1, (compute,)),)
@@ -188,7 +192,10 @@ class CallTiles:
         region: tuple[Span, ...],
         level: int,
     ) -> ScratchpadTile:
-        """Return the description of an operand's current tile (`ScratchpadTile`)."""
+        """Return the description of an operand's current tile.
+
+        The arguments become fields of the result (`ScratchpadTile`); the other fields follow from
+        the operand and the tiling."""
         pitches, box = self._pitches(operand, room), self._region(operand, self.tiling.order)
         padding = tuple(map(self._padding, operand.dimensions))
         return ScratchpadTile(operand, base, room, pitches, region, box, padding, level)
@@ -206,10 +213,10 @@ class CallTiles:
 
     def _axis_loop(self, name: str) -> tuple[Span, Loop | None]:
         """Return (interval, loop): the iterations that the current tile covers along a loop axis,
-        and the loop over all tiles along this axis, with an empty body.
+        and the loop over the tiles of the call along this axis, with an empty body.
 
-        The interval consists of expressions of the loop variable.  If the axis has a single tile,
-        the interval is the whole axis, or the call's rows, and the loop is None.
+        The bounds of the interval are expressions of the loop variable.  If there is only one tile
+        along the axis, the loop is None, and the interval contains all iterations of the call.
 
         name: name of the axis."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
@@ -344,8 +351,10 @@ class CallTiles:
     def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> tuple[int, ...]:
         """Return the distance in bytes between consecutive elements of a tile along each dimension.
 
-        If the output tile holds partial sums, each pixel has room for those of all its channels.
-        When the sums are complete, the final elements are at the beginning of this room.
+        If the output tile holds partial sums, a pixel occupies as many bytes as the partial sums
+        of all its channels.  The elements that result from the complete sums are stored at the
+        beginning of these bytes.  For example, with int32 sums and 16 int8 channels, pixels are 64
+        bytes apart; in the end, the elements of a pixel occupy the first 16 of its 64 bytes.
 
         room: maximum number of elements of a tile along each dimension."""
         sums = operand is self.whole.output and self.has_partial_sums
@@ -358,5 +367,5 @@ class CallTiles:
 
 
 def _entry(table: tuple[int, ...], index: Expr) -> Expr:
-    """Return an entry of a table, as a number if the index is one."""
+    """Return `table[index]`: a number if `index` is a number, otherwise an expression."""
     return table[index] if isinstance(index, int) else TableEntry(table, index)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock.errors import BackendError, PenstockError
+from penstock.guides import guide
 
 _Fact = TypeVar("_Fact")
 _CORE = Path(__file__).parents[1]
@@ -111,5 +112,5 @@ def backend_code(role: str, where: str) -> Generator[None]:
             "backend-042",
             f"the {role} raises {reason_of(error)}",
             where=", ".join(filter(None, (where, line_of(error)))),
-            help='correct the function; the guide "Add a backend" describes its arguments',
+            help=f"correct the function; its arguments are in the {guide('add-a-backend')}",
         ) from error

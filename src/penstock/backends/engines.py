@@ -24,8 +24,10 @@ class Engines:
     for all ten, the constants are 20 cycles per call and 10 per row.
 
     processor: the cycle model of the processor.
-    _known: cached results of cost functions, by function, number of rows and memory regions.
-    _starts: the cold starts that they state, by the same."""
+    _known: the cycles of calls, cached.  A key consists of the cost function and its arguments: the
+        number of output rows, and the memory regions of inputs and output.
+    _starts: the additional cycles of calls after a command of another engine (cold start), cached
+        with the same keys."""
 
     processor: Processor
     _known: dict[tuple[object, int, tuple[str, ...]], int] = field(

@@ -41,8 +41,9 @@ def elements(
 def load_piece(scratchpad: Array, piece: TilePiece[int, Array]) -> None:
     """Copy a piece of a tile to a scratchpad: the functional model of a driver function.
 
-    scratchpad: its bytes.
-    piece: a `TilePiece` with values: its `address` is the bytes in memory."""
+    scratchpad: the bytes of the scratchpad.
+    piece: the piece, with numbers instead of expressions.  `piece.address` is not an address, but
+        the array of the bytes that are stored in memory from this address on."""
     for k in range(piece.runs):
         source = piece.address[k * piece.pitch :][: piece.run_bytes]
         scratchpad[piece.local + k * piece.local_pitch :][: piece.run_bytes] = source

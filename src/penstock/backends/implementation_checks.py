@@ -6,7 +6,9 @@ Each check returns the description of a problem, which becomes part of an error 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from inspect import signature
 from numbers import Integral, Real
 from typing import cast
 
@@ -101,6 +103,11 @@ def _invocation_problems(invoke: Invoke, engine: str) -> Iterator[str]:
         yield f"the name of a driver function is {driver.name!r}, must be a text"
     if driver.engine != engine:
         yield f'the driver function {driver.name} is of engine "{driver.engine}", not "{engine}"'
+    count = len(invoke.given) if isinstance(invoke.given, tuple) else 1
+    for role, function in (("model", driver.model), ("cycles", driver.cycles)):
+        if function is not None and not _takes(function, 1 + count):
+            given = f"{count} arguments" if isinstance(invoke.given, tuple) else "the record"
+            yield f"the {role} of {driver.name} must take the state of the device and {given}"
     for number, argument in enumerate(invoke.arguments):
         if type(argument) is not int and not isinstance(
             argument, Var | Binary | TableEntry | Address
@@ -109,3 +116,19 @@ def _invocation_problems(invoke: Invoke, engine: str) -> Iterator[str]:
                 f"argument {number} of {driver.name} is {argument!r:.60}, "
                 "must be an address, an int or an expression"
             )
+
+
+@lru_cache(maxsize=256)
+def _takes(function: Callable[..., object], count: int) -> bool:
+    """Return whether a function can be called with `count` positional arguments.
+
+    >>> _takes(lambda device, x: 0, 2), _takes(lambda x: 0, 2), _takes(print, 2)
+    (True, False, True)
+    """
+    try:
+        signature(function).bind(*[None] * count)
+    except ValueError:
+        return True  # a function without a signature, such as some that are built in
+    except TypeError:
+        return False
+    return True

@@ -44,12 +44,11 @@ from penstock.program.program import Command
 def strategy_record(
     op: str, function: StrategyFunction, level: int, roofline: Roofline | None
 ) -> Strategy:
-    """Return a strategy for the operator or pattern `op`; the strategy calls the given `function`.
+    """Return the strategy for the operator or pattern `op` that calls `function`.
 
-    `function`: function of the backend that returns the implementations of a composite.
-
-    `level`: the priority of the strategy; higher levels are tried first.
-    `roofline`: cost model of implementations without a cost function; None: the chip's default."""
+    function: a function of the backend that returns the implementations of a composite.
+    level: the priority of the strategy; higher levels are tried first.
+    roofline: cost model of implementations without a cost function; None: the chip's default."""
 
     def choose(node: Node, composite: Composite, target: AcceleratorTarget) -> list[Implementation]:
         offloaded = Offloaded(node, target)
@@ -79,9 +78,10 @@ def strategy_record(
 
 
 def _scheduled(offloaded: Offloaded, one: DescribedImplementation, where: str) -> Offloaded:
-    """Return `offloaded` with its field `schedule` set to the tiler of an implementation.
+    """Return `offloaded` with the tiler of an implementation in the field `schedule`.
 
-    one: the implementation, whose own field `schedule` states the tiler or a loop order.
+    one: the implementation.  It states a tiler, an order of loops (which is converted to a tiler),
+        or a function that returns either.  If it states none of these, the field is None.
     where: the location that an error reports."""
     tiler = schedule_tiler(one.schedule, offloaded, f'{where}, schedule of "{one.name}"')
     return replace(offloaded, schedule=tiler)
@@ -165,12 +165,13 @@ class _BoundImplementation:
         return breakdown_of(function, (self.offloaded, call), said, self.where)
 
     def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
-        """Return the cost of a call that computes `rows` output rows and also copies constants.
+        """Return the cost of a call during which constants are prefetched.
 
         This estimate applies before tensors have addresses.
 
-        fillings: the copies, each with its size, and whether this call or only a later call reads
-            the copied constants.
+        rows: the number of output rows that the call computes.
+        fillings: the prefetches, each with its size, and whether this call or only a later call
+            reads the prefetched constants.
 
         Raises BackendError if `filled_cost` fails or returns no valid Breakdown."""
         function = self.described.filled_cost

@@ -42,12 +42,13 @@ def with_instances(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
-    """Return `command` with bodies of calls extended by a driver call that selects an instance.
+    """Return `command` with a driver call, which selects an instance, at the start of call bodies.
 
     Calls inside loops are extended, too.
 
-    chosen: the driver calls.  A key is the result of `as_step`, which is the same for all calls
-        that differ only in their rows (a step).  Calls without an entry are unchanged."""
+    chosen: the driver call for each call that needs one, by the result of `as_step`.  This result
+        does not depend on the rows, so all stripes of a layer have the same entry.  Calls without
+        an entry are unchanged."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_selecting(inner, chosen) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in chosen:

@@ -237,8 +237,8 @@ def offloading_kernel(
         accelerator's memories that hold each input and, last, the output, for example
         ("sram", "", "sram").  "" stands for a constant, or for a memory outside the accelerator.
         An empty tuple stands for "" everywhere.
-    traffic: the bytes that a call for output rows [first, end) moves, by kind of data; None if not
-        stated.
+    traffic: returns the bytes, by kind of data, that a call for output rows [first, end) moves;
+        None if not stated.
     tables: arrays computed at compile time, by name.
     by_rows: True if a call may compute any interval of rows, False if only the whole output.
     by_columns: True if inputs and output may also be columns of wider tensors.
@@ -248,9 +248,9 @@ def offloading_kernel(
     alignment_bytes: rows of inputs and output, and scratch, start at multiples of this number of
         bytes.
     prefetch: the bytes of a table that are copied before the first call; None for none.
-    placed: the cost of a call whose tensors have addresses; None if not stated.
-    filled: the cost of a call that also copies constants, before addresses are known; None if not
-        stated.
+    placed: returns the cost of a call, given the addresses of its tensors; None if not stated.
+    filled: returns the cost of a call that also copies constants, for itself or for a later call,
+        if the addresses of its tensors are not known; None if not stated.
     even_rows: True if the placed cost is less where rows have a constant distance."""
 
     def body(

@@ -1,8 +1,8 @@
 """The program of a network before stripes: one call for each node, on whole tensors.
 
 Every tensor has a buffer of its own; the addresses are provisional.  The passes of PROGRAM_PHASE_0
-receive this program and return another one.  From each call of the returned program,
-the kernel is copied to the composite that the call computes.
+receive this program and may replace the kernels of its calls.  The compiler then gives each
+composite the kernel of the call that computes it (`program_passes.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALIGNMENT_BYTES = 64
 
 
 def all_kernels(composite: Composite) -> tuple[Kernel, ...]:
-    """Return all kernels of a composite: the preferred one, the fallback, the prefetching ones."""
+    """Return all kernels of a composite in order: preferred one, fallback, prefetching ones."""
     fallback = () if composite.fallback is None else (composite.fallback,)
     assert composite.chosen is not None
     return (composite.chosen, *fallback, *composite.prefetching)
@@ -38,7 +38,7 @@ def with_replaced_kernels(composite: Composite, found: tuple[Kernel, ...]) -> Co
 
 
 def layer_program(graph: Graph, processor: str, kernel: Callable[[Composite], Kernel]) -> Program:
-    """Return the program of a graph before stripes.
+    """Return the program of a graph before stripes, in which each call computes a whole tensor.
 
     processor: the engine that runs the nodes that are not composites.
     kernel: returns the kernel that the program calls for a composite."""

@@ -104,18 +104,18 @@ class Offloaded:
     def input_index(self, k: int) -> int:
         """Return the index of the composite's input that provides input `k` of the main node.
 
-        The composite may unpack, slice or reshape that input before the main node reads it.
-        Raises IndexError if any other operator of the composite computes input `k`."""
+        Between the two, nodes of the composite may unpack, slice or reshape the input.  Raises
+        IndexError if a node with another operator computes input `k` within the composite."""
         found = self.source_index(self.main.inputs[k])
         if found is None:
             raise IndexError(f"input {k} of {self.main.kind} is computed within the composite")
         return found
 
     def source_index(self, value: Value) -> int | None:
-        """Return the index of the composite's input that provides a value to its operators.
+        """Return the index of the composite's input from which a value within the composite stems.
 
-        The composite may unpack, slice or reshape that input.  None if any other operator of the
-        composite computes the value."""
+        The value is this input, or nodes of the composite unpack, slice or reshape the input to
+        obtain it.  Returns None if a node with another operator computes the value."""
         made = {node.name: node for node in self.composite.nodes}
         name = value.name
         while name not in self.composite.inputs:
@@ -128,10 +128,9 @@ class Offloaded:
     def tiler(self, default: Tiler) -> Tiler:
         """Return the tiler, which divides the main operator into tiles that fit local memories.
 
-        It is the tiler that was registered last for the composite's pattern or main operator.  If
-        none was registered, it is the tiler that the implementation states (`schedule`).
-
-        default: the result if there is neither a registered nor a stated tiler."""
+        The result is the first of these that exists: the tiler that was registered last for the
+        composite's pattern or main operator; `schedule`, the tiler of the implementation;
+        `default`."""
         own = self.composite.name
         found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
         return next(found, self.schedule or default)
@@ -180,7 +179,7 @@ class Offloaded:
     def _first(self, rows: int) -> Region:
         """Return the region of the first `rows` output rows, in every image of the batch.
 
-        It is the whole output if the output has fewer than three axes."""
+        For an output with fewer than three axes, it is the whole output, whatever `rows` is."""
         shape = self.output.shape
         out = Region.whole(shape)
         if len(shape) > 2:

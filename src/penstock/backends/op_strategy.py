@@ -81,8 +81,8 @@ class DescribedImplementation:
         bytes.
     prefetch: returns the constants to copy before the first call; None for no copy.
     placed_cost: returns the cost of a call whose tensors have addresses; None if not stated.
-    filled_cost: returns the cost of a call that also copies constants, before addresses are
-        known; None if not stated.
+    filled_cost: returns the cost of a call during which constants are prefetched, for this call or
+        a later one, before tensors have addresses; None if not stated.
     element_types: supported types of inputs and output; None for int8, and int32 for biases.
     schedule: a tiler, a loop order, or a function that returns either; None if not stated.
     even_rows: True if the placed cost is less where rows have a constant distance.
@@ -197,8 +197,9 @@ class OpStrategy:
             function of Offloaded and a PlacedCall.  It includes the copies that the call makes.
         `even_rows`: True if the placed cost is less where rows have a constant distance; rows of
             cascades are then placed so if possible.
-        `filled_cost`: the cost of a call that also copies constants, before tensors have addresses;
-            a function of Offloaded, a number of output rows, and the copies (a tuple of Fillings).
+        `filled_cost`: the cost of a call during which constants are prefetched, for this call or a
+            later one; a function of Offloaded, a number of output rows, and the prefetches (a tuple
+            of Fillings).  The search for schedules calls it before tensors have addresses.
         `element_types`: the supported element types of the main operator's inputs and output.  By
             default they are int8, and int32 for biases.
 

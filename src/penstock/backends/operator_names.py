@@ -91,7 +91,9 @@ class Meaning:
 
 @cache
 def meanings() -> Mapping[str, Meaning]:
-    """Map every name that a pattern or a strategy may use to the operators that it denotes.
+    """Return what each name denotes, for all names by which backends may refer to operators.
+
+    The result maps a name to its `Meaning`: one or several operators, with restrictions.
 
     >>> meanings()["CONV_2D"] == meanings()["Conv2D"] == meanings()["nn.conv2d"]
     True
@@ -233,8 +235,8 @@ def has_attributes(node: Node, attributes: Attributes) -> bool:
 
     attributes: pairs of a name and the required value.  The names of nested attributes are dotted
         ("rows.stride").  A member of an enumeration may be required by its name, and a tuple as a
-        list.  Instead of a required value, a pair may contain a function: it receives the node's
-        value (the name, if that is a member of an enumeration) and returns whether it is accepted.
+        list.  Instead of a required value, a pair may contain a predicate.  It receives the value
+        of the attribute or, for a member of an enumeration, the member's name.
     """
     return all(has_attribute(node.op, name, value) for name, value in attributes)
 

@@ -57,7 +57,7 @@ class _Packing:
     engine: the name of the accelerator whose composites are rewritten.
     pack: the number of channels in a block.
     borders: whether tensors that other engines produce or consume are packed, too.
-    least_channels: without `borders`, outputs with fewer channels are not packed.
+    least_channels: if `borders` is False, outputs with fewer channels are not packed.
     nodes: the nodes of the new graph so far.
     packed_values: the packed form of a value, by the name of the value.
     """

@@ -102,15 +102,19 @@ def choose(
     kernel can run are replaced by the nodes inside them.  The CPU fallbacks are the nodes outside
     composites, except aliases, which compute nothing; each has its cycles and the reason.
 
-    Strategies for the composite's main operator or pattern are tried by decreasing level, down to
-    the last level above `CORE_LEVEL` (10), the level of the processor's kernels.  At each level,
-    the candidates are the implementations whose condition holds.  The first level with a candidate
-    provides the kernels.  The kernel of the composite is the fastest candidate.  If other
-    candidates need less working memory, the composite also gets a fallback for schedules with
-    little memory: among the candidates with the least working memory, the fastest one.
+    The strategies for the composite's main operator or pattern offer implementations.  The
+    candidates are those whose condition holds and that prefetch no constants.  All kernels come
+    from one level: the highest one with a candidate.  Levels up to `CORE_LEVEL` (10), the level of
+    the processor's kernels, are not tried.  The composite gets these kernels of the level, among
+    which the search for schedules chooses:
+
+    - the fastest candidate;
+    - if other candidates need less working memory: a fallback, which is the fastest of the
+      candidates that need least;
+    - each implementation that prefetches constants and whose condition holds.
 
     processor_cycles: returns the cycles of a node on the processor.
-    refusals: the result of `partition`; None for no refusals.
+    refusals: the refusals that `partition` returned for the graph; None for no refusals.
 
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.
 
@@ -259,7 +263,10 @@ class _Search:
         return None
 
     def _composite(self, names: frozenset[str], pattern: str) -> Node:
-        """Return a match as a composite node; `names` are the names of its nodes."""
+        """Return a match as a composite node.
+
+        names: the names of the nodes of the match.
+        pattern: the name of the pattern, which becomes that of the composite."""
         nodes = tuple(self.graph.nodes[k] for k in sorted(map(self.position.__getitem__, names)))
         outside = {v.name: v for node in nodes for v in node.inputs if v.name not in names}
         inputs: tuple[Value, ...] = tuple(outside.values())
@@ -296,8 +303,8 @@ def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:
 def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
     """Raise BackendError if the strategies do not suit the composites in the graph.
 
-    Each strategy must be registered for a known operator or pattern.  If a pattern has composites,
-    at least one of them must have a strategy."""
+    Each strategy must be registered for a known operator or pattern.  For each pattern that has
+    composites in the graph, some strategy must apply to at least one of these composites."""
     patterns = {FUSED, *(named.name for named in accelerator.patterns)}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:

@@ -67,8 +67,8 @@ class Pattern:
     def has_attr(self, attributes: Mapping[str, object]) -> Pattern:
         """Return this pattern, restricted to matches whose last operator has these attributes.
 
-        Attributes are fields of penstock's operators: nested ones have dotted names, enumeration
-        members are given by name.  A function as a value is a predicate of the attribute's value.
+        Attributes are fields of penstock's operators; nested ones have dotted names.  A required
+        value may be the name of an enumeration member, or a predicate of the operator's value.
         Raises BackendError for an unknown attribute or member.
 
         >>> print(is_op("Conv2D")(wildcard(), wildcard()).has_attr({"rows.stride": 1}))
@@ -104,10 +104,10 @@ class Pattern:
     def dominates(self, parent: Pattern, path: Pattern | None = None) -> Pattern:
         """Return a pattern of a sub-graph that begins with `parent` and ends with this pattern.
 
-        As in TVM, `parent` must dominate the last node: every path from a match of this pattern
-        upstream (towards the network's inputs) must pass through one and the same match of
-        `parent`.  Each node on these paths must match `path`.  The match consists of the first
-        and the last node and all nodes between them: in the example, Conv2D, ReLUs and Add.
+        As in TVM, `parent` must dominate the last node: all paths from the last node upstream
+        (towards the network's inputs) must pass through the same match of `parent`.  All nodes
+        on the way to it must match `path`.  In the example below, a match consists of a Conv2D,
+        an Add, and the ReLUs between them.
 
         path: a pattern of a single node; None for any node.
 
@@ -362,9 +362,9 @@ def _check_biased(pattern: object, where: str) -> None:
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
     """Raise BackendError if `pattern.has_attr(attributes)` has an unknown attribute or value.
 
-    `has_attr` tests the operator that computes the result of a match.  If the result may also match
-    a wildcard or a constant, nothing is checked.  Of several possible operators, at least one must
-    have the attribute.  The value of an enumeration attribute must be one of its members.
+    An attribute is known if one of the operators with which a match of `pattern` can end has it.
+    The value of an enumeration attribute must be a member, the name of one, or a predicate.  If a
+    match can end with a wildcard or a constant, nothing is checked.
 
     attributes: values by attribute name."""
     last = tuple(last_operators(pattern))

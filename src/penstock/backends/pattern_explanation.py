@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.offload import OffloadedGraph, offload, prepared
-from penstock.backends.partition import partition
+from penstock.backends.offload import claimed, prepared
+from penstock.backends.partition import choose, dissolve, partition
+from penstock.backends.partitioned import check_engines
 from penstock.backends.pattern_mismatch import mismatch
 from penstock.errors import UsageError, did_you_mean
 from penstock.hardware.target import Target
@@ -33,15 +34,34 @@ def explain(
             f'there is no node "{name}"' if accelerators else "patterns belong to accelerators",
             where="--explain-pattern",
             why="" if accelerators else "the command names no accelerator",
-            help=f"{did_you_mean(name, names)}`penstock show MODEL --nodes` lists the nodes"
+            help=(did_you_mean(name, names) or f"state a name, for example {names[0]}; ")
+            + "`penstock show MODEL --nodes` lists the nodes"
             if accelerators
             else "add --accelerator NAME",
         )
+    check_engines(graph, [accelerator.name for accelerator in accelerators])
     lines: list[str] = []
+    reasons: list[str] = []
     for k, accelerator in enumerate(accelerators):
-        before = offload(graph, accelerators[:k], target).graph
-        lines += [f"{accelerator.name}:", *_patterns(before, accelerator, name)]
-    return (*lines, _outcome(offload(graph, accelerators, target), target, name))
+        lines += [f"{accelerator.name}:", *_patterns(graph, accelerator, name)]
+        graph, refusals = claimed(graph, accelerator)
+        if k == len(accelerators) - 1:  # earlier ones release nodes for later ones
+            graph = dissolve(graph, _other_composites(graph, accelerator, name))
+        graph, fallbacks = choose(graph, accelerator, lambda node: 0, refusals)
+        reasons += [item.reason for item in fallbacks if item.node.name == name]
+    return (*lines, _outcome(graph, target, name, reasons))
+
+
+def _other_composites(graph: Graph, accelerator: Accelerator, name: str) -> frozenset[str]:
+    """Return the names of the accelerator's composites without the node, whose costs do not
+    matter."""
+    return frozenset(
+        node.name
+        for node in graph.nodes
+        if isinstance(node.op, Composite)
+        and node.op.engine == accelerator.name
+        and name not in {inner.name for inner in node.op.nodes}
+    )
 
 
 def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str]:
@@ -68,11 +88,10 @@ def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str
         yield f"  {refusal}" if refusal else f'  pattern "{named.name}" matches'
 
 
-def _outcome(offloaded: OffloadedGraph, target: Target, name: str) -> str:
-    """Return the engine that runs a node, and the reason if it is the processor."""
-    for node in offloaded.graph.nodes:
+def _outcome(graph: Graph, target: Target, name: str, reasons: Sequence[str]) -> str:
+    """Return the engine that runs a node, and the reasons if it is the processor."""
+    for node in graph.nodes:
         if isinstance(node.op, Composite) and name in {inner.name for inner in node.op.nodes}:
             return f'engine: {node.op.engine}, in composite "{node.name}" of "{node.op.name}"'
-    reasons = {item.node.name: item.reason for item in offloaded.cpu_fallbacks}
-    reason = f": {reasons[name]}" if name in reasons else ""
+    reason = f": {'; '.join(reasons)}" if reasons else ""
     return f"engine: {target.engines[0].name}{reason}"

@@ -71,7 +71,7 @@ class Term:
 
     @property
     def whole(self) -> bool:
-        """Whether the term is a value of the graph, not an intermediate result within a node."""
+        """Whether a wildcard matches the term: it does, except for intermediate results."""
         return self.depth == 0
 
 
@@ -131,8 +131,8 @@ class Search:
         The matches are in the order in which the pattern lists its alternatives.
 
         term: a value, or an intermediate result within a node.
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -146,11 +146,12 @@ class Search:
         return self.known[key]
 
     def _first_match(self, pattern: Pattern, term: Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Yield the matches of `pattern` whose result is `term`.
+        """Yield the matches of `pattern` whose result is `term`, if `pattern` is not in `bindings`.
 
-        Requires that `bindings` has no entry for `pattern`.  If `pattern` is one of `repeated`,
-        each match yielded binds it to `term`, because its other occurrences must match the same
-        term."""
+        If `pattern` occurs more than once, each match binds it to `term`: the other occurrences
+        must match the same term.
+
+        bindings: the pairs (pattern, term) of the repeated patterns that have matched before."""
         binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
         for found in self._matches(pattern, term, bindings):
             yield replace(found, bindings=found.bindings | binding)
@@ -175,7 +176,7 @@ class Search:
                 return
 
     def holds(self, pattern: Having | Typed, term: Term) -> bool:
-        """Return whether a term has the attributes, or the type, that a pattern demands."""
+        """Return whether a term has the attributes (`Having`) or type (`Typed`) of a pattern."""
         if isinstance(pattern, Typed):
             found = term.value
             return found is not None and not type_problem(pattern.dtype, pattern.shape, found.type)
@@ -213,7 +214,8 @@ class Search:
         penstock stores these in tensor types, not as operands.  For such patterns, placeholder
         constants are therefore appended to `operands`, until there is one for each argument.
 
-        found: the match of the operator without its operands, and the bindings so far."""
+        found: the match so far: the node of the operator, and for each repeated pattern that has
+            matched before, the term that it must match again."""
         patterns = pattern.arguments or ()
         if len(patterns) == 1:
             patterns = tuple_fields(patterns[0], len(operands)) or patterns
@@ -236,8 +238,8 @@ class Search:
         Each match consists of the nodes that `pattern.child` matches, the nodes that its dominator
         `pattern.parent` matches further upstream, and all nodes between the two.
 
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         for child in self.match(pattern.child, term, bindings):
             begin = self.read_by(child.claimed)
             for value in self.reachable(begin, pattern.path, child.bindings):
@@ -258,8 +260,8 @@ class Search:
         If `path` is a wildcard, the result has one name, of the node that computes `value`.  The
         result is empty if there is no match, or if no node computes `value`.
 
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         if value.name not in self.producers:
             return frozenset()
         if isinstance(path, Wildcard):
@@ -274,8 +276,8 @@ class Search:
         Upstream is towards the network's inputs.  All nodes on the way must match `path`.  The
         order is breadth-first: values with fewer matches of `path` on the way come first.
 
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         waiting, seen = deque(begin), {value.name for value in begin}
         while waiting:
             value = waiting.popleft()
@@ -288,16 +290,16 @@ class Search:
     def _between(
         self, begin: Sequence[Value], parent: Value, path: Pattern, bindings: _Bindings
     ) -> frozenset[str] | None:
-        """Return the names of the nodes on all paths downstream from `parent` to values of `begin`.
+        """Return the names of the nodes on the paths from `parent` to the values of `begin`.
 
-        The result contains the nodes that compute the values of `begin`, but not the node that
-        computes `parent`.  It is empty if all of these values are `parent` itself.
+        The nodes that compute the values of `begin` are included; the node that computes `parent`
+        is not.  The result is empty if `parent` is the only value of `begin`.
 
-        Returns None if a path to one of these values bypasses `parent`, or contains a node that
-        does not match `path`.
+        Returns None if a path from a network input to a value of `begin` bypasses `parent`, or if
+        a node on the way does not match the pattern `path`.
 
-        bindings: for each repeated pattern that has matched before, the pair of this pattern and
-            the term that it must match again."""
+        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
+            match no other (see `repeated`)."""
         waiting, found = [value for value in begin if value.name != parent.name], set[str]()
         while waiting:
             value = waiting.pop()
@@ -312,11 +314,11 @@ class Search:
 
 
 def tuple_fields(pattern: Pattern, count: int) -> tuple[Pattern, ...]:
-    """Return the fields of a tuple pattern with `count` fields, one for each operand.
+    """Return one pattern for each of `count` operands: those that a tuple pattern combines.
 
-    A tuple pattern without a list of fields has a wildcard for each operand.  Of several
-    alternatives (`|`), the first that is such a tuple applies.  The result is () if there is
-    none."""
+    They are the fields of the tuple pattern, or wildcards if it matches any operands.  Of several
+    alternatives (`|`), the first tuple pattern for `count` operands applies.  The result is () if
+    `pattern` is not a tuple pattern for `count` operands and has no such alternative."""
     match pattern:
         case Either(first, second):
             return tuple_fields(first, count) or tuple_fields(second, count)

@@ -179,10 +179,10 @@ class _Explanation:
 
 
 def _fields(pattern: Pattern) -> tuple[Pattern, ...]:
-    """Return the argument patterns for which `pattern`, the only argument of an operator, stands.
+    """Return the arguments of an operator pattern that is given a single argument, `pattern`.
 
-    A tuple pattern stands for its fields.  Any other pattern, including a tuple pattern without a
-    list of fields, stands for itself: the result is (pattern,)."""
+    A tuple pattern with a list of fields counts as one argument per field, so the result is these
+    fields.  For any other pattern, the result is (pattern,)."""
     fields = pattern.fields if isinstance(pattern, TuplePattern) else None
     return (pattern,) if fields is None else fields
 

@@ -128,10 +128,9 @@ def assign(
 
 
 def single_node_part(node: Node, processor: Engine) -> Part:
-    """Return a node as a part, which is the node with its kernels and the engine that runs it.
+    """Return the part that consists of a node, with its kernels and its engine.
 
-    processor: the engine that runs the node.  It is not used for a composite, which names the
-        engine that runs it.
+    processor: the engine of the part, unless the node is a composite: this names its own engine.
 
     Raises ModelError if no kernel supports the node's element types."""
     op, site = node.op, node.site

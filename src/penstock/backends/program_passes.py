@@ -57,9 +57,11 @@ def _composites(graph: Graph, accelerator: Accelerator) -> list[Composite]:
 
 
 def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
-    """Return the graph after the passes have run on kernel `k` of each composite.
+    """Run the accelerator's passes of PROGRAM_PHASE_0 once, for the kernels with index `k`.
 
-    A composite with at most `k` kernels remains as it is.
+    The passes receive a program that calls kernel `k` of each composite of the accelerator, and
+    return a program that may call other kernels.  In the graph that is returned, these take the
+    place of the kernels with index `k`.  A composite with at most `k` kernels is unchanged.
     """
 
     def selected(composite: Composite) -> Kernel:

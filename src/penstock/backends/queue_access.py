@@ -78,7 +78,10 @@ class _Access:
         return graph
 
     def _with_copy(self, value: Value) -> Graph:
-        """Return the graph with a contiguous copy of `value`, if a node needs one.
+        """Return the graph in which the nodes that cannot read the ring read a copy of `value`.
+
+        A new node makes the copy, which is contiguous.  If every node that reads `value` can read
+        the ring, the graph is unchanged.
 
         value: the window or a section, whose rows are in the ring."""
         readers = self.graph.consumers().get(value.name, ())

@@ -27,8 +27,9 @@ from penstock.program.steps import used_buffers
 def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
     """Return the program in which consecutive calls of one region are one call.
 
-    Two consecutive calls of a region become one if both are outside loops, if both compute their
-    whole outputs, and if only calls that are merged with them read the output of the first one."""
+    Consecutive calls of a region become one if they are outside loops, if each computes its whole
+    output, and if other commands use only the output of the last one.  `_region` and
+    `_reads_no_alias` state further conditions."""
     codegen = accelerator.codegen
     if not accelerator.merge_compiler_regions or not (codegen.encoder or codegen.region):
         return program
@@ -79,7 +80,8 @@ def _mergeable_end(
     output of the last call, but no other output.  If nothing can be merged, the result is at + 1.
 
     run: the commands of the program.
-    uses: the result of `_uses`: the first and the last command that use each buffer.
+    uses: the result of `_uses`: the indices of the first and the last command that use each buffer.
+    at: the index of the first command.
     engine: the name of the accelerator."""
     longest = at + 1
     region = _region(run[at], engine)

@@ -81,17 +81,19 @@ class ScratchpadTile:
 
     @property
     def flat(self) -> bool:
-        """Whether the tile belongs to a flattened layer."""
+        """Whether the tile belongs to a flattened layer, whose tensors are single rows."""
         return is_flat(self.operand)
 
     @property
     def start(self) -> Expr:
-        """The offset in bytes, in the scratchpad, of the first element of `box`."""
+        """The offset in bytes, in the scratchpad, of the first element of `box`, the part of the
+        tensor that the computation of the current tile reads or writes."""
         return self.at(*(lower for lower, _ in self.box))
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """The number of elements of `box` along each dimension."""
+        """The number of elements, along each dimension, of `box`, the part of the tensor that the
+        computation of the current tile reads or writes."""
         return tuple(upper - lower for lower, upper in self.box)
 
     def at(self, *corner: Expr) -> Expr:
@@ -110,13 +112,13 @@ class ScratchpadTile:
 
         memory: the tensor in memory, or the address of an array that stores it contiguously, such
             as a table of the kernel.
-        command: returns the command that loads or stores a piece.
+        command: returns the command that loads or stores a piece of the tile (`TilePiece`).
 
         If the rows of the tensor are contiguous, few commands copy the whole tile.  Otherwise, each
         row is copied on its own.
 
-        Raises ValueError if the rows are not contiguous, and the tensor in memory has another shape
-        than `operand`."""
+        Raises ValueError if the rows are not contiguous, and `memory` has another shape than the
+        tensor of the tile (`ScratchpadTile.operand`)."""
         rank = len(self.operand.shape)
         if isinstance(memory, Operand):
             if not memory.contiguous and memory.type.shape == self.operand.shape:
@@ -127,7 +129,10 @@ class ScratchpadTile:
     def _rows(self, memory: Operand, outer: int, command: CopyCommand) -> tuple[Command, ...]:
         """Return loops over the rows of the tile, with the commands that copy a row.
 
-        outer: the number of axes that are not part of a row."""
+        memory: the tensor in memory.
+        outer: the number of leading axes, which are not part of a row.  For shape (N, H, W, C), it
+            is 2, because a row has axes W and C.
+        command: returns the command that copies a piece of the tile."""
         names = ("image", "row")[-outer:] if outer <= 2 else [f"row{k}" for k in range(outer)]
         number: Expr = 0
         local: Expr = self.base
@@ -153,10 +158,12 @@ class ScratchpadTile:
         axes: range,
         command: CopyCommand,
     ) -> tuple[Command, ...]:
-        """Return the commands that copy the elements of the tile along `axes`, the last axes.
+        """Return the commands that copy the whole tile, or one of its rows.
 
-        address: the address in memory of index 0 along these axes.
-        local: the offset in the scratchpad of the first of the elements."""
+        address: the address in memory of the element with index 0 along each of `axes`.
+        local: the offset in bytes, in the scratchpad, of the first element to copy.
+        axes: all axes of the tensor, to copy the whole tile; the axes of a row, to copy one row.
+        command: returns the command that copies a piece of the tile (`TilePiece`)."""
         strides = self._strides(axes)
         start = address.offset
         for axis, stride in zip(axes, strides, strict=True):
@@ -177,20 +184,24 @@ class ScratchpadTile:
         return body
 
     def _strides(self, axes: range) -> list[int]:
-        """Return the distance in bytes, in memory, between consecutive elements along each axis."""
+        """Return, for each of `axes`, the distance in bytes between consecutive elements in memory.
+
+        The elements along these axes must be contiguous in memory."""
         strides = [self.operand.element_bytes]
         for axis in reversed(axes[1:]):
             strides.insert(0, strides[0] * self.operand.shape[axis])
         return strides
 
     def _runs(self, axes: range, strides: list[int]) -> list[tuple[Expr, int, int]]:
-        """Return the tile as nested repetitions (count, stride in memory, stride in the
-        scratchpad), innermost first.
+        """Return the bytes of the tile along `axes` as nested repetitions, innermost first.
 
-        The first one has strides of 1: its count is the number of contiguous bytes.  Repetitions at
-        equal distances are merged.
+        A repetition is (count, stride in memory, stride in the scratchpad), with strides in bytes.
+        The first one has strides of 1: its count is the number of contiguous bytes.  An axis is
+        merged into the previous repetition if it continues this repetition at the same strides.
+        For example, an int8 tile has 3 rows, 4 of 10 pixels in each row, and all 8 channels.
+        A row of the tile has 32 contiguous bytes; the result is [(32, 1, 1), (3, 80, 32)].
 
-        strides: the distance between elements in memory, per axis."""
+        strides: the distance in bytes between elements in memory, for each of `axes`."""
         found: list[tuple[Expr, int, int]] = [(self.operand.element_bytes, 1, 1)]
         for axis, stride in zip(reversed(axes), reversed(strides), strict=True):
             lower, upper = self.region[axis]

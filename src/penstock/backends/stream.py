@@ -113,13 +113,13 @@ def _require_no_stream_commands(program: Program, engine: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bases:
-    """The base buffers of a submission, whose addresses the driver receives.
+    """The base buffers of a submission: the driver receives their addresses.
 
-    All calls of a step (calls that differ only in rows and offsets) have the same base buffers:
+    They are the same for all calls of a step (calls that differ only in rows and offsets):
 
     - each constant that the step uses;
     - for each writable memory, the buffer with the lowest address among those that the step uses.
-      The addresses of the step's other buffers in this memory are relative to this one.
+      The stream states addresses in this memory relative to this buffer.
 
     buffers: all buffers of the program, by name.
     names: names of the bases, in the order in which they are passed.
@@ -145,7 +145,7 @@ class _Bases:
         return _Bases(buffers, names, writable)
 
     def place(self, buffer: str, offset_bytes: int) -> Place:
-        """Return the address of a byte of a buffer: the index of a base, and the distance from it.
+        """Return the address of a byte of a buffer, as an offset from one of the base buffers.
 
         offset_bytes: the position of the byte in the buffer."""
         found, at = self.buffers[buffer], offset_bytes
@@ -377,8 +377,9 @@ def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffse
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
     """Return `command` with the bodies of its calls replaced, also inside loops.
 
-    bodies: the new bodies.  A key is the result of `as_step`, which is the same for all calls that
-        differ only in rows and offsets (a step).  Calls without an entry do not change."""
+    bodies: the new body for each call, by the result of `as_step`.  Calls that differ only in rows
+        and offsets have the same result, so they share an entry.  Calls without an entry do not
+        change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

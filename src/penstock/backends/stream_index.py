@@ -40,10 +40,10 @@ class RowsAndOffsets(NamedTuple):
 
 
 def offset_variables(step: Call) -> tuple[Var, ...]:
-    """Return the variables that replace offsets of tensors in a step.
+    """Return the variables that stand for offsets of tensors in a step.
 
-    `as_step` replaces the offset of a view by a variable if the offset depends on loop
-    variables."""
+    Each tensor that a call accesses has an offset, in bytes, in its buffer.  Where the offsets of
+    calls depend on loop variables, `as_step` puts a variable in their place: one of the results."""
     offsets = (view.offset for view in accessed_views(step))
     return tuple(offset for offset in offsets if isinstance(offset, Var))
 
@@ -51,14 +51,7 @@ def offset_variables(step: Call) -> tuple[Var, ...]:
 def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: int) -> Expr:
     """Return the number of a call's stream, as an expression of the call's rows and offsets.
 
-    The expression has a different value, at least 0, for each of `calls`.  It is a sum:
-
-    - The first term identifies the interval [first, end) of output rows.  Of these three
-      expressions, it is the earliest one that has a different value for each interval: first;
-      first + end; first * (rows + 1) + end.
-    - While calls still have equal values, a term is added for another offset.  The term is
-      (offset - smallest offset) / (gcd of the distances between the values of this offset), times
-      a bound that all values of the sum so far are below: `rows`, for example, if it is `first`.
+    The numbers are at least 0, and different for all `calls`.  They need not be consecutive.
 
     calls: the rows and offsets of calls of one step, all different.
     offsets: the result of `offset_variables` for the step.
@@ -72,12 +65,15 @@ def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: 
     def is_unique(index: Expr) -> bool:
         return len({evaluate(index, call.variables(offsets)) for call in calls}) == len(calls)
 
+    # The first term has a different value, less than `count`, for each interval [first, end).
     intervals = {(call.first, call.end) for call in calls}
     index, count = cast(Expr, FIRST), rows
     if len({first for first, _ in intervals}) < len(intervals):
         index, count = binary("+", FIRST, END), 2 * rows
         if len({sum(one) for one in intervals}) < len(intervals):
             index, count = binary("+", binary("*", FIRST, rows + 1), END), (rows + 1) ** 2
+    # Each further term, for one offset, is rank * count: `rank` numbers the values of the offset,
+    # and `count` exceeds every value of the sum so far, so different ranks give different sums.
     for k in sorted(range(len(offsets)), key=lambda k: -len({c.offsets[k] for c in calls})):
         values = sorted({call.offsets[k] for call in calls})
         if is_unique(index):

@@ -55,7 +55,7 @@ class VisitedTiles(CallTiles):
     @cached_property
     def operand_tiles(self) -> tuple[ScratchpadTile, ...]:
         """The tiles that the scratchpads hold during the visit: those of the inputs, in order,
-        followed by that of the output.  The field `level` of each is 0."""
+        followed by that of the output.  Their `ScratchpadTile.level` is 0: there are no loops."""
         ends: dict[str, int] = {}
         found: list[ScratchpadTile] = []
         visit = self.sequence.visits[self.visit]
@@ -69,8 +69,9 @@ class VisitedTiles(CallTiles):
         return tuple(found)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
-        """Return (accumulate, finish), which state what the visit does to the accumulators of its
-        output tile: sums over input channels, to which several visits may contribute.
+        """Return (accumulate, finish): how the visit changes the accumulators of its output tile.
+        An accumulator sums products over all input channels, to which several visits may
+        contribute.
 
         accumulate: 1 if the visit adds to the partial sums of an earlier visit, 0 if it begins new
             sums.

@@ -1,7 +1,7 @@
-"""Waits: a program waits for an accelerator that queues its calls before another engine runs.
+"""Waits: before another engine runs, a program waits for the calls in an accelerator's queue.
 
-The driver function that receives command streams may return before the streams have been executed.
-The accelerator executes them in order, so consecutive calls need no wait.
+The driver function that receives a command stream may return before the accelerator has executed
+the stream.  The accelerator executes streams in order, so it needs no wait between its own calls.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from penstock.program.program import Call, Command, Discard, Invoke, Loop, Progr
 
 
 def with_waits(program: Program, accelerator: Accelerator) -> Program:
-    """Return the program with a wait before each command that may follow calls of an accelerator.
+    """Return the program with calls of the driver function that waits for an accelerator.
 
-    Without a driver function that waits (`_register_wait`), the program is unchanged."""
+    After calls of the accelerator, the program waits before the next command of another engine, or
+    at the end of the run if there is no such command.  Consecutive calls of the accelerator have no
+    wait between them.  If the backend has registered no function that waits (`_register_wait`), the
+    program is unchanged."""
     wait = accelerator.codegen.wait
     if wait is None:
         return program
@@ -38,7 +41,10 @@ class _Waits:
     pending: bool = False
 
     def added(self, commands: Sequence[Command]) -> Iterator[Command]:
-        """Yield commands with the waits that they need; update `pending`."""
+        """Yield `commands` in order, with the waits among them; update `pending`.
+
+        If calls are pending, a wait precedes the next command that is not a call of the
+        accelerator.  The command Discard needs no wait, because no engine executes it."""
         for command in commands:
             if isinstance(command, Loop):
                 yield self._loop(command)
@@ -52,9 +58,11 @@ class _Waits:
                 yield command
 
     def _loop(self, loop: Loop) -> Loop:
-        """Return a loop with waits.
+        """Return a loop with waits in its body; update `pending`.
 
-        Its first commands follow the commands before the loop, or the last ones of its body."""
+        When an iteration begins, calls may be pending from before the loop or from the previous
+        iteration.  If either is possible, a wait precedes the first command in the body that
+        another engine executes."""
         before = self.pending
         tuple(self.added(loop.body))
         self.pending = before or self.pending

@@ -38,7 +38,8 @@ app = typer.Typer(
     help="Compile quantised neural networks to C for microcontrollers and accelerators.",
     epilog="Exit codes: 0 success; 1 error in the model, target or budget, a mismatch found by "
     "`verify`, a CPU fallback with --strict, or a worse result with `compare --fail-if-worse`; "
-    "2 usage error; 3 internal error; 4 `scan`: some models do not compile or fail verification.",
+    "2 usage error; 3 internal error; 4 `scan`: some models do not compile or fail verification; "
+    "130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock import api
 from penstock.cli import parameters as p
 from penstock.cli import values
-from penstock.cli.progress import progress
+from penstock.cli.progress import print_durations, progress
 from penstock.cli.show import show_stage
 from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.reports.command import CompileCommand
 from penstock.scheduling.options import DEFAULTS, Options
+
+if TYPE_CHECKING:
+    from penstock.hardware.target import Target
 
 
 def compile(
@@ -33,6 +37,14 @@ def compile(
         ),
     ] = None,
     package: p.Package = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="Prefix of the public C names (PREFIX_run), also the name of the header, of "
+            "packages and of the output directory; default: derived from the name of the model.",
+        ),
+    ] = None,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
@@ -42,11 +54,12 @@ def compile(
     """Compile a model to C and a report.  The output directory is named after the model by
     default."""
     packages = values.packages(package)
-    wanted = values.request(model, target, limits, options)
+    wanted = values.request(model, target, limits, options, name)
     if stop_after is not None:
         show_stage(wanted, stop_after, workers, as_json)
         return
-    folder = values.folder(destination, api.default_folder(model), "report.json", wanted, workers)
+    default = name or api.default_folder(model)
+    folder = values.folder(destination, default, "report.json", wanted, workers)
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
         done.write(folder, packages, force=destination.force)
@@ -59,6 +72,20 @@ def compile(
         named = CompileCommand(model, target, chosen, folder=folder)
         out().print(summary.summary(done.report, named, verbose), crop=False)
         out().print(f"written to {folder}/", highlight=False)
+        _print_notices(packages, wanted.target)
+        if verbose:
+            print_durations(on_stage)
+
+
+def _print_notices(packages: Sequence[str], target: Target) -> None:
+    """Print the notices about packages whose chips do not run the kernels of the target."""
+    from penstock.codegen.packages.notices import notices
+    from penstock.codegen.packages.registry import chosen_formats
+    from penstock.hardware.load import board_names
+
+    is_board = target.name in board_names()
+    for what, why, help in notices(chosen_formats(packages), target, is_board=is_board):
+        out().print(f"\nnote: {what}\n  why: {why}\n  help: {help}", highlight=False)
 
 
 def explore(

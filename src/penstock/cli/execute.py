@@ -11,7 +11,7 @@ import typer
 from penstock import api
 from penstock.cli import parameters as p
 from penstock.cli import values
-from penstock.cli.progress import progress
+from penstock.cli.progress import print_durations, progress
 from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.stage_names import STAGE_NAMES
@@ -75,6 +75,8 @@ def run(
         named = CompileCommand(model, target)
         out().print(summary.summary(done.report, named, verbose), crop=False)
         _print_outputs(outputs, random=sets is None)
+        if verbose:
+            print_durations(on_stage)
 
 
 def _print_outputs(outputs: Mapping[str, Array], random: bool) -> None:
@@ -156,6 +158,8 @@ def profile(
             out().print("\na page with these tables, to sort and filter: -o DIR", style="dim")
         else:
             out().print(f"written to {output}/", highlight=False)
+        if verbose:
+            print_durations(on_stage)
 
 
 def _print_profile(done: api.Ran, named: CompileCommand, selection: LayerSelection) -> None:

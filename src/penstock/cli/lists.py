@@ -59,7 +59,7 @@ def _figures(target: Target) -> str:
 
 def ops(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="An operator, such as nn.conv2d.")
+        str | None, typer.Argument(metavar="NAME", help="An operator, such as nn.conv2d.")
     ] = None,
     as_json: p.Json = False,
 ) -> None:
@@ -119,7 +119,13 @@ def options(as_json: p.Json = False) -> None:
     if as_json:
         print_json({"options": rows})
     else:
+        from rich.table import Column, Table
+
+        heads = Column(no_wrap=True), Column(no_wrap=True), Column()
+        table = Table.grid(*heads, padding=(0, 2, 0, 0))
         for row in rows:
-            out().print(
-                f"{row['option']:20} {row['default']!s:12} {row['meaning']}", highlight=False
-            )
+            default = row["default"]
+            words = ("off", "on")[default] if isinstance(default, bool) else str(default)
+            table.add_row(str(row["option"]), words, str(row["meaning"]))
+        out().print(table)
+        out().print("--no-NAME turns a switch off", style="dim")

@@ -57,7 +57,12 @@ Clock = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also print details that few users need.")
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Also print details that few users need, such as how long each stage took.",
+    ),
 ]
 Sram = Annotated[
     str | None,
@@ -107,6 +112,7 @@ InterfaceTypesName = Annotated[
     str,
     typer.Option(
         "--io",
+        metavar="TYPES",
         help="Element types of inputs and outputs in C: quantized (int8, with functions that "
         "convert) or model (as in the model file, converted by the generated code; TFLite only).",
         rich_help_panel=MODEL_OPTIONS,

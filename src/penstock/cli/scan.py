@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +19,9 @@ from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
+
+if TYPE_CHECKING:
+    from penstock.reports.scan import Scanned
 
 SOME_FAIL = 4
 """Exit code if a model does not compile, or is not verified."""
@@ -39,8 +45,8 @@ class Checks:
         str | None,
         typer.Option(
             metavar="STAGE",
-            help=f"Only run the stages up to STAGE ({', '.join(STAGE_NAMES)}). `read` suffices to "
-            "find unsupported operators, and is fast.",
+            help=f"Only run the stages up to STAGE ({', '.join(STAGE_NAMES)}); models that nothing "
+            "stops `pass` them. `read` suffices to find unsupported operators, and is fast.",
         ),
     ] = None
     verify: Annotated[
@@ -61,6 +67,14 @@ class Checks:
             metavar="RUNG",
             help=f"The last check (rung) to run ({', '.join(LAST_RUNGS)}; default: core); "
             "implies --verify.",
+        ),
+    ] = None
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Stop each model after this time, and go on with the next; which models are "
+            "stopped depends on the machine.",
         ),
     ] = None
 
@@ -89,20 +103,49 @@ def scan(
     options: Options = DEFAULTS,
 ) -> None:
     """Compile every model of a folder and count what stops the others.  Reads all .tflite and .onnx
-    files; writes nothing.  For each cause, prints the number of models that it stops, and of those
-    that nothing else stops.  The default target has 64 MiB of RAM and of flash, so the operators
+    files; writes nothing.  Prints the verdict of each model as soon as it is known.  For each
+    cause, prints the number of models that it stops, and of those that nothing else stops; also
+    when it is interrupted.  The default target has 64 MiB of RAM and of flash, so the operators
     decide, unless --sram, --flash or --target say otherwise.  Exits with 0 if every model compiles,
     with 4 if some do not, with 3 if penstock itself fails at one."""
+    from penstock.api.scanned import Examination, distinct_models, examined
     from penstock.reports import scan_table
-    from penstock.reports.scan import Verdict, cause_counts
+    from penstock.reports.scan import GOOD_VERDICTS, Verdict
 
-    wanted = _settings(checks, limits, options)
-    with progress(1) as on_progress:
-        scanned = api.scan(folder, target, workers=workers, on_progress=on_progress, **wanted)
-        records = tuple(scanned)
+    how = Examination.of(target, _settings(checks, limits, options))
+    found = distinct_models(folder)
+    rows = scan_table.ModelRows(tuple(one.name for one in found), how.stop_after, how.verify)
+    records: list[Scanned] = []
+    has_heading = False
+    try:
+        with progress(1) as on_progress:
+            for record in examined(found, how, workers, on_progress):
+                records.append(record)
+                row = rows.row(record, out().width, heading=not has_heading)
+                if row is not None and not as_json:
+                    has_heading = True
+                    on_progress.print(row)
+    except (KeyboardInterrupt, SystemExit):  # by a signal
+        _print_result(records, how.stop_after, as_json)
+        if len(records) < len(found):
+            _say_unfinished(found[len(records)].name, len(records), len(found))
+        raise
+    _print_result(records, how.stop_after, as_json)
+    verdicts = {record.verdict for record in records}
+    if Verdict.INTERNAL in verdicts:
+        raise typer.Exit(INTERNAL)
+    if verdicts - {*GOOD_VERDICTS, Verdict.LEFT_OUT}:
+        raise typer.Exit(SOME_FAIL)
+
+
+def _print_result(records: Sequence[Scanned], stop_after: str | None, as_json: bool) -> None:
+    """Print the causes and totals of the models that are done; as JSON, also the models."""
+    from penstock.reports import scan_table
+    from penstock.reports.scan import cause_counts
+
     causes = cause_counts(records)
-    counts = scan_table.counts(records)
     if as_json:
+        counts = scan_table.counts(records)
         print_json(
             {
                 "counts": {verdict.value: count for verdict, count in counts.items()},
@@ -110,15 +153,14 @@ def scan(
                 "models": [record.as_json() for record in records],
             }
         )
-    else:
-        out().print(scan_table.model_table(records))
-        if causes:
-            out().print(scan_table.cause_table(causes))
-        out().print(scan_table.totals(records), highlight=False)
-    if counts[Verdict.INTERNAL]:
-        raise typer.Exit(INTERNAL)
-    if counts.total() > counts[Verdict.COMPILES] + counts[Verdict.LEFT_OUT]:
-        raise typer.Exit(SOME_FAIL)
+    elif records:
+        out().print(*([scan_table.cause_table(causes)] if causes else []))
+        out().print(scan_table.totals(records, stop_after), highlight=False)
+
+
+def _say_unfinished(name: str, done: int, of: int) -> None:
+    with suppress(OSError, AttributeError):  # standard error is closed
+        print(f"not finished: {name} (model {done + 1} of {of})", file=sys.stderr, flush=True)
 
 
 def _settings(checks: Checks, limits: p.Limits, options: Options) -> api.ScanSettings:
@@ -135,4 +177,5 @@ def _settings(checks: Checks, limits: p.Limits, options: Options) -> api.ScanSet
         verify=checks.verify,
         reference="onnx" if reference == "onnx" else "tflite" if reference else None,
         last_rung=checks.last_rung,
+        time_limit_seconds=checks.time_limit,
     )

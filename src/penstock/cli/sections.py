@@ -52,11 +52,20 @@ class SectionedCommand(TyperCommand):
         for parameter in self.get_params(ctx):  # pyright: ignore[reportArgumentType]
             record = parameter.get_help_record(ctx)  # pyright: ignore[reportArgumentType]
             if record is not None:
-                sections[_section_title(parameter)].append(record)
+                name, help = record
+                name = getattr(parameter, "metavar", name) if _is_argument(parameter) else name
+                sections[_section_title(parameter)].append((name, help))
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+    def collect_usage_pieces(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, ctx: typer.Context
+    ) -> list[str]:
+        """The usage line, with required arguments as they are written."""
+        pieces = super().collect_usage_pieces(ctx)  # pyright: ignore[reportArgumentType]
+        return [piece.removeprefix("{").removesuffix("}") for piece in pieces]
 
     def format_epilog(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, ctx: typer.Context, formatter: HelpFormatter
@@ -69,8 +78,12 @@ class SectionedCommand(TyperCommand):
         super().format_epilog(ctx, formatter)  # pyright: ignore[reportArgumentType]
 
 
+def _is_argument(parameter: object) -> bool:
+    return isinstance(parameter, TyperArgument)
+
+
 def _section_title(parameter: object) -> str:
-    if isinstance(parameter, TyperArgument):
+    if _is_argument(parameter):
         return "Arguments"
     panel = parameter.rich_help_panel if isinstance(parameter, TyperOption) else None
     return panel or COMMON_OPTIONS

@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 
-def request(model: str, target: str, limits: p.Limits, options: Options) -> Request:
-    """The request that a command line states.  Raises UsageError, TargetError, BackendError."""
-    return api.request(model, target, **settings(limits, options))
+def request(
+    model: str, target: str, limits: p.Limits, options: Options, name: str | None = None
+) -> Request:
+    """The request that a command line states.  Raises UsageError, TargetError, BackendError.
+
+    name: the prefix of the public C names."""
+    wanted = settings(limits, options)
+    wanted["name"] = name
+    return api.request(model, target, **wanted)
 
 
 def settings(limits: p.Limits, options: Options) -> api.Settings:

@@ -13,6 +13,8 @@ from enum import IntEnum
 
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.frontends.problems import collected
+from penstock.frontends.remedies import operator_remedy
+from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.tensor import DType
 from penstock.ops.registry import foreign_names
@@ -48,8 +50,8 @@ _TYPES = {
     ),
     DType.FLOAT32: (
         "the operator computes with real numbers",
-        "quantise the model to int8 in full (post-training integer quantisation; guide "
-        '"From Keras and TensorFlow Lite")',
+        "quantise the model to int8 in full (post-training integer quantisation; "
+        f"{guide('from-keras')})",
     ),
 }
 """(cause, remedy) by element type of a node's tensors."""
@@ -79,11 +81,25 @@ def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> I
     if node.name in CONVERSIONS and error.code in (OPERATOR, ELEMENT_TYPE):
         return ImportProblem(Severity.CONVERSION, _conversion(error, node, model))
     if node.name not in foreign_names():
-        return ImportProblem(Severity.OPERATOR, error)
+        return ImportProblem(Severity.OPERATOR, error.but(help=_remedy(node, model)))
     if (dtype := _wrong_type(error, node)) is not None:
         why, help = _TYPES[dtype]
         return ImportProblem(Severity.CONVERSION, error.but(why=why, help=help))
     return ImportProblem(Severity.CONVERSION, error)
+
+
+def _remedy(node: ForeignNode, model: ForeignModel) -> str:
+    """The remedy for a node whose operator has no file."""
+    read = {v.name for n in model.nodes for v in n.inputs if v is not None}
+    ends = {v.name for v in model.outputs} - read
+    inputs = {v.name for v in model.inputs}
+    is_single = sum(other.name == node.name for other in model.nodes) == 1
+    return operator_remedy(
+        node.name,
+        reads_input=is_single
+        and all(v is None or v.data is not None or v.name in inputs for v in node.inputs),
+        is_output=is_single and all(v.name in ends for v in node.outputs),
+    )
 
 
 def _cause(error: PenstockError, node: ForeignNode, model: ForeignModel) -> str:

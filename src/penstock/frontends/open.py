@@ -17,6 +17,7 @@ from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import AS_IT_IS, Reading, refused_calibration
 from penstock.frontends.variable_tensors import assigned, updated_variables, with_values_before
 from penstock.frontends.variables import Variable, as_state, without_variables
+from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.verify import verify
@@ -38,9 +39,16 @@ def read_bytes(path: Path) -> bytes:
             "model-001",
             f"the model cannot be read: {error.strerror or error}",
             where=str(path),
-            help=did_you_mean(path.name, _models_beside(path), FILE_LIKENESS)
+            help=_help(path)
             + "MODEL is a .tflite or .onnx file, or zoo:NAME (`penstock show zoo:` lists them)",
         ) from error
+
+
+def _help(path: Path) -> str:
+    """What else the user may have meant; empty or a phrase with a separator."""
+    if path.is_dir():
+        return "`penstock scan` takes a folder; "
+    return did_you_mean(path.name, _models_beside(path), FILE_LIKENESS)
 
 
 def _models_beside(path: Path) -> list[str]:
@@ -69,7 +77,7 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
                 where=name,
                 why="this is a TFLite model",
                 help="if it is a float model, quantise it "
-                '(guide "From Keras and TensorFlow Lite"); otherwise, leave the option out',
+                f"({guide('from-keras')}); otherwise, leave the option out",
             )
         return import_tflite(tflite.decode(raw, name))
     if looks_like_onnx(raw, name):

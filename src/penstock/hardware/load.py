@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from penstock.errors import TargetError, UsageError
+from penstock.guides import guide
 from penstock.hardware.faults import EXAMPLE, closest, location, shown, target_error, wrong_field
 from penstock.hardware.schema import TargetFile
 from penstock.hardware.target import CALLER, CompilerFlags, Copier, Engine, MemoryRegion, Target
@@ -59,7 +60,8 @@ def _unknown(name: str, option: str) -> UsageError:
         where=option,
         why=f"targets are {', '.join(generic_target_names())}; the boards "
         f"{', '.join(board_names())}; and files whose names end in .toml",
-        help=hint or '`penstock targets` describes them; the guide "Add a target" adds one',
+        help=hint
+        or f"`penstock targets` describes them; to add one, see the {guide('add-a-target')}",
     )
 
 

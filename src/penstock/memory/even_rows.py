@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.memory.greedy import placement_at
-from penstock.memory.problem import Column, Placement, PlacementProblem, columns, round_up
+from penstock.memory.problem import Column, Placement, PlacementProblem, columns
 
 Series = tuple[str, ...]
 """The buffers of a tensor's rows, in order; each holds one row, and all have the same size."""
@@ -88,18 +88,25 @@ def _free_base(
     last = height_bytes - size - pitch * (len(rows) - 1)
     if last < 0 or pitch % alignment or (pitch == 0 and _meet(lower[rows], upper[rows])):
         return None
-    meeting = (lower[rows, None] < upper) & (lower < upper[rows, None])
-    meeting[:, rows] = False
-    ends = offsets + sizes
-    distances = pitch * np.arange(len(rows))[:, None]
-    base, raised = -1, 0
-    while base < raised <= last:
-        base = raised
-        low = base + distances
-        overlaps = meeting & (low < ends) & (offsets < low + size)
-        above = np.where(overlaps, ends - distances, base)
-        raised = round_up(int(above.max(initial=base)), alignment)
-    return base if base == raised else None
+    near = (lower < upper[rows].max()) & (lower[rows].min() < upper)
+    near[rows] = False
+    others = np.flatnonzero(near)
+    row, other = np.nonzero(
+        (lower[others] < upper[rows, None]) & (lower[rows, None] < upper[others])
+    )
+    low = offsets[others[other]] - pitch * row
+    high = low + sizes[others[other]]
+    return _least_outside(low - size + 1, high, alignment, last)
+
+
+def _least_outside(lower: Column, upper: Column, alignment: int, last: int) -> int | None:
+    """Return the least aligned address in [0, last] that is in none of the intervals, or None."""
+    order = np.argsort(lower, kind="stable")
+    reached = np.maximum.accumulate(np.concatenate(((0,), upper[order])))
+    candidates = -(-reached // alignment) * alignment
+    free = np.append(candidates[:-1] < lower[order], True)
+    least = int(candidates[free.argmax()])
+    return least if least <= last else None
 
 
 def _meet(lower: Column, upper: Column) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from penstock.guides import guide
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
@@ -127,7 +128,7 @@ def _of_reals(node: OnnxNode, name: str, reals: Array, axis: int) -> Value:
     if not node.assumed:
         raise node.unsupported(
             f'weights "{name}" are real numbers, must be int8 followed by a DequantizeLinear',
-            help='quantise the model (guide "Quantise an ONNX model"), or give --assume-int8',
+            help=f"quantise the model ({guide('quantise-onnx')}), or give --assume-int8",
         )
     return of_reals(name, reals, axis) if (reals != 0).any() else _drawn(name, reals.shape, axis)
 
@@ -207,7 +208,7 @@ def operand(node: OnnxNode, k: int) -> Value:
     if len(magnitudes) > 1 and not node.assumed:
         raise node.unsupported(
             f'constant "{value.name}" is real, must be int8 followed by a DequantizeLinear',
-            help='quantise the model (guide "Quantise an ONNX model"), or give --assume-int8',
+            help=f"quantise the model ({guide('quantise-onnx')}), or give --assume-int8",
         )
     largest = float(magnitudes[-1]) if len(magnitudes) else 1.0
     scale = float(np.float32(max(largest / 127, LEAST_SCALE)))

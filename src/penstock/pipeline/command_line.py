@@ -25,9 +25,10 @@ def command_line(request: Request) -> CompileCommand:
     model = request.model if request.model.startswith("zoo:") else Path(request.model).name
     model = model if request.graph is None else "GRAPH"
     goal = None if request.optimize is None else request.optimize.value
+    named = () if request.name is None else ("--name", request.name)
     return CompileCommand(
-        *(model, request.target.name, tuple(_options(request)), request.sram_bytes, goal),
-        folder=default_folder(request.model),
+        *(model, request.target.name, (*named, *_options(request)), request.sram_bytes, goal),
+        folder=request.name or default_folder(request.model),
     )
 
 

@@ -72,7 +72,7 @@ class Compilation(Brief):
     @property
     def prefix(self) -> str:
         """The prefix of all public names in the generated C code."""
-        return c_prefix(self.model.name)
+        return self.request.name or c_prefix(self.model.name)
 
 
 def compile_request(

@@ -33,7 +33,7 @@ def write(program: Program, request: Request) -> Bundle:
     }
     return generate(
         program,
-        c_prefix(program.name),
+        request.name or c_prefix(program.name),
         provenance(request),
         keeps_input=request.options.keep_input,
         drivers=drivers,

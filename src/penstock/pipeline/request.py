@@ -32,6 +32,7 @@ class Request(Brief):
     rounding: requantisation of fully connected layers.
     strict: whether to reject networks of which accelerators run only a part.
     reading: how to interpret the model file.
+    name: prefix of the public C names; None: derived from the name of the model.
     optimize: goal that the user has specified; None: the default, see `goal`.
     """
 
@@ -50,6 +51,7 @@ class Request(Brief):
     io: InterfaceTypes = InterfaceTypes.QUANTISED
     plan_streaming: bool | None = None
     graph: Graph | None = None
+    name: str | None = None
 
     @property
     def goal(self) -> Optimize:

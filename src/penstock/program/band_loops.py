@@ -21,7 +21,7 @@ from penstock.scheduling.bands.band_schedule import expanded_band, row_windows
 from penstock.scheduling.model.bands import Band, KeptTensor, TensorSection
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import scratch_name
 
 BAND = Var("band")
@@ -34,19 +34,21 @@ def band_commands(
     plan: Plan,
     kept: Sequence[KeptTensor],
     band: Band,
-    rows: tuple[Expr, Expr] | None,
+    call: tuple[ExpandedCascade, Expr, Expr] | None,
 ) -> Iterator[Command]:
     """Commands of consecutive bands: a loop over the bands if there are several.
 
     plan: the plan of the network that runs the bands; its scratch memory is their arena.
     kept: the tensors of which bands keep columns for the next one.
     writer: creates the views of the network's tensors.
-    rows: in a chain, the rows [first, end) of a call; None: the bands compute all rows.
+    call: in a chain, (chain, first, end): its parts with the rows of all calls (`expanded_chain`),
+        and the rows [first, end) of this one; None: the bands compute all rows.
     """
     inner_writer = band_writer(addresses, writer, plan, kept, band)
     inner = inner_writer.expanded
-    if rows is not None:
-        body = tuple(_chain_calls(inner, inner_writer, band, *rows))
+    if call is not None:
+        chain, *rows = call
+        body = tuple(_chain_calls(inner, replace(inner_writer, chain=chain), band, *rows))
     else:
         (cascade,) = inner.cascades
         calls = partial(inner_writer.calls, cascade.plan, {})

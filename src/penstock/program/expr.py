@@ -115,9 +115,22 @@ def binary(operator: str, left: Expr, right: Expr) -> Expr:
         left, right = right, left
     if isinstance(right, int):
         return _with_constant(operator, left, right)
-    if left == right and operator in ("-", "min", "max"):
-        return 0 if operator == "-" else left
+    if left == right and operator in ("min", "max"):
+        return left
+    if operator == "-":
+        (first, upper), (second, lower) = _offset(left), _offset(right)
+        if first == second:
+            return upper - lower
     return Binary(operator, left, right)
+
+
+def _offset(expr: Expr) -> tuple[Expr, int]:
+    """The parts of a sum of an expression and a constant; of another expression, itself and 0."""
+    match expr:
+        case Binary("+" | "-", rest, int(constant)):
+            return rest, OPERATORS[expr.operator](0, constant)
+        case _:
+            return expr, 0
 
 
 def _with_constant(operator: str, left: Expr, right: int) -> Expr:

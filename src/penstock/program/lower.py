@@ -28,7 +28,7 @@ from penstock.program.program import (
     View,
 )
 from penstock.program.writer import Fills, Writer, counter_view, scratch_buffers
-from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.bands.chain_costs import chain_calls, expanded_chain
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     prefetch_name,
@@ -79,14 +79,14 @@ def _run(expanded: ExpandedSchedule, addresses: Addresses, writer: Writer) -> It
         yield from (writer.wait(copy) for copy in copies if copy.early)
         tables = expanded.tables_for(cascade.plan)
         fills = _fills(cascade, after)
-        calls = partial(_calls, addresses, writer, cascade.plan, fills)
+        calls = partial(_calls, addresses, writer, cascade, fills)
         yield from commands(tables, cascade, calls, writer.waits(cascade))
 
 
 def _calls(
     addresses: Addresses,
     writer: Writer,
-    plan: Plan,
+    cascade: ExpandedCascade,
     fills: Fills,
     position: int,
     first: Expr,
@@ -96,13 +96,14 @@ def _calls(
     schedule = writer.expanded.schedule
     bands = schedule.find_bands(schedule.parts.parts[schedule.order[position]])
     if bands is None:
-        return writer.calls(plan, fills, position, first, end)
-    rows = (first, end) if bands.call_rows is not None else None
-    found = [
-        command
-        for band in bands.bands
-        for command in band_commands(addresses, writer, plan, bands.kept, band, rows)
-    ]
+        return writer.calls(cascade.plan, fills, position, first, end)
+    found: list[Command] = []
+    for band in bands.bands:
+        call = None
+        if bands.call_rows is not None:
+            chain = expanded_chain(band, chain_calls(bands, cascade), schedule.memory)
+            call = chain, first, end
+        found += band_commands(addresses, writer, cascade.plan, bands.kept, band, call)
     return (*found, *(Discard(kept.tensor) for kept in bands.kept))
 
 

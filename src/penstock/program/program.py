@@ -162,8 +162,8 @@ class Driver:
     state and the record, with these values in its fields.
 
     `device` creates the state, which all functions of an accelerator share.  `cycles` returns the
-    duration of an invocation from its arguments: from the values, with None for an address; or from
-    the record.  Schedules do not depend on it; `verify` prints the sum beside the estimate."""
+    duration of an invocation.  It runs after the model with the same arguments, but None for an
+    address outside a record.  Schedules ignore it; `verify` prints the sum beside the estimate."""
 
     name: str
     engine: str

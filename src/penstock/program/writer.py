@@ -58,6 +58,8 @@ class Writer:
         them, by name.
     tables: in a band, the constants that hold the tables of accelerators' kernels, by name of the
         part and of the table (`constants.band_tables`).
+    chain: in a chain, its parts with the rows that each call computes; `expanded` computes all rows
+        of each part in one call.
     """
 
     expanded: ExpandedSchedule
@@ -65,6 +67,7 @@ class Writer:
     outside: Mapping[str, View] = field(default_factory=dict[str, View])
     columns: Mapping[str, tuple[str, Expr]] = field(default_factory=dict[str, tuple[str, Expr]])
     tables: Mapping[tuple[str, str], Value] = field(default_factory=dict[tuple[str, str], Value])
+    chain: ExpandedCascade | None = None
 
     @property
     def queues(self) -> Mapping[str, QueueMemory]:
@@ -160,7 +163,8 @@ class Writer:
         step: the step of the call, whose offsets are variables if they depend on loop variables."""
         if part.kernel.body is None:
             return ()
-        rows = highest_stripe(self.expanded.stripes[position])
+        calls = self.expanded if self.chain is None else self.chain
+        rows = highest_stripe(calls.stripes[position])
         places = {
             name: self.tables[part.name, name].name
             if (part.name, name) in self.tables

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from penstock.brief import Brief
 from penstock.reports.json_value import Json
-from penstock.reports.report_file import FIGURES, RecordedLayer, RecordedReport
+from penstock.reports.report_file import FIGURES, REQUEST_FACTS, RecordedLayer, RecordedReport
 
 _FLASH = "flash_bytes.total"
 """The figure that includes the size of the code, if a report states it."""
@@ -70,6 +70,11 @@ class ReportComparison(Brief):
     facts: Mapping[str, tuple[str, str]]
     layers: tuple[LayerChange, ...] | None
     same_outputs: bool | None
+
+    @property
+    def requests(self) -> Mapping[str, tuple[str, str]]:
+        """The facts that state what was requested: if some differ, so may all figures."""
+        return {key: pair for key, pair in self.facts.items() if key in REQUEST_FACTS}
 
     @property
     def worse(self) -> tuple[str, ...]:

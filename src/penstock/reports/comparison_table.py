@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -15,7 +15,8 @@ from penstock.reports.report_file import RecordedLayer
 
 
 def comparison_table(found: ReportComparison) -> RenderableType:
-    """Return the figures of both reports, then what differs, then a verdict."""
+    """Return how the requests differ, the figures of both reports, what else differs, and a
+    verdict."""
     table = Table(
         Column(""),
         Column("before", justify="right"),
@@ -36,11 +37,22 @@ def comparison_table(found: ReportComparison) -> RenderableType:
                 mark,
                 style="bold" if figure.differs else "dim",
             )
-    return Group(table, *_fact_lines(found), *_layer_tables(found), *_verdict(found))
+    others = {key: pair for key, pair in found.facts.items() if key not in found.requests}
+    return Group(
+        *_request_lines(found), table, *_fact_lines(others), *_layer_tables(found), *_verdict(found)
+    )
 
 
-def _fact_lines(found: ReportComparison) -> Iterator[Text]:
-    for key, (before, after) in found.facts.items():
+def _request_lines(found: ReportComparison) -> Iterator[Text]:
+    """Yield what was requested differently, which concerns every figure below."""
+    if found.requests:
+        named = [f"{key}s" for key in found.requests if key != "command"] or ["options"]
+        yield Text(f"these reports have different {' and '.join(named)}:", "bold yellow")
+        yield from _fact_lines(found.requests)
+
+
+def _fact_lines(facts: Mapping[str, tuple[str, str]]) -> Iterator[Text]:
+    for key, (before, after) in facts.items():
         yield Text(key)
         yield Text(f"  before  {printable(before) or ABSENT}")
         yield Text(f"  after   {printable(after) or ABSENT}")

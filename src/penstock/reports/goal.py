@@ -44,6 +44,8 @@ def alternative_words(report: Report) -> Iterator[str]:
     """Yield the results of other options, relative to the selected point."""
     for other in report.alternatives:
         saved = change(other.ram_bytes, report.ram_bytes.total)
-        cycles = relative(other.cycles, report.cycles.estimated)
+        estimated = report.cycles.estimated
+        same = other.cycles == estimated
+        cycles = "same" if same else relative(other.cycles, estimated)
         given = f", if {other.condition}" if other.condition else ""
         yield f"{number(other.ram_bytes)} bytes ({saved}), {cycles} cycles{given}"

@@ -37,6 +37,9 @@ class LadderRung(Protocol):
     @property
     def note(self) -> str: ...
 
+    @property
+    def error(self) -> object | None: ...
+
 
 def ladder_table(rungs: Iterable[LadderRung]) -> Table:
     """Return a table of the rungs of the verification ladder."""
@@ -50,6 +53,7 @@ def ladder_table(rungs: Iterable[LadderRung]) -> Table:
         counts = [ABSENT] * 3
         if found is not None:
             counts = [number(n) for n in (found.tensors, found.elements, found.mismatches)]
-        style = "bold red" if found is not None and found.mismatches else ""
+        failed = rung.error is not None or (found is not None and found.mismatches)
+        style = "bold red" if failed else ""
         table.add_row(Text(rung.step), *counts, Text(rung.note), style=style)
     return table

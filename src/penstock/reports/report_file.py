@@ -65,6 +65,10 @@ FIGURES = (
 """Paths of the counts that are compared."""
 
 
+REQUEST_FACTS = ("model", "target", "goal", "command")
+"""The keys of the facts that state what was requested."""
+
+
 def read_report(name: str) -> RecordedReport:
     """Read a file, or the report in an output directory.  Raises UsageError."""
     path = _file(Path(name))

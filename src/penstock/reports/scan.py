@@ -15,14 +15,27 @@ _LIST = re.compile(r"N(?:, N)+")
 
 
 class Verdict(Enum):
-    """The result of a model; the value is its name in text and JSON."""
+    """The result of a model; the value is its name in text and JSON.
+
+    PASSES: it passes the stages up to that after which the scan stops.
+    STOPPED: it reached the time limit."""
 
     COMPILES = "compiles"
+    PASSES = "passes"
     REFUSED = "does not compile"
     DIFFERS = "differs from the reference"
     UNVERIFIED = "compiles, but could not be verified"
     INTERNAL = "internal error"
+    STOPPED = "not finished"
     LEFT_OUT = "left out"
+
+
+GOOD_VERDICTS = frozenset((Verdict.COMPILES, Verdict.PASSES))
+"""The verdicts of models that nothing stops."""
+
+
+class TimeLimitError(PenstockError):
+    """A model takes longer than the time limit of a scan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +101,26 @@ class CauseCount:
 
 
 def scanned(
-    path: str, copies: Sequence[str], operators: int | None, error: PenstockError | None
+    path: str,
+    copies: Sequence[str],
+    operators: int | None,
+    error: PenstockError | None,
+    *,
+    passes: bool = False,
 ) -> Scanned:
-    """The record of a model that raised an error, or None."""
-    found = () if error is None else obstacles(error)
-    return Scanned(path, tuple(copies), operators, _verdict(error), found)
+    """The record of a model that raised an error, or None.
+
+    passes: only some of the stages ran."""
+    if error is None:
+        verdict = Verdict.PASSES if passes else Verdict.COMPILES
+        return Scanned(path, tuple(copies), operators, verdict)
+    return Scanned(path, tuple(copies), operators, _verdict(error), obstacles(error))
 
 
-def _verdict(error: PenstockError | None) -> Verdict:
+def _verdict(error: PenstockError) -> Verdict:
     match error:
-        case None:
-            return Verdict.COMPILES
+        case TimeLimitError():
+            return Verdict.STOPPED
         case InternalError():
             return Verdict.INTERNAL
         case MismatchError():
@@ -126,6 +148,8 @@ def cause_name(error: PenstockError) -> str:
     """
     if isinstance(error, InternalError):
         return f"internal error at {error.where}: {_general(error.what)}"
+    if isinstance(error, TimeLimitError):
+        return error.what
     return _general(error.cause or error.what)
 
 

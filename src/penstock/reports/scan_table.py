@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich import box
+from rich.cells import cell_len
 from rich.table import Column, Table
 from rich.text import Text
 
 from penstock.reports.formats import ABSENT, printable
-from penstock.reports.scan import CauseCount, Scanned, Verdict
+from penstock.reports.scan import GOOD_VERDICTS, CauseCount, Scanned, Verdict
 
 _TOTALS = {
     Verdict.COMPILES: "compile",
+    Verdict.PASSES: "pass the stages up to `{}`",
     Verdict.REFUSED: "do not compile",
     Verdict.DIFFERS: "differ from the reference",
     Verdict.UNVERIFIED: "compile, but could not be verified",
     Verdict.INTERNAL: "internal error",
+    Verdict.STOPPED: "not finished (--time-limit)",
     Verdict.LEFT_OUT: "left out (--min-operators)",
 }
 """What the totals say of the models with a verdict, before their number."""
@@ -28,29 +32,51 @@ def counts(records: Sequence[Scanned]) -> Counter[Verdict]:
     return Counter(record.verdict for record in records)
 
 
-def model_table(records: Sequence[Scanned]) -> Table:
-    """One row per model that was not left out, with its verdict and causes."""
-    table = Table(
-        Column("model", overflow="fold"),
-        Column("operators", justify="right"),
-        Column("verdict"),
-        Column("causes", overflow="fold"),
-        box=box.SIMPLE_HEAD,
-    )
-    for record in records:
+@dataclass(frozen=True, slots=True)
+class ModelRows:
+    """The table of models, printed row by row: its widths follow from what is known before the
+    scan.
+
+    names: the paths of all models.
+    stop_after: the last stage that runs; None: all.
+    verify: the models are verified, too."""
+
+    names: Sequence[str]
+    stop_after: str | None
+    verify: bool
+
+    def row(self, record: Scanned, console_width: int, *, heading: bool) -> Table | None:
+        """The row of a model with its verdict and causes, below the heading if it is the first;
+        None if the model was left out."""
         if record.verdict is Verdict.LEFT_OUT:
-            continue
+            return None
+        longest = max(cell_len(printable(name)) for name in self.names) + len(" (copies: 1)")
+        table = Table(
+            Column("model", overflow="fold", width=min(longest, console_width * 2 // 5)),
+            Column("operators", justify="right", width=len("operators")),
+            Column("verdict", width=max(map(len, self._verdicts()))),
+            Column("causes", overflow="fold", min_width=24),
+            box=box.SIMPLE_HEAD,
+            show_edge=False,
+            show_header=heading,
+        )
         copies = f" (copies: {len(record.copies)})" if record.copies else ""
-        operators = ABSENT if record.operators is None else str(record.operators)
-        causes = "; ".join(found.cause for found in record.obstacles)
-        style = "" if record.verdict is Verdict.COMPILES else "bold"
         table.add_row(
             Text(printable(record.path) + copies),
-            Text(operators),
-            Text(record.verdict.value, style),
-            Text(printable(causes)),
+            Text(ABSENT if record.operators is None else str(record.operators)),
+            Text(self._verdict(record.verdict), "" if record.verdict in GOOD_VERDICTS else "bold"),
+            Text(printable("; ".join(found.cause for found in record.obstacles))),
         )
-    return table
+        return table
+
+    def _verdict(self, verdict: Verdict) -> str:
+        passes = verdict is Verdict.PASSES
+        return f"{verdict.value} {self.stop_after}" if passes else verdict.value
+
+    def _verdicts(self) -> tuple[str, ...]:
+        """The verdicts that the column is wide enough for; it wraps others."""
+        frequent = (Verdict.PASSES, Verdict.REFUSED, *((Verdict.DIFFERS,) if self.verify else ()))
+        return tuple(map(self._verdict, frequent))
 
 
 def cause_table(causes: Sequence[CauseCount]) -> Table:
@@ -75,11 +101,17 @@ def cause_table(causes: Sequence[CauseCount]) -> Table:
     return table
 
 
-def totals(records: Sequence[Scanned]) -> str:
-    """How many models have each verdict, in one line."""
+def totals(records: Sequence[Scanned], stop_after: str | None = None) -> str:
+    """How many models have each verdict, in one line.
+
+    stop_after: the last stage that ran; None: all."""
     found = counts(records)
     scanned = len(records) - found[Verdict.LEFT_OUT]
-    words = [f"{text}: {found[verdict]}" for verdict, text in _TOTALS.items() if found[verdict]]
+    words = [
+        f"{text.format(stop_after)}: {found[verdict]}"
+        for verdict, text in _TOTALS.items()
+        if found[verdict]
+    ]
     copies = sum(len(record.copies) for record in records)
     if copies:
         words.append(f"copies, not counted: {copies}")

@@ -210,7 +210,7 @@ def _point_table(
 
 def _limit_words(choices: FrontierReport) -> str:
     """Describe the point that the budget selects."""
-    limit = f"{number(choices.limit_bytes)} bytes"
+    limit = "1 byte" if choices.limit_bytes == 1 else f"{number(choices.limit_bytes)} bytes"
     if choices.chosen is None:
         return f"nothing fits into {limit}"
     within = "" if choices.command.sram_bytes is not None else f", in {limit}"

@@ -34,6 +34,7 @@ class Devices:
         driver = command.driver
         if driver.engine not in self.states:
             self.states[driver.engine] = driver.device()
+        device = self.states[driver.engine]
         arguments = [
             self._argument(command, k, argument, variables)
             for k, argument in enumerate(command.arguments)
@@ -41,7 +42,7 @@ class Devices:
         record = command.with_values(arguments)
         given = arguments if record is None else [record]
         try:
-            driver.model(self.states[driver.engine], *given)
+            driver.model(device, *given)
         except PenstockError:
             raise
         except Exception as error:
@@ -63,7 +64,7 @@ class Devices:
             if record is None:
                 given = [a if isinstance(a, int) else None for a in arguments]
             taken = self.cycles.get(driver.engine, 0.0)
-            self.cycles[driver.engine] = taken + _duration(driver, driver.cycles, given)
+            self.cycles[driver.engine] = taken + _duration(driver, driver.cycles, [device, *given])
 
     def _argument(
         self, command: Invoke, k: int, argument: Expr | Address, variables: Mapping[str, int]
@@ -102,5 +103,6 @@ def _duration(driver: Driver, cycles: Callable[..., object], given: Sequence[obj
         f"the cycles of {driver.name} are unknown",
         where=f'{driver.engine}, Driver("{driver.name}", cycles=..)',
         why=why,
-        help="return the cycles of an invocation, given its arguments; addresses are None",
+        help="return the cycles of an invocation, given the device's state and the arguments; "
+        "addresses are None",
     )

@@ -15,8 +15,12 @@ and boundary k + 1."""
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """Points of a tile along each axis of the layer. `grown` contains the additional points of the
-    first and the last tile of each axis; if empty, there are none.
+    """The size of the tiles along each axis of a layer.
+
+    extents: points of a tile along each axis, in the order of `Layer.axes`.
+    grown: for each axis, (the additional points of its first tile, the most additional points of
+        its last tile); if empty, no tile has any.  Where windows are padded, the tiles at a border
+        read fewer rows or columns of the input, so they have room for more points.
 
     >>> TileShape((7,), ((1, 0),)).cuts((64,))
     ((0, 8, 15, 22, 29, 36, 43, 50, 57, 64),)

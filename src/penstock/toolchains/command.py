@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,9 +20,6 @@ MESSAGE_LINES = 20
 """Lines of a failed program's standard error that its ToolError quotes."""
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`']?(\w+)")
 """How linkers report that nothing defines a function."""
-
-SECONDS_TO_END = 5.0
-"""Time for a program to remove its temporary files after SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,12 @@ class Command:
         """The program's name without its folder."""
         return Path(self.words[0]).name
 
-    def run(self, stdin: bytes = b"") -> bytes:
-        """The standard output of the program.  Raises ToolError if it cannot start or fails."""
+    def run(self, stdin: bytes = b"", running: set[subprocess.Popen[bytes]] | None = None) -> bytes:
+        """The standard output of the program.  While it runs, its process is in `running`.
+
+        Raises ToolError if it cannot start or fails."""
         try:
-            code, stdout, stderr = _run(self.words, stdin)
+            code, stdout, stderr = _run(self.words, stdin, set() if running is None else running)
         except OSError as error:
             raise ToolError(
                 "tool-002",
@@ -70,39 +72,59 @@ class Command:
 def run_all(commands: Sequence[Command], workers: int) -> None:
     """Runs independent commands, at most `workers` in parallel.
 
-    Raises the ToolError of the first failing command in the given order.
+    Raises the ToolError of the first failing command in the given order, and kills the others.
     """
+    running: set[subprocess.Popen[bytes]] = set()
     with ThreadPoolExecutor(max_workers=workers) as executor:
-        runs = [executor.submit(command.run) for command in commands]
+        runs = [executor.submit(command.run, running=running) for command in commands]
         try:
             for run in runs:
                 run.result()
         except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)
+            for process in tuple(running):
+                _kill(process)
             raise
 
 
-def _run(words: Sequence[str], stdin: bytes) -> tuple[int, bytes, bytes]:
-    """The exit code, standard output and standard error of a program.  If this process is
-    interrupted, the program may remove its temporary files before it ends."""
+def _run(
+    words: Sequence[str], stdin: bytes, running: set[subprocess.Popen[bytes]]
+) -> tuple[int, bytes, bytes]:
+    """The exit code, standard output and standard error of a program.
+
+    The program has a temporary folder of its own, which is removed when it ends.  If this process
+    is interrupted, the program and the processes that it started are killed first.
+    """
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        words, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment()
-    ) as process:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        subprocess.Popen(
+            words, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment(folder), process_group=0
+        ) as process,
+    ):
+        running.add(process)
         try:
             stdout, stderr = process.communicate(stdin)
         except BaseException:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(SECONDS_TO_END)
-            process.kill()
+            _kill(process)
             raise
+        finally:
+            running.remove(process)
     return process.returncode, stdout, stderr
 
 
-def _environment() -> dict[str, str]:
-    """The environment of this process, with untranslated messages."""
-    return {**os.environ, "LC_ALL": "C"}
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kills a process and, except on Windows, all processes of its group."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """The environment of this process, with untranslated messages and another temporary folder."""
+    return {**os.environ, "LC_ALL": "C", **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)}
 
 
 def _undefined(message: bytes) -> tuple[str, ...]:

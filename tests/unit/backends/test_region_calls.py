@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import penstock
@@ -25,7 +26,20 @@ from penstock.program.text.reader import read_program
 from penstock.simulators.devices import Devices
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
-from penstock.uma import AcceleratorTarget, Call, Command, Graph, Invoke, Loop, PassPhase, Program
+from penstock.uma import (
+    AcceleratorTarget,
+    Array,
+    Call,
+    Command,
+    Driver,
+    Graph,
+    Invoke,
+    KernelCall,
+    Loop,
+    PassPhase,
+    Program,
+    elements,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +86,36 @@ def test_regions_are_exact_on_every_rung(stream: bool, merge: bool) -> None:
     assert done.passed
     assert {rung.step for rung in done.rungs} == {"machine", "points", "host", "core"}
     assert done.in_regions == (("pool0", "pool1") if merge else ())
+
+
+def test_separate_regions_show_the_tensor_that_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second layer computes one element too low, which the third layer does not select."""
+
+    def compute(call: KernelCall) -> Sequence[Invoke]:
+        wrong = Driver("pools_max", "pools", model, device=dict)
+        return [replace(command, driver=wrong) for command in right(call)]
+
+    def model(device: object, x: Array, y: Array, h: int, w: int, c: int) -> None:
+        regions.max_model(device, x, y, h, w, c)
+        if h == 4:
+            elements(y, np.int8, 1)[:] = -128
+
+    right = regions.compute
+    monkeypatch.setattr(regions, "compute", compute)
+    Pools(stream=False).register()
+    merged = penstock.verify(network(), "host", accelerators=("pools",), last_rung="machine")
+    (rung,) = merged.rungs
+    assert (rung.compared.tensors, rung.mismatches) == (6, 0), "the maximum hides the element"
+    apart = penstock.verify(
+        network(), "host", accelerators=("pools",), last_rung="machine", separate_regions=True
+    )
+    (rung,) = apart.rungs
+    assert (rung.compared.tensors, apart.in_regions) == (10, ())
+    error = apart.mismatch()
+    assert error is not None
+    assert '"pool1"' in error.where
 
 
 def branching(*, output: bool = False) -> Graph:

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import penstock
+from available import TARGET
+from examples.seeds import uma as seed
 from lowered import inputs_of_graph, lower
 from penstock.accelerators.registry import open_accelerators
 from penstock.backends.uma import backend
@@ -226,3 +229,14 @@ def test_its_code_begins_with_its_includes() -> None:
     (accelerator,) = open_accelerators(("ultra_trail",), load_target("host"))
     assert accelerator.codegen.includes == '#include "ultra_trail.h"\n'
     assert accelerator.codegen.replace_call_extern is None
+
+
+def test_the_listing_with_stubs_is_exact_on_every_rung(network: Graph) -> None:
+    """The seed adds memories, and the sources of the driver's stub, to the same listing."""
+    seed.UltraTrail().register(replace=True)
+    done = penstock.verify(network, TARGET, accelerators=("ultra_trail",))
+    engines = [part.engine for part in done.compiled.compilation.parts.parts]
+    assert engines.count("ultra_trail") == 2
+    assert {rung.step: rung.mismatches for rung in done.rungs} == {
+        "machine": 0, "host": 0, "core": 0,
+    }  # fmt: skip

@@ -12,8 +12,11 @@ import pytest
 
 import penstock
 from command_line import CommandLine
-from examples.uma.patterns import Pooler, network
+from examples.uma.patterns import LIMITS, Pooler, limits, near_misses, network
 from penstock import api
+from penstock.backends import partition
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.kernel_choice import with_chosen_kernels
 from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
 from penstock.backends.pattern_matching import matches
 from penstock.backends.pattern_mismatch import mismatch
@@ -191,6 +194,24 @@ def test_a_diamond_is_one_command_and_exact_on_every_rung(pooler: None) -> None:
     assert done.compiled.bundle()["diamond.c"].count(b"pooler_run(") == 1
 
 
+def test_patterns_of_constants_claim_layers_that_are_exact_on_every_rung(pooler: None) -> None:
+    done = penstock.verify(limits(), "cortex-m4", accelerators=("pooler",))
+    assert [node.kind for node in done.compiled.compilation.graph.nodes] == [*LIMITS]
+    assert [(rung.step, rung.mismatches) for rung in done.rungs] == [
+        ("machine", 0), ("host", 0), ("core", 0),
+    ]  # fmt: skip
+
+
+def test_a_near_miss_of_each_kind_stays_with_the_processor(pooler: None) -> None:
+    """docs/tutorials/uma.md states the reasons."""
+    for graph, pattern, name in near_misses().values():
+        wanted = api.request(graph, "host", accelerators=("pooler",))
+        lines = api.explain_pattern(wanted, name)
+        assert lines[-1] == "engine: cpu: no pattern of pooler matches this node"
+        (line,) = (line for line in lines if line.startswith(f'  pattern "{pattern}": '))
+        assert " does not match: " in line
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [(lambda: network(channels=3), "axis 3 is 3, which <lambda> rejects"),
@@ -217,3 +238,18 @@ def test_the_command_line_explains_patterns(
         '"pool1" is computed by MaxPool2D',
         "engine: cpu: no pattern of vanilla matches this node",
     ]
+
+
+@pytest.mark.parametrize(("node", "asked"), [("conv2", {"conv2"}), ("pool1", set[str]())])
+def test_an_explanation_evaluates_no_costs_of_other_layers(
+    monkeypatch: pytest.MonkeyPatch, node: str, asked: set[str]
+) -> None:
+    seen: set[str] = set()
+
+    def chosen(composite: Node, accelerator: Accelerator) -> Node | str:
+        seen.add(composite.name)
+        return with_chosen_kernels(composite, accelerator)
+
+    monkeypatch.setattr(partition, "with_chosen_kernels", chosen)
+    api.explain_pattern(api.request("zoo:lenet5", "host", accelerators=("vanilla",)), node)
+    assert seen == asked

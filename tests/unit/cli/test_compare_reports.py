@@ -85,6 +85,30 @@ def test_outputs_that_differ_are_worse(penstock: CommandLine) -> None:
     assert said.out.endswith("outputs: differ\nworse: outputs\n")
 
 
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"optimize": "size", "command": "penstock compile kws.tflite --sram 9"}, "goals"),
+        ({"target": "cortex-m7", "model": "vww"}, "models and targets"),
+        ({"command": "penstock compile kws.tflite --no-bands"}, "options"),
+    ],
+)
+def test_requests_that_differ_come_first(
+    penstock: CommandLine, changes: dict[str, Any], named: str
+) -> None:
+    out = penstock("compare", _write("a.json"), _write("b.json", **changes)).out
+    assert out.startswith(f"these reports have different {named}:\n")
+    first = out.partition("ram_bytes.total")[0]
+    assert all(f"  after   {text}\n" in first for text in changes.values())
+
+
+def test_an_update_is_no_other_request(penstock: CommandLine) -> None:
+    changes = {"version": "0.2.0", "commit": "1234567", "cascades": []}
+    out = penstock("compare", _write("a.json"), _write("b.json", **changes)).out
+    assert "different" not in out
+    assert "after   0.2.0" in out.partition("ram_bytes.total")[2]
+
+
 def test_layers_and_facts_that_differ(penstock: CommandLine) -> None:
     bands = {**LAYER, "name": "conv", "kernel": "conv2d_s8_dsp", "cycles": 11}
     layers = [bands, bands, {**LAYER, "name": "added"}]

@@ -98,3 +98,9 @@ def test_errors_of_options_name_the_command(penstock: CommandLine) -> None:
 def test_a_part_of_the_same_family_is_suggested(penstock: CommandLine) -> None:
     said = penstock("compile", "zoo:lenet5", "--target", "stm32f411")
     assert 'did you mean "stm32f407"?' in said.err
+
+
+def test_a_folder_as_a_model_leads_to_scan(penstock: CommandLine) -> None:
+    said = penstock("compile", ".")
+    assert (said.code, said.out) == (1, "")
+    assert "help: `penstock scan` takes a folder; MODEL is" in said.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from command_line import CommandLine
+from penstock import api
 from penstock.codegen import bundle
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.c_text import RESERVED, prefix
@@ -255,3 +257,17 @@ def test_a_link_is_followed(penstock: CommandLine, model: Path, there: bool) -> 
     assert penstock("compile", model, "-o", "link").code == 0
     assert Path("link").is_symlink()
     assert Path("folder", "report.json").is_file()
+
+
+def test_a_name_is_the_prefix_of_everything_public(penstock: CommandLine, model: Path) -> None:
+    said = penstock("compile", model, "--name", "speech", "--package", "make")
+    assert said.out.endswith("written to speech/\n")
+    files = {path.relative_to("speech").as_posix() for path in Path("speech").rglob("*.*")}
+    assert "include/speech.h" in files
+    header = Path("speech/include/speech.h").read_text("utf-8")
+    assert "speech_run(" in header
+    assert model.stem not in header.replace(model.name, "")
+    report = json.loads(Path("speech/report.json").read_text("utf-8"))
+    assert "--name speech" in report["command"]
+    done = api.compile(model, name="speech")
+    assert done.bundle("make")["include/speech.h"] == header.encode()

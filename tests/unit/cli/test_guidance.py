@@ -81,3 +81,21 @@ def test_a_long_command_is_not_wrapped(penstock: CommandLine, model: Path) -> No
 def test_images_are_not_proposed_as_time_series(penstock: CommandLine) -> None:
     said = penstock("compile", "zoo:resnet8", "--no-alternatives")
     assert "--incremental" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("target", "formats", "noted"),
+    [
+        ("cortex-m4", "esp-idf,arduino,cmake", ["esp-idf", "arduino"]),
+        ("nrf52840", "esp-idf,arduino", ["esp-idf"]),
+        ("nrf52840", "platformio", []),
+        ("cortex-m4-portable", "all", []),
+        ("host", "all", []),
+    ],
+)
+def test_packages_for_other_cores_are_noted(
+    penstock: CommandLine, model: Path, target: str, formats: str, noted: list[str]
+) -> None:
+    out = penstock("compile", model, "--target", target, "--package", formats).out
+    assert re.findall(r"^note: the (\S+) package", out, re.MULTILINE) == noted
+    assert out.count("help: for such a chip, use --target cortex-m4-portable") == len(noted)

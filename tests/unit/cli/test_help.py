@@ -49,6 +49,21 @@ def test_memory_and_accelerators_are_sections(penstock: CommandLine) -> None:
     assert {"--accelerator", "--strict"} <= set(re.findall(r"--[a-z-]+", accelerators))
 
 
+def test_usage_and_arguments_are_written_as_users_type_them(penstock: CommandLine) -> None:
+    said = penstock("scan", "--help").out
+    assert said.startswith("Usage: penstock scan [OPTIONS] FOLDER\n")
+    assert "\n  FOLDER  Folder; its subfolders" in said
+    assert penstock("ops", "--help").out.startswith("Usage: penstock ops [OPTIONS] [NAME]\n")
+
+
+def test_search_options_are_listed_with_their_defaults(penstock: CommandLine) -> None:
+    listed = re.findall(r"^--(\S+) +(\S+)", penstock("options").out, re.MULTILINE)
+    fields = {f.name.replace("_", "-"): f.default for f in dataclasses.fields(Options)}
+    switches = {True: "on", False: "off"}
+    shown = {n: switches[x] if isinstance(x, bool) else str(x) for n, x in fields.items()}
+    assert dict(listed[: len(fields)]) == shown
+
+
 def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Every command by its words."""
     for name, command in group.commands.items():

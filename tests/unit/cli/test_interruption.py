@@ -111,7 +111,8 @@ def test_a_signal_leaves_nothing_behind(place: str, tmp_path: Path) -> None:
         start_new_session=True,
     )  # fmt: skip
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (128 + number, "", "interrupted\n")
+    said = [line for line in err.splitlines() if not line.startswith("after ")]  # slow machine
+    assert (process.returncode, out, said) == (128 + number, "", ["interrupted"])
     assert list(folder.iterdir()) == list(temporary.iterdir()) == []
     waited_until = monotonic() + SECONDS_TO_END
     while running(process.pid) and monotonic() < waited_until:

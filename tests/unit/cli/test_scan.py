@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -15,6 +20,7 @@ import pytest
 from command_line import CommandLine
 from penstock import api
 from penstock.api import scanned as scanned_module
+from penstock.errors import UsageError
 from penstock.reports.scan import Scanned, Verdict
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
@@ -52,16 +58,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_assumed_scales_concern_onnx_models_only(penstock: CommandLine, folder: Path) -> None:
     said = penstock("scan", folder, "--stop-after", "read", "--assume-int8", "--json")
-    assert {m["model"] for m in said.json["models"] if m["verdict"] == "compiles"} == {
-        "good.tflite"
-    }
+    assert {m["model"] for m in said.json["models"] if m["verdict"] == "passes"} == {"good.tflite"}
 
 
 def test_calibration_samples_concern_onnx_models_only(penstock: CommandLine, folder: Path) -> None:
     said = penstock("scan", folder, "--stop-after", "read", "--quantise", "missing.npz", "--json")
-    assert {m["model"] for m in said.json["models"] if m["verdict"] == "compiles"} == {
-        "good.tflite"
-    }
+    assert {m["model"] for m in said.json["models"] if m["verdict"] == "passes"} == {"good.tflite"}
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
@@ -86,9 +88,12 @@ def test_a_folder_is_scanned_to_its_end(penstock: CommandLine, folder: Path, job
 def test_the_tables_name_models_and_causes(penstock: CommandLine, folder: Path) -> None:
     said = penstock("scan", folder, "--stop-after", "read")
     assert said.code == 4
-    for text in ("good.tflite (copies: 1)", "element type float32", "operator RANK"):
+    for text in ("good.tflite (copies: 1)", "passes read", "element type float32", "operator RANK"):
         assert text in said.out
-    assert "models: 5; compile: 1; do not compile: 4; copies, not counted: 1" in said.out
+    assert "compiles" not in said.out
+    assert said.out.endswith(
+        "models: 5; pass the stages up to `read`: 1; do not compile: 4; copies, not counted: 1\n"
+    )
 
 
 def test_it_exits_with_0_if_every_model_compiles(penstock: CommandLine, folder: Path) -> None:
@@ -129,6 +134,8 @@ def test_models_are_verified(penstock: CommandLine, folder: Path) -> None:
         (("scan", "models", "--stop-after", "read", "--verify"), "usage-122"),
         (("scan", "models", "--stop-after", "read", "--last-rung", "host"), "usage-122"),
         (("scan", "models", "--min-operators", "-1"), "usage-020"),
+        (("scan", "models", "--time-limit", "0"), "usage-148"),
+        (("scan", "models", "--time-limit", "nan"), "usage-148"),
     ],
 )
 def test_wrong_requests_are_usage_errors(
@@ -171,7 +178,92 @@ def test_an_interruption_ends_the_scan(
     monkeypatch.setattr("penstock.api.scanned.compile", interrupted)
     said = penstock("scan", folder)
     assert (said.code, said.out) == (130, "")
+    assert said.err.startswith("not finished: good.tflite (model 1 of 5)\n")
     assert sorted(os.listdir()) == ["models"]
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_an_interruption_loses_no_model_that_is_done(
+    penstock: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str]
+) -> None:
+    def ending(one: scanned_module.ModelFile, how: scanned_module.Examination) -> Scanned:
+        if one.name == "inner/unsupported.tflite":
+            signal.raise_signal(signal.SIGTERM)
+        return RECORD(one, how)
+
+    monkeypatch.setattr(scanned_module, "scan_one", ending)
+    said = penstock("scan", folder, "--stop-after", "read", *words)
+    assert said.code == 128 + signal.SIGTERM
+    assert said.err == "not finished: inner/unsupported.tflite (model 5 of 5)\ninterrupted\n"
+    if words:
+        assert said.json["counts"] == {"passes": 1, "does not compile": 3}
+    else:
+        assert "inner/real.tflite" in said.out
+        assert "element type float32" in said.out.partition("alone")[2]
+        assert "models: 4; " in said.out
+
+
+WAITING = """
+from time import sleep
+from penstock.api import scanned
+from penstock.cli import main
+
+record = scanned.scan_one
+scanned.scan_one = lambda one, how: sleep(60) if "/" in one.name else record(one, how)
+main()
+"""
+
+
+def test_a_row_is_written_before_the_next_model(folder: Path) -> None:
+    process = subprocess.Popen(
+        (sys.executable, "-c", WAITING, "scan", str(folder), "--stop-after", "read"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    shown = [process.stdout.readline() for _ in range(3)]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert "good.tflite" in shown[2]
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_model_is_stopped_at_its_time_limit(
+    penstock: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
+) -> None:
+    shutil.rmtree(folder / "inner")
+    monkeypatch.setattr(scanned_module, "scan_one", partial(_waiting_record, RECORD))
+    said = penstock("scan", folder, "--time-limit", "0.2", "--jobs", jobs)
+    assert said.code == 4
+    assert "not finished" in said.out
+    assert "stopped after 0.2 s" in said.out
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def _waiting_record(record: Any, one: Any, how: Any) -> Scanned:
+    """The record of a model that takes a minute."""
+    from penstock.api import scanned
+
+    def wait(*_: object, **__: object) -> None:
+        sleep(60)
+
+    plain, scanned.compile = scanned.compile, wait
+    try:
+        return record(one, how)
+    finally:
+        scanned.compile = plain
+
+
+def test_a_time_limit_needs_a_signal_that_arrives(folder: Path) -> None:
+    def scan(workers: int) -> list[Scanned]:
+        wanted = api.ScanSettings(stop_after="read", time_limit_seconds=60)
+        return list(api.scan(folder, workers=workers, **wanted))
+
+    with ThreadPoolExecutor(1) as threads, pytest.raises(UsageError) as caught:
+        threads.submit(scan, 1).result()
+    assert caught.value.code == "usage-149"
+    with ThreadPoolExecutor(1) as threads:
+        assert len(threads.submit(scan, 2).result()) == 5
 
 
 def _ending_record(one: Any, how: Any, *, name: str) -> Scanned:
@@ -189,6 +281,6 @@ def test_the_end_of_a_process_stops_only_its_model(
     records = {record.path: record for record in found}
     assert records["inner/real.tflite"].verdict is Verdict.INTERNAL
     assert records["inner/real.tflite"].obstacles[0].first.code == "tool-022"
-    assert records["good.tflite"].verdict is Verdict.COMPILES
+    assert records["good.tflite"].verdict is Verdict.PASSES
     assert records["inner/unsupported.tflite"].verdict is Verdict.REFUSED
     assert len(records) == 5

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from penstock.errors import UnsupportedError
+from penstock.frontends.open import parse
 from penstock.frontends.problems import MOST_SHOWN, collected
+from tools.onnx_writer import Model
+from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 
 def problem(what: str, node: int, why: str = "") -> UnsupportedError:
@@ -32,3 +39,43 @@ def test_long_lists_end_with_the_number_of_further_causes() -> None:
     assert first == f"{MOST_SHOWN + 3} more causes:"
     assert len(lines) == MOST_SHOWN + 1
     assert lines[-1].strip() == "and 3 more"
+
+
+def test_each_kind_of_cause_has_its_remedy() -> None:
+    every = [problem(f"{name}: no", k) for k, name in enumerate(("SVDF", "WHILE", "LSTM", "IF"))]
+    helps = ("export without state", "unroll", "export without state", "unroll")
+    error = collected([one.but(help=help) for one, help in zip(every, helps, strict=True)])
+    assert [line.strip() for line in error.help.splitlines()] == [
+        "SVDF: no, LSTM: no: export without state",
+        "WHILE: no, IF: no: unroll",
+    ]
+    assert collected(every).help == "help"
+
+
+@pytest.mark.parametrize(
+    ("names", "help"),
+    [
+        (("RFFT2D", "RELU"), "compute it in your application: begin the network after it"),
+        (("RELU", "RFFT2D"), "compute it in your application: end the network before it"),
+        (("RELU", "RFFT2D", "RELU"), "replace it in the model by operators"),
+        (("RFFT2D", "RELU", "RFFT2D"), "replace it in the model by operators"),
+        (("RELU", "WHILE", "RELU"), "unroll loops"),
+    ],
+)
+def test_the_remedy_for_an_operator_depends_on_its_place(names: tuple[str, ...], help: str) -> None:
+    x = TensorSpec("x", (1, 4), scales=(0.5,), zero_points=(0,))
+    tensors = (x, *(replace(x, name=f"t{k}") for k in range(len(names))))
+    nodes = tuple(OperatorSpec(name, (k,), (k + 1,)) for k, name in enumerate(names))
+    with pytest.raises(UnsupportedError) as caught:
+        parse(write_tflite(tensors, nodes, (0,), (len(names),)), "m.tflite")
+    assert caught.value.help.startswith(help)
+
+
+def test_the_remedy_for_an_onnx_operator_depends_on_its_place() -> None:
+    model = Model()
+    inner = model.node("Einsum", model.input(1, 4), equation="ij->ij")
+    with pytest.raises(UnsupportedError) as caught:
+        parse(model.raw(model.node("DFT", inner, scale=None)), "m.onnx")
+    first, second = caught.value.help.splitlines()
+    assert first.startswith("operator Einsum: replace it in the model")
+    assert second.strip().startswith("operator DFT: compute it in your application: end")

@@ -41,6 +41,9 @@ def test_folding_keeps_the_value(expr: Expr, r: int, m: int) -> None:
     [
         (0 + R, R),
         (R - R, 0),
+        (R + 5 - R, 5),
+        ((R * 2 - 1) - (R * 2 + 3), -4),
+        (R + 5 - M, Binary("-", Binary("+", R, 5), M)),
         (R * 0, 0),
         (R % 1, 0),
         (3 + R - 3, R),

@@ -88,8 +88,10 @@ def test_stretches_and_blocks_of_a_compiled_network_refer_to_its_layers(model: s
         own = [step for k in stretch.layers for step in layers[k].steps]
         own = [step for step in own if step.cascade == stretch.cascade]
         if stretch.cascade is not None:
-            assert sum(step.calls for step in own) == stretch.calls
+            assert sum(step.calls for step in own) == stretch.calls == stretch.kernel_calls
         assert own
+    total = sum(stretch.kernel_calls for stretch in stretches(timeline.stretches, layers))
+    assert total == sum(step.calls for layer in layers for step in layer.steps)
     found = memory_data(timeline, layers, None)
     written = {index for block in found.blocks if block.kind != "scratch" for index in block.layers}
     assert written == set(range(len(layers)))

@@ -80,6 +80,26 @@ def test_the_page_has_what_was_simulated_measured_and_checked(example: Example) 
     assert "Shares refer to simulated cycles." in page.words
 
 
+def test_the_points_with_a_streamed_input_stand_beside_the_ram(example: Example) -> None:
+    known = dataclasses.replace(
+        example.report,
+        ram_bytes_streamed_input=7168,
+        alternatives=(
+            Alternative("--optimize size", 9999, 1),
+            Alternative("--stream-input", 8192, 2 * example.report.cycles.estimated),
+        ),
+    )
+    ram, streamed, *_ = Page(rendered(example, known)).data["figures"]
+    assert (ram["label"], streamed["label"]) == ("RAM", "Least RAM, input streamed")
+    assert (streamed["value"], streamed["unit"]) == ("7,168", "bytes")
+    goal = f"goal {known.optimize} 8,192 at +100 % cycles"
+    assert streamed["notes"] == ["7.00 KiB", "--stream-input", goal]
+    command = dataclasses.replace(known.command, options=("--stream-input",))
+    own = Page(rendered(example, dataclasses.replace(known, command=command))).data
+    assert [one["label"] for one in own["figures"]] == ["RAM", "Flash", "MACs", "Cycles"]
+    assert own.get("ram_notes", []) == []
+
+
 def test_every_layer_has_its_figures(example: Example) -> None:
     for shown, layer in zip(Page(rendered(example)).data["layers"], example.layers, strict=True):
         assert shown["shape"] == "×".join(map(str, layer.shape))

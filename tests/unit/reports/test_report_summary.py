@@ -207,6 +207,7 @@ class Rung:
     step: str
     comparison: Found
     note: str = ""
+    error: object | None = None
 
 
 def test_the_ladder_table_has_a_line_a_rung() -> None:

@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from penstock.errors import ModelError, OutputError
+from penstock.ir.array_archive import pack_arrays
 from penstock.simulators.golden_archive import (
     golden_bytes,
-    pack_members,
     read_goldens,
     write_goldens,
 )
@@ -53,7 +53,7 @@ def sample() -> Goldens:
 
 
 def saved(path: Path, members: dict[str, Array]) -> Path:
-    path.write_bytes(pack_members(members))
+    path.write_bytes(pack_arrays(members))
     return path
 
 

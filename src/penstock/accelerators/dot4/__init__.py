@@ -72,7 +72,7 @@ class AddRow(Generic[Number, Memory]):
 
     sums: the int32 accumulators, of shape (end - first, out_c).
     x: the input row that the window row covers, int8.
-    weights: the weights of the window row for output channel 0, int8.
+    weights: the int8 weights of the window row; those for output channel k begin at k * `step`.
     step: the distance in bytes between the weights of consecutive output channels.
     at: the index of the input row; a row outside [0, `in_h`) is padding, and `x` is not read.
     first, end: the computed output columns are [first, end).
@@ -231,7 +231,7 @@ def cycles(offloaded: Offloaded, rows: int) -> float:
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the constant arrays of a layer, each with one value per output channel.
+    """Return the constant arrays of a layer by name, each with one value per output channel.
 
     multiplier, shift: the parameters of the requantisation.
     start: the initial value of the accumulators: bias - zero point of the input * sum of the
@@ -245,8 +245,8 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 def conv2d(call: KernelCall) -> Sequence[Command]:
     """Return the commands of a convolution.
 
-    For each output row, and for each block of `columns_at_once` columns of this row, they
-    initialise the accumulators, add the products of each window row to them, and requantise them.
+    They loop over output rows and, within a row, over blocks of `columns_at_once` columns.  For
+    each block, they initialise accumulators, add the products of each window row, and requantise.
 
     If a window row is outside the image, the commands pass the address of the nearest row of the
     image, which `dot4_add_row` does not read."""

@@ -97,8 +97,9 @@ def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
 
 
 def _has_single_row(work: NpuWork) -> bool:
-    """Return whether accumulators are allocated for a single row, although the multipliers compute
-    two rows at a time. This is the case if both the output and the window have only one row."""
+    """Return whether the NPU allocates accumulators for a single row, although its multipliers
+    compute two rows at a time. This is the case if both the output and the window have only one
+    row. The result is False for configurations whose multipliers compute one row at a time."""
     return work.chip.micro_block.height == 2 and (work.output.height, work.window.height) == (1, 1)
 
 

@@ -195,7 +195,8 @@ class NpuCall:
 
     def actions(self, first: int, end: int) -> Iterator[Action]:
         """Yield the operations and copies of a call that computes output rows [first, end), in
-        order of issue. `transfers` come first. Each copy precedes the operations that read it."""
+        order of issue. The copies in the field `transfers` come first. Each other copy precedes the
+        operations that read it."""
         yield from self.transfers
         if self.encoded.pieces:
             for one, part in self._copies_of_pieces():
@@ -212,9 +213,8 @@ class NpuCall:
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the lengths, in rows, of the intervals into which `row_intervals` splits output
-        rows [first, end). An interval whose input rows must first be copied to scratch counts as 0,
-        although it consists of one row.
+        """Return the number of rows of each interval into which `row_intervals` splits output rows
+        [first, end). The number 0 marks a row whose input rows must first be copied to scratch.
 
         The result contains one tuple of numbers for each input of a concatenation, and a single
         tuple for any other operation."""
@@ -288,8 +288,9 @@ class NpuCall:
     def _row_operations(
         self, row_intervals: Sequence[RowInterval], part: ChannelPart
     ) -> Iterator[Compute]:
-        """Yield the operations that compute `row_intervals` for the output channels of `part`,
-        including copies of input rows to scratch where an interval needs them."""
+        """Yield the operations that compute `row_intervals` for the output channels of `part`. For
+        an interval with `maps` None, these include operations that copy its input rows to
+        scratch."""
         for interval in row_intervals:
             if interval.maps is None:
                 yield from self._gathering_operations(interval.first, part)
@@ -338,7 +339,7 @@ class NpuCall:
     def _gathering_operations(self, row: int, part: ChannelPart) -> Iterator[Compute]:
         """Yield the operations that compute the output row with index `row` from input rows that
         are scattered in memory. Each operation but the last copies one input row to scratch. The
-        last one computes the output row."""
+        last one computes the channels `part` of the output row."""
         lower, upper = self.op.reads(row, row + 1)
         size, source, scratch = self.op.in_row_bytes, self.inputs[0], self.scratch
         assert scratch is not None

@@ -46,8 +46,8 @@ class OutputRates(NamedTuple):
     add: for sums and differences.
     maximum: for max pooling and copies.
     other: for all other operations, such as convolutions.
-    lookup: minimum for operations that apply a look-up table, whatever they compute.
-    clamp: minimum for operations that clamp their output, whatever they compute."""
+    lookup: lower limit for operations that apply a look-up table, whatever else they compute.
+    clamp: lower limit for operations that clamp their output, whatever else they compute."""
 
     multiply: float
     add: float

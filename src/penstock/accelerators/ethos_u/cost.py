@@ -68,8 +68,9 @@ def contiguous_cost(
     encoded: the operation. If its constants are not encoded yet, the size of a segment is estimated
         from the size of all constants (`Operation.constant_bytes`), in proportion to the number of
         output channels.
-    rows: number of output rows that the call computes. If possible, rows are chosen whose windows
-        cover no padding.
+    rows: number of output rows that the call computes, starting with the first row whose window
+        contains no padding at the top. The call starts at an earlier row if the output has fewer
+        than `rows` rows from there.
     fillings: copies of constants that the call makes for itself or for later calls."""
     op = encoded.operation
     rows = min(rows, op.out_h)

@@ -115,8 +115,8 @@ def _map(
     placed: number of the memory region, and tiles (addresses of the rows).
     packed: whether the layout is NHCWB16 instead of NHWC.
     zero: zero point.
-    inside: (first channel, number of channels of the tensor) if the operation accesses only some
-        channels of the tensor; None if it accesses all."""
+    inside: (index of the first accessed channel, number of channels of the whole tensor) if the
+        operation accesses only some channels of the tensor; None if it accesses all."""
     region, tiles = placed
     first, depth = inside or (0, shape.depth)
     pixel, block = (BLOCK_CHANNELS, BLOCK_CHANNELS * shape.width) if packed else (depth, 1)
@@ -142,8 +142,8 @@ def _activation(api: Any, op: Operation) -> Any:
     """Return the activation of `op` for Vela's API: a table look-up, or clamping to `op.least` and
     `op.most`.
 
-    Vela expects the limits as real numbers: limit minus zero point, times the scale of the output.
-    The scale is 1 here."""
+    Vela expects each limit as a real number: (limit - zero point) * scale. The scale of the output
+    is always 1 here."""
     kinds = api.NpuActivationOp
     if op.function is NpuFunction.LOOKUP:
         return api.NpuActivation(kinds.TABLE_LOOKUP)

@@ -66,8 +66,8 @@ def _sum_differences(op: Operation) -> bool | str:
 
 def terms_are_shifted_equally(op: Operation) -> bool:
     """Return whether the stream that Vela generates for a sum shifts both terms left by 15 bits.
-    Otherwise, it shifts only the term with the larger scale, by 19 bits. Both are shifted if they
-    have the same scale and the low 12 bits of the output's multiplier are zero."""
+    This is the case if both have the same scale and the low 12 bits of the output's multiplier are
+    zero. Otherwise, the stream shifts only the term with the larger scale, by 19 bits."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 

@@ -41,8 +41,9 @@ class Variant:
 
     buffered: True if a call copies segments into buffers before use where this is faster; False if
         it always reads them where they are stored.
-    prefetch_choice: the number of segments that an earlier call has copied, as an index into
-        (0, *prefetch_choices(op)). An index beyond the end stands for 0 segments.
+    prefetch_choice: selects the number of segments that an earlier call has copied, as an index in
+        the list (0, *prefetch_choices(op)). For 8 segments, the list is (0, 1, 2, 4, 8). An index
+        beyond the list selects 0 segments.
     biases: whether an earlier call has copied all biases (but no weights)."""
 
     buffered: bool

@@ -100,8 +100,9 @@ class Operation:
     channels_per_segment: number of output channels of a segment (channels whose constants are
         stored together), except that the last segment may have fewer; 0 for a single segment.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
-    buffer_bytes: size of a buffer in scratch. The call copies segments that are not prefetched into
-        buffers before use; if the size is 0, it reads them where they are stored.
+    buffer_bytes: size of a buffer in scratch, into which the call copies a segment before it uses
+        the segment. Prefetched segments are not copied again. If the size is 0, there are no
+        buffers: the call reads segments where they are stored.
     prefetched_segments: number of segments, counted from the first, that an earlier call has copied
         to the memory that holds tensors.
     prefetched_biases: whether an earlier call has copied all biases to the memory that holds
@@ -155,8 +156,8 @@ class Operation:
 
     @property
     def weighted(self) -> bool:
-        """Whether the operation has weights: it is a convolution or a depthwise convolution.
-        Reductions (means and sums over axes) are computed as such, with weights of 1."""
+        """Whether the operation has weights: it is a convolution or a depthwise convolution. This
+        includes means and sums over axes, which are computed as convolutions with weights of 1."""
         return self.kind in (ComputeKind.CONVOLUTION, ComputeKind.DEPTHWISE)
 
     @property
@@ -193,8 +194,10 @@ class Operation:
         return self.prefetched_segments > 0 or self.prefetched_biases
 
     def reads_copy(self, segment: int) -> bool:
-        """Return whether the operation reads the segment with index `segment` from a copy in the
-        memory that holds tensors: in a buffer, or prefetched by an earlier call."""
+        """Return whether the operation reads a segment from a copy in the memory that holds
+        tensors. Either the call itself copies the segment to a buffer, or an earlier call did.
+
+        segment: index of the segment."""
         return bool(self.buffer_bytes) or segment < self.prefetched_segments
 
     @property
@@ -239,8 +242,8 @@ class Operation:
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
         """Return the number of padding rows and columns (top, left, bottom, right) that the windows
-        of output rows [first, end) contain. Upscaling inserts rows of zeros; those before the first
-        input row count as padding at the top."""
+        of output rows [first, end) contain. If the windows begin with rows of zeros that upscaling
+        has inserted, these rows count as padding at the top."""
         lower, upper = self._upscaled_rows(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h
@@ -255,13 +258,12 @@ class Operation:
         return (first, end) if second is None or second.shape.height == self.out_h else (0, 1)
 
     def position(self, first: int, end: int) -> tuple[int, ...]:
-        """Return a cache key that describes the position of output rows [first, end) relative to
-        padding.
+        """Return a cache key for output rows [first, end). Two intervals of rows with equal keys
+        and equal lengths read the same number of input rows and have equal padding.
 
-        Two intervals with equal keys and equal lengths read the same number of input rows and have
-        equal padding. If the windows contain padding, the key is (first, end). Otherwise, it is (k
-        % upscale,), where k is the first row of the windows in the upscaled input, which includes
-        the inserted rows of zeros. Without upscaling, this is (0,)."""
+        The key is (first, end) if the windows of the rows contain padding. Otherwise, it is (0,) if
+        the windows begin at an input row, and (k,) if they begin at the k-th of the rows of zeros
+        that upscaling inserts after an input row."""
         lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
@@ -289,9 +291,9 @@ class Operation:
         segment: index of the segment.
         read: number of input rows that are read. The default assumes that the windows of the
             output rows are entirely inside the input.
-        constant_bytes: bytes of constants that are read. The default is a fraction of the size of
-            all weights and biases, in proportion to the output channels of the segment; if the
-            constant is a second input, it is the size of the rows that are read."""
+        constant_bytes: bytes of constants that are read. The default for weights and biases is a
+            fraction of their total size, in proportion to the output channels of the segment. The
+            default for a constant second input is the size of the rows that are read."""
         rows = min(rows, self.out_h)
         channels = self.segment_channels[segment]
         if read is None:
@@ -350,8 +352,8 @@ class Operation:
         """Return the block size (rows, columns, channels) with the fewest cycles, and these cycles,
         or None if no block size fits the NPU's internal memory.
 
-        If `block_depth` is not 0, only blocks with this number of channels are considered, or with
-        all channels if there are fewer."""
+        If `block_depth` is not 0, only blocks with this number of channels are considered. If the
+        output in `work` has fewer channels, only blocks with all of them are considered."""
         if not self.block_depth:
             return fastest_block_and_cycles(work)
         step = self.configuration.micro_block.depth

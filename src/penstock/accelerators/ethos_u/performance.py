@@ -60,9 +60,9 @@ class Cycles:
         element-wise, `multipliers` and `output` each include the time that the other unit takes for
         one block.
     commands: cycles of issuing commands.
-    npu: cycles of these three units, which work concurrently, if memory bandwidth is no limit.
-        Unless the operation is element-wise, they include the time to read the input of the first
-        block and to write the output of the last one.
+    npu: cycles of the operation if memory bandwidth is unlimited: the three units above work
+        concurrently. Unless the operation is element-wise, these cycles include the time to read
+        the input of the first block and to write the output of the last one.
     features: cycles of the port of the memory that holds tensors.
     constants: cycles of the port of the memory that holds constants. If there is a single port for
         both, `features` and `constants` each contain the sum."""
@@ -178,12 +178,8 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of an operation that accumulates over windows (a convolution or pool), as
-    four arrays with one element for each block size: cycles of the multipliers, of the output unit,
-    of command issue, and of all three together.
-
-    The first two arrays each include the time that the other unit takes for one block, because the
-    output unit processes a block after the multipliers have."""
+    """Return the cycles of an operation that accumulates over windows (a convolution or pool): the
+    fields `multipliers`, `output`, `commands` and `npu` of `Cycles`."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)
@@ -199,13 +195,14 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
     commands = (waiting + busy + done) / 4
     mac, out_cycles = np.maximum(busy, commands), np.maximum(done, commands)
     total = np.where(mac > out_cycles, mac * count + out_cycles, out_cycles * count + mac)
+    # The output unit processes a block after the multipliers have computed it.  So the cycles of
+    # each unit include the time of the other for one block.
     return busy * count + done, output * count + busy, commands * count, total + first + last
 
 
 def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of an element-wise operation, as four arrays with one element for each
-    block size: cycles of the multipliers (0, since they are not used), of the output unit, of
-    command issue, and of all three together."""
+    """Return the cycles of an element-wise operation: the fields `multipliers` (0, since they are
+    not used), `output`, `commands` and `npu` of `Cycles`."""
     elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
@@ -240,13 +237,12 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
-    """Return, for each block size, how many cycles the multipliers wait for accumulators. They wait
-    if consecutive products are added to the same accumulators. This happens only if a block has a
-    single micro block along rows and columns. A micro block is the output that the multipliers
-    compute at a time.
+    """Return, for each block size, how many cycles the multipliers wait for accumulators while they
+    process one part of the window (`_window_part_taps`) for all output elements of a block.
 
-    The NPU divides a window into parts (`_window_part_taps`). The result is the wait while the
-    multipliers process one of these parts for all output elements of a block.
+    The multipliers compute a micro block of the output at a time. They wait if consecutive products
+    are added to the same accumulators, which happens only if a block has a single micro block along
+    rows and columns.
 
     area: for each block size, the number of micro blocks in the rows and columns of a block.
     depth: for each block size, the number of micro blocks in the channels of a block.

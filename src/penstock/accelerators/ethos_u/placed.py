@@ -79,12 +79,12 @@ class PlacedCosts:
         return self._known[key]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
-        """Yield the components of the cache key that describe the copies of constants that a call
-        makes.
+        """Yield the components of the cache key that describe a call's copies of constants. The
+        cache contains the costs of calls.
 
-        The first component contains the size of each copy, and whether this call reads it. If the
-        call accesses rows whose addresses a copy may overlap, further components contain the
-        addresses of all copies and rows.
+        The first component contains the size of each copy, and whether this call reads it. Further
+        components follow only if the target of a copy may overlap rows that the call accesses. They
+        contain the addresses of all copies and of all rows that the call accesses.
 
         accesses: the rows of each input, followed by the rows of the output."""
         yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)

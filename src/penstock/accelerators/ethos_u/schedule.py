@@ -36,10 +36,10 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding.
-    buffered: permits copying segments into buffers in scratch before use. Buffers are used only if
-        the best choice without them takes more than `TOLERANCE` (1.01) times the cycles of the
-        fastest choice with buffers. In this case, the choice with the least scratch is selected
-        among those that take at most `TOLERANCE` times the cycles of the fastest."""
+    buffered: permits copying segments into buffers in scratch before use. The result uses buffers
+        only if they reduce the cycles by a factor of more than `TOLERANCE` (1.01), and if constants
+        are not in SRAM anyway. Of the choices with buffers whose cycles are within this factor of
+        the minimum, the result is the one with the least scratch."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
@@ -57,8 +57,9 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
 @lru_cache(maxsize=4096)
 def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
-    """Return the operation with an order of weights, a block depth (output channels computed at a
-    time) and segments that suit any number of prefetched segments.
+    """Return the operation with the choices that suit calls for which some segments may have been
+    prefetched: the order of weights, the block depth (output channels computed at a time), and the
+    segments.
 
     A segment is prefetched if an earlier call copies it. The choices minimise the average cycles of
     two cases: no segment is prefetched, and all segments are prefetched.
@@ -105,8 +106,8 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
 
 
 def _segment_channels(plain: Operation, count: int) -> int:
-    """Return the number of output channels of a segment if constants are divided into about `count`
-    segments.
+    """Return the number of output channels of a segment if the constants of the operation `plain`
+    are divided into about `count` segments.
 
     For a convolution, this is a multiple of 16, or all channels. The constants of other operations,
     including depthwise convolutions, are not divided: the result is all channels."""

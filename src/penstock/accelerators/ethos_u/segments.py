@@ -27,8 +27,10 @@ def prefetch_choices(op: Operation) -> tuple[int, ...]:
 
 
 def copied_before(op: Operation, segment: int) -> int:
-    """Return the segment k such that a call copies segment `segment` into a buffer immediately
-    before the operations of segment k. Segments are identified by their indices.
+    """Return when a call copies a segment into a buffer: the result is the index of the segment
+    before whose operations the copy is issued.
+
+    segment: index of the copied segment.
 
     There are two buffers. The first two copies are issued at the start of the call. Each later copy
     is issued as soon as the operations that read its buffer have been issued. If no segments are

@@ -64,7 +64,7 @@ def command_words(operations: Sequence[Any], name: str) -> list[int]:
 
 def _truncated_operands(words: Sequence[int]) -> list[int]:
     """Return the command words with addresses and strides truncated to 40 bits, the size of the
-    registers. In the words of negative strides, Vela also sets the bits above."""
+    registers. This is necessary because Vela encodes negative strides with more than 40 bits."""
     found = list(words)
     at = 0
     while at < len(found):

@@ -143,11 +143,11 @@ def _row_span(
 
 
 def _spans(placed: MapPlace, rows: int, row: tuple[int, int]) -> Iterator[Span]:
-    """Yield, for each tile of a feature map with `rows` rows, the span (region number, lower,
-    upper): bytes [lower, upper) extend from the first to the last accessed byte of the tile.
+    """Yield the span of each tile of a feature map with `rows` rows, as (region number, lower,
+    upper). A span consists of all bytes [lower, upper) from the first to the last accessed byte.
 
     placed: number of the memory region, and tiles (addresses of the rows).
-    row: offsets of the first and the last byte (inclusive) that are accessed in each row."""
+    row: offsets, from the start of a row, of the first and the last accessed byte (inclusive)."""
     region, tiles = placed
     above = min(tiles.height, rows)
     for at, count in ((tiles.first, above), (tiles.second, rows - above)):

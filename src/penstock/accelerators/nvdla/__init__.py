@@ -163,8 +163,8 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
 
 
 def extended(offloaded: Offloaded) -> bool | str:
-    """The extension must be enabled; it provides TFLite's arithmetic, element-wise inputs, pooling
-    and depthwise convolutions.
+    """The extension must be enabled; it provides TFLite's arithmetic, element-wise operations,
+    pooling and depthwise convolutions.
 
     Return True, or the reason why `offloaded` violates this rule."""
     return bool(offloaded.target.attrs["extension"]) or "the target has extension=False"
@@ -230,10 +230,10 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 
 
 def fused_sums(offloaded: Offloaded) -> bool | str:
-    """The operands of a sum that post-processing adds to a convolution must not be constant and
-    must have the shape of the output; the second must come from outside, and results must be
-    rounded twice.  There must be a feature buffer: without it, rows of separate layers need less
-    memory.
+    """A sum that is fused with a convolution must add a tensor that is not constant and not the
+    result of the same convolution.  This tensor and the result of the convolution must have the
+    shape of the output, and results must be rounded twice.  There must be a feature buffer:
+    without one, a convolution and a sum that run as separate layers need less memory.
 
     Return True, or the reason why `offloaded` violates this rule."""
     addend = kernels.fused_addend(offloaded)

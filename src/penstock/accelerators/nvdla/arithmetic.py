@@ -1,5 +1,5 @@
-"""arithmetic: what the functional model computes from the elements of a hardware layer: sums,
-pooling, conversion and element-wise combination."""
+"""arithmetic: the computations of the functional model: depthwise convolution, pooling, conversion
+of accumulators to elements, and element-wise combination of two tensors."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class Demand:
     def weight_banks(self, which: ResidentWeights) -> int:
         """Return the number of banks that the weights `which` occupy.
 
-        The banks always have room for at least one group of kernels, followed by the free space
-        that the hardware requires (`WEIGHT_ROOM_BYTES`)."""
+        The result is never less than the hardware requires: the number of banks for one group of
+        kernels plus 128 bytes of free space (`WEIGHT_ROOM_BYTES`)."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)
@@ -84,13 +84,14 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class BankSplit:
-    """The numbers of banks of the convolution buffer that hold data and weights.
+    """An allocation of the banks of the convolution buffer to data and weights.
 
     weights: the weights that the buffer holds at a time: all, or one or two groups of kernels.
     data_banks, weight_banks: the numbers of banks for input rows and for weights.
     rows: the number of input rows that the buffer holds at a time.
-    overlap: the number of input rows that both of two consecutive hardware layers read if the
-        convolution is split by output rows: rows of a kernel minus stride, but at least 0."""
+    overlap: the number of input rows that two consecutive hardware layers both read, if the
+        convolution is split by output rows.  It is the number of rows that a kernel spans minus the
+        stride, but at least 0: a 3x3 kernel with stride 1 has an overlap of 2 rows."""
 
     weights: ResidentWeights
     data_banks: int
@@ -110,8 +111,13 @@ class BankSplit:
 
 
 def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -> int:
-    """Return the number of buffer entries that one row (slice) of int8 features occupies; `width`
-    is the number of columns.
+    """Return the number of buffer entries that one row (slice) of int8 features occupies.
+
+    An entry holds several packs of channels.  In the example, it holds 4 packs of 8 channels, and
+    54 channels are 7 packs.  At each of the 35 points of the row, 4 packs fill an entry; the other
+    3 take a whole entry, too.
+
+    width: the number of columns.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL_256
     >>> entries_per_slice(35, 54, SMALL_256)
@@ -129,9 +135,9 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
     unused.
 
     The compiler tries the options for weights in the order of `PREFERENCE`: all weights, two
-    groups of kernels, one group.  It chooses the first that leaves enough banks for the whole
-    input.  If there is none, it chooses the first that leaves enough banks for the input rows of
-    one window, and fills the other banks with as many input rows as fit.
+    groups of kernels, one group.  It chooses the first option that leaves enough banks for the
+    whole input.  If no option does, it chooses the first one that leaves enough banks for the input
+    rows of one window.  All banks that the weights do not need then hold input rows.
 
     Raises CapacityError if the input rows of one window do not fit beside one group of kernels."""
     banks = demand.hardware.banks - reserved

@@ -1,10 +1,12 @@
-"""bindings: bidirectional encoding of records as register words.
+"""bindings: conversion of records to register words and back.
 
-A `Bindings` lists register fields, for encoding and decoding.  A `chosen` field holds an attribute
-with which the record is constructed.  An `implied` field holds an attribute that follows from the
-chosen ones, such as the number of output rows.  Fields that are not listed are 0.  Decoding builds
-a record from the chosen fields and the addresses.  It then encodes this record and requires every
-given register word to equal the result, so both directions always agree.
+A `Bindings` lists the register fields that encode a record.  The `chosen` fields, and the pairs of
+fields that hold `addresses`, contain attributes with which the record is constructed.  An `implied`
+field contains an attribute that follows from these, such as the number of output rows.  Fields that
+are not listed are 0.
+
+Decoding constructs a record from the chosen fields and the addresses.  It then encodes this record,
+and requires every given register word to equal the result, so both directions always agree.
 
 Attributes of nested records are named by dotted paths, such as `padding.top`.
 """
@@ -43,8 +45,8 @@ class Bindings(Generic[Record]):
         hold.  In both names, {} stands for the half: HIGH or LOW in the name of the register, high
         or low in the name of the field.
     constant: maps each field whose value is the same for all records to this value.
-    absent: maps an attribute to the value that decoding takes for its chosen field if the register
-        words do not include the register of this field.  The default is 0."""
+    absent: maps an attribute to the value that its field is assumed to have if the words to be
+        decoded do not include the register of this field.  Without an entry, this value is 0."""
 
     kind: type[Record]
     units: tuple[str, ...]

@@ -176,8 +176,8 @@ def _layer(
     convolution: Convolution, split: BankSplit, piece: RowPiece, kept: int
 ) -> ConvolutionLayer:
     """Return the hardware layer that computes the output rows of `piece`.  The layer discards all
-    of its input rows afterwards; `hardware_layers` reduces their number (the field `release`) if
-    the next layer reuses some of them.
+    of its input rows when it is complete (`release`).  If the next layer reuses some of these rows,
+    `hardware_layers` reduces `release` afterwards.
 
     split: the allocation of the convolution buffer.
     kept: how many input rows of `piece`, from the top, are already in the convolution buffer."""

@@ -2,16 +2,18 @@
 
 An atomic operation takes one cycle and multiplies `atomic_c` channels of one pixel by the weights
 of `atomic_k` kernels.  The same weights are applied to up to 32 pixels, which NVDLA calls a stripe
-(it is no stripe of a schedule).  This takes at least 16 cycles, because the next weights are loaded
-at the same time.  The loop over the pixels of a stripe is the innermost one.
-The loops around it are, from the inside out, over taps, blocks of channels and groups of kernels.
+(not to be confused with the stripes of a schedule).  This takes at least 16 cycles, because the
+next weights are loaded at the same time.  The loop over the pixels of a stripe is the innermost
+one.  The loops around it are, from the inside out, over taps, blocks of channels and groups of
+kernels.
 Post-processing and memory ports work at the same time, each at its own rate.
 
 A layer reads features when the previous layer is complete.  Its duration is the latency of the
-memory that holds them, plus the busy cycles of the slowest resource.  Meanwhile, the sequencer of
-the extension fetches the register writes and the first constants of the next layer from main
-memory; so a layer takes at least the latency of main memory.  If nothing has been prefetched,
-because the queue of layers was empty, the layer waits for that latency first.
+memory that holds its features, plus the busy cycles of the slowest resource.  Meanwhile, the
+sequencer of the extension fetches the register writes and the first constants of the next layer
+from main memory; so a layer takes at least the latency of main memory.  If the queue of layers was
+empty, nothing has been prefetched for the layer.  Its duration is then the latency of main memory,
+plus the busy cycles of the slowest resource.
 
 Source: NVDLA hardware manual, "unit description" (convolution pipeline); the profiler of Zheng et
 al., IEEE TCAD 39(11), 2020: cycles = max(computing, communication).
@@ -68,7 +70,8 @@ def convolution_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> dict[str, float]:
     """Return the busy cycles of two resources in a convolution, as a dictionary with the keys
-    "multipliers" (`mac_cycles`) and "post-processing" (output elements / elements per cycle).
+    "multipliers" (`mac_cycles`) and "post-processing" (the number of output elements, divided by
+    the number that post-processing completes in a cycle).
 
     points: the number of output pixels.
     taps: the number of elements of a kernel in each channel, rows times columns.
@@ -82,7 +85,8 @@ def convolution_cycles(
 
 def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
     """Return the busy cycles of unit WINDOW, which computes pooling and depthwise convolutions, as
-    a dictionary with the single key "windows": `elements` / elements per cycle.
+    a dictionary with the single key "windows": `elements` divided by the number of elements that
+    the unit processes in a cycle.
 
     elements: the number of elements in all windows together, i.e. output elements * taps."""
     return {"windows": elements / chip.rates.pooling}
@@ -91,8 +95,11 @@ def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
 def layer_cycles(
     chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic, inside: frozenset[str]
 ) -> Breakdown:
-    """Return the cycles of a hardware layer that follows another one in the queue: the exposed
-    latency, plus the busy cycles of the slowest resource.
+    """Return the cycles of a hardware layer: the latency of the memory that holds its features,
+    plus the busy cycles of the slowest resource, but at least the latency of main memory.
+
+    These are the cycles of a layer that follows another one in the queue.  The field `cold_start`
+    of the result holds the additional cycles that it takes if the queue was empty.
 
     The resources are the multipliers, post-processing, the unit for pooling and depthwise
     convolutions (WINDOW), main memory, and the feature buffer, which is a second memory.

@@ -247,7 +247,8 @@ def _combining(post: Post, p: Mapping[str, int], first: int) -> Post:
 
     post: the post-processing without the element-wise operation.
     p: the parameters of the element-wise operator by name, such as "out_zero".
-    first: the index, among the operator's inputs, of the results of `post`."""
+    first: which input of the element-wise operator the results of `post` are: 0 or 1.  The second
+        tensor is the other input."""
     modes = {1: ElementwiseMode.ADD, -1: ElementwiseMode.SUBTRACT, 0: ElementwiseMode.MULTIPLY}
     scales = [
         Scale(*(p.get(f"{name}{k}", 0) for name in ("zero", "multiplier", "shift"))) for k in (0, 1)

@@ -62,8 +62,8 @@ class Device:
 
     memories: the contents of each memory, from address 0 on.
     words: the word last written to each register, by register name.
-    other_words: the same for the register group that is not in use.  The sequencer of the extension
-        exchanges the groups after each layer; without it, only one is used.
+    other_words: the same for a second group of registers.  The sequencer of the extension exchanges
+        both groups after each layer; without a sequencer, only one group is used.
     started: the units that have been started for the next layer.
     rows, weights: the input rows and weights in the convolution buffer, which the previous layer
         kept; None if there are none.
@@ -190,7 +190,7 @@ class Device:
 
         what: the field of `LayerTraffic` that counts them.
 
-        Raises BackendError if they exceed the memory."""
+        Raises BackendError if some of the bytes are outside the memory."""
         content = self.memory(memory)
         unpack_features(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
         self.moved[-1][what] += size_bytes

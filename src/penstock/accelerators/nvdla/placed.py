@@ -1,7 +1,9 @@
-"""placed: cycles of calls whose tensors have addresses, which decide how many hardware layers run.
+"""placed: cycles of kernel calls, given the addresses of the rows of their tensors.
 
-Where the rows of a ring have no constant pitch, a call consists of several layers, or of layers
-that first copy rows (`programs.pieces`).
+The addresses determine how many hardware layers a call takes.  In a ring that wraps around, for
+example, rows have no constant pitch.  Several layers then compute the output rows; if even the
+input rows of one window have no constant pitch, further layers first copy them to scratch
+(`programs.pieces`).
 """
 
 from __future__ import annotations
@@ -20,17 +22,21 @@ from penstock.uma import Breakdown, Offloaded, PlacedCall, PlacedRows
 
 @dataclass(frozen=True, slots=True)
 class AddressedRows:
-    """Rows of a tensor by their addresses."""
+    """The addresses of the rows of a tensor; implements `programs.RowAddresses`.
+
+    rows: the rows of the tensor, with their addresses."""
 
     rows: PlacedRows
 
     def between(self, lower: int, upper: int) -> Sequence[int]:
-        """Return the address of each row in [lower, upper)."""
+        """Return the address in bytes of each row in [lower, upper)."""
         return self.rows.addresses[lower:upper].tolist()
 
 
 def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
-    """Return the cycles of a call that is not the first one in the queue of layers."""
+    """Return the cycles of a call that follows another one in the queue of layers.
+
+    call: the output rows to compute, and the addresses of the rows of all tensors."""
     found: list[Breakdown] = []
     for one in tasks(offloaded):
         inputs = [call.inputs[k] for k in one.inputs]

@@ -128,8 +128,8 @@ class _Encoder:
             yield self._placed(layer, scratch, first)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """Return (write, place) for each write of a layer.  If the word of the write is an address,
-        it is an offset from `place`; for any other write, `place` is None.
+        """Return (write, place) for each write of a layer.  If the write sets an address register,
+        its word is an offset in bytes from `place`; for any other write, `place` is None.
 
         source: the address of the first input row that the layer reads.
         first: the index of the first output row that the layer computes."""
@@ -144,18 +144,19 @@ class _Encoder:
 
 
 class RowAddresses(Protocol):
-    """Rows of a tensor in memory."""
+    """The addresses of the rows of a tensor, or their offsets from a base address."""
 
     def between(self, lower: int, upper: int) -> Sequence[int]:
-        """Return the offset or address of each row in [lower, upper), in bytes."""
+        """Return the address or offset of each row in [lower, upper), in bytes."""
         ...
 
 
 class TaskPiece(NamedTuple):
-    """Output rows [first, end) of a task that the same hardware layers compute.
+    """Output rows [first, end) of a task that are computed together.
 
-    gathered: whether the input rows of the only output row are first copied to scratch, because
-        they have no constant pitch."""
+    gathered: True if the piece is a single output row whose input rows have no constant pitch, so
+        that they must first be copied to scratch.  If False, the rows that the piece reads and
+        writes have a constant pitch in every tensor."""
 
     first: int
     end: int
@@ -165,8 +166,15 @@ class TaskPiece(NamedTuple):
 def pieces(task: Task, rows: Sequence[RowAddresses], first: int, end: int) -> Iterator[TaskPiece]:
     """Divide output rows [first, end) of a task into intervals, and yield them in order.
 
-    rows: the rows of each input, and last those of the output."""
+    Each interval is as long as possible under the condition that, in every tensor, the rows that it
+    accesses have a constant pitch.  If even the input rows of a single output row have none, this
+    output row is an interval of its own, with `gathered` True.
+
+    rows: the rows of each input, followed by the rows of the output."""
     while first < end:
+        if pitches_of_rows(task, rows, first, end) is not None:
+            yield TaskPiece(first, end, gathered=False)
+            return
         reads = task.reads(first, first + 1)
         if _pitch(rows[0], *reads, task.in_row_bytes) is None:
             yield TaskPiece(first, first + 1, gathered=True)
@@ -188,7 +196,7 @@ def pitches_of_rows(
     pitch is 0 if there is no second input.  The result is None if the pitch in one of the tensors
     varies or is less than the size of a row.
 
-    rows: the rows of each input, and last those of the output."""
+    rows: the rows of each input, followed by the rows of the output."""
     source, *others, result = rows
     found = [
         _pitch(source, *task.reads(first, end), task.in_row_bytes),
@@ -212,13 +220,14 @@ def _pitch(rows: RowAddresses, lower: int, upper: int, row_bytes: int) -> int | 
 
 
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """Return (write, place) for each write of a layer.  If the word of the write is an address, it
-    is an offset from `place`; for any other write, `place` is None.
+    """Return (write, place) for each write of a layer.  If the write sets an address register, its
+    word is an offset in bytes from `place`; for any other write, `place` is None.
 
-    The memory to which an address refers is selected by another register.  If the address is in the
-    feature buffer, the write of this register is changed to select the feature buffer.
+    For each address of features, another register selects the memory, main memory or the feature
+    buffer.  If `place` is in the feature buffer, the write of this other register is replaced by
+    one that selects the feature buffer.
 
-    known: the `Place` for each register that holds an address, by register name."""
+    known: the `Place` for each address register, by register name."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()

@@ -131,8 +131,8 @@ def encode(layer: ConvolutionLayer) -> dict[str, int]:
 def decode(words: Words, hardware: NvdlaConfiguration) -> ConvolutionLayer:
     """Return the layer that register words encode.
 
-    words: the words by register name.  A missing register counts as 0, except that a missing
-        register which selects a memory selects the main memory, whose code is 1.
+    words: the words by register name.  A missing register counts as 0; but if a register that
+        selects a memory is missing, the main memory (code 1) is selected.
 
     Raises UnsupportedError if the words describe no direct convolution, or if a register differs
     from the value that the others imply.  Raises CapacityError if the layer has too few banks."""

@@ -1,8 +1,9 @@
 """sequencer: the time that hardware layers take in the functional model.
 
-The sequencer of the extension queues layers.  While a layer runs, it fetches the register writes
-and the first constants of the next one.  The time of a layer follows from its registers and from
-the bytes that the functional model has counted; `dataflow.py` predicts it.
+The sequencer of the extension queues layers.  While a layer runs, the sequencer fetches the
+register writes and the first constants of the next one.  This module computes the time of a layer
+from its registers and from the bytes that the functional model has counted.  `dataflow.py` predicts
+the same time when a network is compiled.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ class Sequencer:
         *,
         combines: bool,
     ) -> None:
-        """Add the cycles of a layer.
+        """Update the fields `cycles`, `idle` and `port_bytes` for a layer that runs next.
 
-        port_bytes: the bytes that pass through the port of each memory.
-        sources: the memories from which features are read.
+        port_bytes: the bytes that this layer transfers, by memory.
+        sources: the memories from which the layer reads features.
         combines: whether post-processing combines the results with a second tensor."""
         fetch = hardware.memory.latency_cycles
         computing = (
@@ -73,8 +74,8 @@ def convolution_steps(
     """Return the cycles of the multipliers or of post-processing in a convolution, whichever take
     longer.
 
-    combines: whether post-processing combines the results with a second tensor; then it accepts no
-        more of them in a cycle than unit WINDOW delivers."""
+    combines: whether post-processing combines the results with a second tensor.  If so, it
+        processes at most `rates.pooling` results in a cycle, as many as unit WINDOW delivers."""
     weights = (
         layer.kernel_height
         * layer.kernel_width
@@ -90,7 +91,8 @@ def convolution_steps(
 
 
 def window_steps(hardware: NvdlaConfiguration, layer: WindowLayer) -> int:
-    """Return the cycles of unit WINDOW: it reads a number of elements in each cycle."""
+    """Return the cycles of unit WINDOW: the number of elements in all windows of the layer, divided
+    by the `rates.pooling` elements that the unit processes in a cycle, rounded up."""
     windows = layer.out_height * layer.out_width * layer.kernels
     return _steps(windows * layer.window_height * layer.window_width, hardware.rates.pooling)
 

@@ -120,8 +120,8 @@ def _layer_writes(
 
     words: the parameters, as register words by register name.
     units: the units in the order of the data flow.
-    post: the parameters of the post-processing unit, which is added before the last unit; None for
-        no such unit."""
+    post: the parameters of the post-processing unit, which then precedes the last of `units` in the
+        data flow; None if the layer does not use this unit."""
     order = (*units[:-1], "POST", units[-1]) if post else units
     every = {**words, **(encode_post(post) if post else {})}
     return (

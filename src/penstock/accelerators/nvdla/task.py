@@ -139,9 +139,9 @@ class Task:
         second_lines: the distance in bytes between consecutive rows of the second input of an
             element-wise operation; 0 if there is none.
 
-        Addresses in the writes are offsets from the first row that is accessed of each tensor: in
-        the input, the first row of the window of output row `first`; in the output and the second
-        input, row `first`.
+        The address of a tensor in the writes is an offset in bytes from the first row of this
+        tensor that is accessed.  In the output and in the second input, this is row `first`.  In
+        the input, it is the first row that the window of output row `first` covers.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         found: list[tuple[Write, ...]] = []

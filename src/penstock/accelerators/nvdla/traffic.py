@@ -51,8 +51,7 @@ class LayerTraffic:
 def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffic:
     """Return the bytes that a hardware layer transfers to and from memory.
 
-    Each input element is read once.  Data and weights that the convolution buffer already holds are
-    not read.
+    Each input element and each weight is read once, unless the convolution buffer already holds it.
 
     post: the post-processing of the layer's results.
     atom_bytes: the size in bytes of a memory atom."""

@@ -16,8 +16,8 @@ The accelerator has these attributes:
     double_buffering    copies of tiles overlap with computation, and tiles take twice the space
 
 Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
-version uses int8 with TFLite's arithmetic.  SMAUG's engine does not run depthwise convolutions;
-here, each processing element computes one channel of them.
+version uses int8 with TFLite's arithmetic.  It also runs depthwise convolutions, which SMAUG's
+engine does not: each processing element computes one channel.
 """
 
 from __future__ import annotations
@@ -217,12 +217,14 @@ def strategy_of(op: str) -> Any:
 
 
 def may_be_sequenced(target: AcceleratorTarget, op: str) -> bool:
-    """Whether the tiling of an operator may be a tile sequence.  If so, every call must compute the
-    whole output, because a tile sequence is not divided into rows or columns.
+    """Return whether the tiling of an operator may be a tile sequence.  If so, every call must
+    compute the whole output, because a tile sequence is not divided into rows or columns.
 
-    This is the case if a tiler that returns tile sequences (`TileSequencer`) is registered for
-    `op`, or for a name that is not in `KERNELS`: such a name may be that of a pattern which
-    contains the operator, or another name of the operator."""
+    A `TileSequencer` is a tiler that returns tile sequences.  The result is True if one is
+    registered for `op`.  It is also True if one is registered for a name that is not in `KERNELS`,
+    because this may be another name of the operator, or the name of a pattern that contains it.
+
+    op: name of the operator or pattern, for example "nn.conv2d"."""
     names = (name for name, tiler in target.tilers if isinstance(tiler, TileSequencer))
     return any(name == op or name not in KERNELS for name in names)
 

@@ -38,10 +38,11 @@ def tiled(kernel: TiledKernel) -> Compute:
     """Decorator of kernels: return a compute function that accepts any number of output rows.
 
     `kernel` requires a tiling of all rows of a call.  If the tiler finds none, the compute function
-    divides the rows into intervals for which there is a tiling, all of one length except that the
-    last one may be shorter, and returns a loop over them.  If the tiler returns a sequence of tiles
-    instead of a tiling, the compute function returns the commands of all visits of the sequence one
-    after the other, without loops.
+    divides the rows into intervals for which there is a tiling, and returns a loop over the
+    intervals.  All have the same length, except that the last may be shorter.
+
+    If the tiler returns a tile sequence instead of a tiling, the compute function returns the
+    commands of all visits of the sequence one after the other, without loops.
 
     kernel: returns the commands of a call, given its tiles."""
 
@@ -58,8 +59,10 @@ def tiled(kernel: TiledKernel) -> Compute:
 
 
 def _tiles(call: KernelCall) -> Iterator[CallTiles]:
-    """Yield the descriptions of the tiles of a call.  Raises PenstockError if the tiler finds no
-    tiling."""
+    """Yield the `CallTiles` from which a kernel makes the commands of a call: a single one, which
+    describes all tiles of a tiling, or one for each visit of a tile sequence.
+
+    Raises PenstockError if the tiler finds no tiling."""
     return tiles_of_call(call, layer_on_engine(call), tiling_of(call, call.rows))
 
 

@@ -38,8 +38,10 @@ SCRATCHPADS = {
 
 
 def load(call: KernelCall, tensor: Operand, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load a tile of `tensor` into the scratchpad of its role (inputs or
-    weights), row by row."""
+    """Return the commands that load a tile of `tensor`, row by row.
+
+    tensor: the tensor in memory.
+    tile: the tile.  Its `operand.role` selects the scratchpad: that of inputs or of weights."""
 
     def copy(piece: _Piece) -> Command:
         record = LoadTile(
@@ -120,7 +122,7 @@ def _copied(
 
 
 def _images(tile: ScratchpadTile) -> Span | None:
-    """Return the interval of the indices of the images that a tile of a batch covers; None if the
+    """Return which images of a batch a tile covers, as an interval of their indices; None if the
     tensor is a single image."""
     is_batch = len(tile.operand.shape) == 4 and tile.operand.shape[0] > 1
     return tile.region[0] if is_batch else None
@@ -210,7 +212,7 @@ def load_constants(
     """Return the commands that load constants per channel into the scratchpad of weights: one
     command for each array in `sources`.
 
-    tile: has one row per array and one element per channel.
+    tile: the tile of constants, with one row per array and one element per channel in each row.
     sources: addresses of the arrays; for a batch normalisation, the factors and the offsets."""
     channels = tile.region[-1]
     loads = (
@@ -303,8 +305,8 @@ def _memory_address(
     row: index of the row among all rows of the tensor, images included.
     columns, channels: intervals of columns and channels that the tile covers.
 
-    The input of a fully connected layer may have another shape in memory than in the tiling, which
-    reshapes it to (N, C).  Then `row` is an index below N, and the tensor must be contiguous."""
+    The tiling of a fully connected layer reshapes its input to (N, C).  If the shape of the tensor
+    in memory differs from this, `row` is an index in [0, N), and the tensor must be contiguous."""
     depth = tile.operand.shape[-1]
     if len(tile.operand.shape) == 2 and tensor.type.shape != tile.operand.shape:
         return offset(tensor.address, row * depth + channels[0])

@@ -1,6 +1,7 @@
 """cycles: the cycles that each function of the smv driver takes, from its arguments.
 
-Each function takes the timing of the engine, and the record of the arguments.
+Each function of this module takes the timing of the engine, and the record of the arguments of the
+driver function.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """drivers: the functions of the smv driver, each with its functional model and its cycles.
 
-The generated C calls functions of these names, which `smv.h` declares and `smv.c` implements.
+The generated C calls functions of the same names, which `smv.h` declares and `smv.c` implements.
 """
 
 from __future__ import annotations
@@ -99,7 +99,12 @@ def drivers(
             engine,
             each.model,
             device,
-            each.cycles and partial(each.cycles, timing),
+            each.cycles and partial(_cycles, each, timing),
         )
         for record, each in MODELS.items()
     }
+
+
+def _cycles(model: DriverModel, timing: EngineTiming, engine: SmvEngine, op: object) -> float:
+    """Return the cycles of a call, which do not depend on the state of the engine."""
+    return 0.0 if model.cycles is None else model.cycles(timing, op)

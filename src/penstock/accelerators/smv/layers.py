@@ -88,8 +88,10 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
 
 
 def has_weights(layer: Layer) -> bool:
-    """Whether a layer that `layer_of_call` has returned is that of an operator with weights and
-    biases: a convolution or a fully connected layer."""
+    """Return whether an operator has weights and biases: whether it is a convolution or a fully
+    connected layer.
+
+    layer: the loop nest of the operator, a result of `layer_of_call`."""
     return any(operand.element_bytes == SCALE_BYTES for operand in layer.inputs)
 
 

@@ -131,10 +131,10 @@ class DepthwiseTile(Generic[Number]):
     in_h, in_w: rows and columns of the input tile, without padding.
     pad_top, pad_left: rows and columns of padding before the input tile.
     per_channel: number of output channels that read each input channel.
-    skipped: of the output channels that read the first channel of the input tile, the number of
-        those that precede the output tile.  For example, if `per_channel` is 4 and the output tile
-        begins with channel 6 of the output, the input tile begins with channel 1, which output
-        channels 4 to 7 read; `skipped` is 2.
+    skipped: the number of output channels that read the first channel of the input tile, but
+        precede the output tile.  For example, let `per_channel` be 4, and let the output tile begin
+        with channel 6 of the output.  The input tile then begins with channel 1, which output
+        channels 4 to 7 read.  Channels 4 and 5 precede the output tile, so `skipped` is 2.
     kernel_h, kernel_w: rows and columns of the window.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
         in the scratchpad of weights.
@@ -251,9 +251,9 @@ class NormaliseTile(Generic[Number]):
     (`ProductScales`).  The offset of the channel is then added to the product and the sum is
     requantised, with the arithmetic of `smv_add` (`TermScales`).
 
-    x, y: offsets in bytes of the tiles of inputs and outputs in their scratchpads.
-    factors, offsets: where the factors of the channels, and the offsets that are added, begin: in
-        bytes from the start of the scratchpad of weights.
+    x, y: bytes at which the tiles of inputs and outputs begin in their scratchpads.
+    factors, offsets: bytes at which the factors and the offsets of the channels begin in the
+        scratchpad of weights.
     rows, columns, channels: shape of each tile."""
 
     x: Number

@@ -43,8 +43,9 @@ class TilePitches:
     A pitch is the distance in bytes between consecutive rows, columns, output channels or taps.
 
     x_row, x_column: the row and column pitch of the input, or of the first of two inputs.
-    w_output, w_tap: the output channel and tap pitch of the weights.  If there are two inputs, they
-        are the row and column pitch of the second one; 0 if it has one element per channel.
+    w_output, w_tap: the output channel and tap pitch of the weights.  An element-wise operation has
+        no weights; for it, these are the row and column pitch of the second input, or 0 if the
+        second input has one element per channel.
     y_row, y_column: the row and column pitch of the output.
 
     A pitch that the operation does not use is 0."""

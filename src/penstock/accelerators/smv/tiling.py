@@ -62,7 +62,7 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling | TileSeq
     computes the whole output.  If the tiler is a `TileSequencer`, the result is a sequence of tiles
     for the whole output, whatever the value of `rows`.
 
-    Raises one of `REFUSALS` if the tiler finds no tiling."""
+    Raises CapacityError or UnsupportedError (`REFUSALS`) if the tiler finds no tiling."""
     tiler, memories = _tiler(offloaded), scratchpads(offloaded.target)
     if isinstance(tiler, TileSequencer):
         return _sequence(tiler, layer_on_engine(offloaded), memories)
@@ -85,12 +85,12 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
 
 
 def why_no_tile(offloaded: Offloaded) -> str:
-    """Return the reason why the tiler refuses a layer, as a phrase for an error message; "" if it
-    does not.
+    """Return the reason why the tiler finds no tiling for a layer, as a phrase for an error
+    message; "" if it finds one.
 
-    Both a call that computes all rows and a call that computes one row must have a tiling.  For a
-    batch of images, or a tiler that returns tile sequences, only the call that computes all rows
-    must have one, because there is no other call."""
+    Two tilings are required: of a call that computes all rows, and of a call that computes one row.
+    For a batch of images, or if the tiler returns tile sequences, every call computes all rows, so
+    the first tiling suffices."""
     shape, sequenced = offloaded.output.shape, isinstance(_tiler(offloaded), TileSequencer)
     try:
         for rows in (None,) if sequenced or (len(shape) == 4 and shape[0] > 1) else (None, 1):
@@ -112,8 +112,8 @@ def _tiler(offloaded: Offloaded) -> Tiler:
     """Return the tiler of a composite.
 
     It is the first of these that exists: the tiler that is registered for the composite's pattern
-    or main operator; the tiler that the implementation states; the tiler that the accelerator's
-    attribute `tiler` names."""
+    or main operator; the tiler that the kernel's `OpStrategy` gives as `schedule`; the tiler that
+    the accelerator's attribute `tiler` names."""
     return offloaded.tiler(TILERS[str(offloaded.target.attrs["tiler"])])
 
 
@@ -121,7 +121,8 @@ def _tiler(offloaded: Offloaded) -> Tiler:
 def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
     """Return the tiling that the tiler chooses for a layer and the scratchpads `memories`.
 
-    Results are cached.  Raises one of `REFUSALS` if there is no tiling."""
+    Results are cached.  Raises CapacityError or UnsupportedError (`REFUSALS`) if there is no
+    tiling."""
     if type(tiler) is LeastTraffic:
         return tiler.tile(layer, memories)
     return choose(tiler, layer, memories)
@@ -137,7 +138,7 @@ def _sequence(tiler: TileSequencer, layer: Layer, memories: Scratchpads) -> Tile
 
 def overwritten_sums(sequence: TileSequence) -> tuple[str, ...]:
     """Check that no final element of an output tile overwrites a partial sum that a later visit
-    still needs.  Return () if so, otherwise a tuple with one phrase for the error message.
+    still needs.  Return () if none does, otherwise a tuple with one phrase for the error message.
 
     Within a pixel of the output tile, the final int8 element of channel c is at byte c, and its
     int32 partial sum is at bytes 4 * c to 4 * c + 3.  For example, the final elements of channels 8

@@ -94,8 +94,9 @@ class ConfigGenerator:
 class BufferScopeAnnotator:
     """A graph pass that assigns feature memories to the input and the output of each layer.
 
-    It sets the layer's attribute `scopes` to the indices (of the input's memory, of the output's
-    memory).  If a tensor does not fit its memory, it sets `misfit`, a message, instead."""
+    The pass sets the layer's attribute `scopes` to (index of the input's memory, index of the
+    output's memory).  If a tensor does not fit its memory, the pass sets the attribute `misfit` to
+    an error message instead."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}

@@ -38,9 +38,12 @@ class CodegenGenerateExternCalls:
 def _driver_calls(
     body: Callable[..., Sequence[uma.Command]] | None,
 ) -> Callable[..., tuple[uma.Command, ...]]:
-    """Return a kernel body of driver calls: load inputs and constants, convolve, store the output.
+    """Return a kernel body that performs the convolution of `body` by calls of the driver.
 
-    body: the kernel body to be replaced, which issues a single `Convolution1D`."""
+    A kernel body is a function that returns the commands of a kernel call.  The driver calls load
+    the input, load the constants, convolve, and store the output.
+
+    body: a kernel body whose only command issues a `Convolution1D`; must not be None."""
 
     def commands(*arguments: object) -> tuple[uma.Command, ...]:
         assert body is not None

@@ -32,7 +32,7 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class Convolution2D(Generic[Memory]):
-    """The arguments of `vanilla_conv2d`, with tensors as addresses or, in models, byte arrays.
+    """The arguments of `vanilla_conv2d`.  Tensors are addresses, or byte arrays in `convolve`.
 
     x, weights: the int8 input (in_h, in_w, in_c) and weights (out_c, kernel_h, kernel_w, in_c).
     bias, multiplier, shift: one number per output channel; scale = multiplier * 2^(shift - 31).

@@ -28,7 +28,8 @@ class CoreFamily:
     instruction_set        the instruction set that the kernels require, for messages
     cores                  simulated cores that can execute the kernels (`core` of a target file)
     kernel                 returns the kernel for an operator; the kernel may need scratch memory
-    fallback_kernel        returns a kernel without scratch, in case the one from `kernel` needs it
+    fallback_kernel        returns a kernel without scratch; used if the kernel that `kernel`
+                           returns needs scratch
     cycle_model            model of the kernels' cycles; None for the constants in the target file:
                            cycles per multiply-accumulate, output element, inner loop and call
     certifies_portable     whether portable kernels, too, use requantisation proved bit-exact;

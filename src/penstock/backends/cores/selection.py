@@ -25,9 +25,9 @@ class SelectedKernels:
 def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
     """Return the kernels that compute an operator on cores of a family, with their cycles.
 
-    If the family's kernel needs scratch memory, the result also contains a fallback kernel without
-    scratch.  If the family has a fallback kernel of its own that takes no more cycles than the
-    kernel with scratch, the result contains only this fallback kernel."""
+    If the kernel needs scratch memory, the result also contains a fallback kernel without scratch:
+    the family's or, if the family has none, the portable kernel.  If the family's fallback kernel
+    takes no more cycles than the kernel with scratch, it is the only kernel in the result."""
     kernel = _with_portable(family.kernel(op, site), op, site, family)
     if not kernel.scratch_bytes:
         return SelectedKernels(family.priced(op, site, kernel))

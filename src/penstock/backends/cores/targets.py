@@ -15,8 +15,8 @@ def load_checked_target(name: str) -> Target:
 
     name: the name of a shipped target, or the path of a TOML file.
 
-    Raises UsageError if there is neither, and TargetError if the file or a reference in it is
-    invalid."""
+    Raises UsageError if there is no such target or file, and TargetError if the file or a reference
+    in it is invalid."""
     target = load_target(name)
     check_processor(target, name)
     return target

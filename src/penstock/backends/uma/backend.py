@@ -87,12 +87,15 @@ class UMABackend(Registration):
     def __init__(self, merge_compiler_regions: bool = True) -> None:
         self._registered.merge_compiler_regions = merge_compiler_regions
 
-    def register(self) -> None:
+    def register(self, *, replace: bool = False) -> None:
         """Register the accelerator in this process.
 
         The accelerator takes precedence over one of the same name from an installed package.  It
         replaces an accelerator that the same class registered before; an earlier definition of the
         class in a notebook counts as the same class.  Source: RFC 0060, "Using a Custom Backend".
+
+        replace: whether the accelerator may also replace one of the same name that another class
+            registered, such as another class derived from the same backend.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -101,12 +104,15 @@ class UMABackend(Registration):
         True
         >>> del REGISTERED["npu"]
 
-        Raises BackendError if another class has registered the name."""
+        Raises BackendError if another class has registered the name and `replace` is False."""
         self._check_target_name()
         other = REGISTERED.get(self.target_name)
-        if other is not None and other._identity != self._identity:
+        if other is not None and other._identity != self._identity and not replace:
             raise checks.name_clash(
-                self.target_name, self._place, (other._identity, self._identity)
+                self.target_name,
+                self._place,
+                (other._identity, self._identity),
+                "replace the registered one: register(replace=True)",
             )
         REGISTERED[self.target_name] = self
 

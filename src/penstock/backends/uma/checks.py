@@ -17,6 +17,7 @@ from penstock.backends.description import is_name, name_of, require_callable
 from penstock.backends.operator_names import meaning
 from penstock.backends.pattern import Pattern
 from penstock.errors import BackendError
+from penstock.guides import guide
 from penstock.hardware.target import Target
 from penstock.program.program import Driver
 from penstock.tiling.tiler import TILER_METHODS, Tiler
@@ -170,31 +171,19 @@ def check_codegen(
             require_callable(function, role, "the arguments of a call", where)
 
 
-def check_wait(wait: object, where: str) -> None:
-    """Raise BackendError unless `wait` is a driver function.
+def check_driver(driver: object, does: str, example: str, takes: str, where: str) -> None:
+    """Raise BackendError unless `driver` is a driver function.
 
+    does: what the function does, for example "waits for streams".
+    example: the name of such a function, for the advice.
+    takes: the arguments of its model, for the advice.
     where: the location that the error reports."""
-    if not isinstance(wait, Driver):
-        raise BackendError(
-            "backend-096",
-            f"the function that waits for streams is {wait!r:.60}, must be a Driver",
-            where=where,
-            help='pass Driver("npu_wait", "npu", model, device), whose model takes the state of '
-            "the device",
-        )
-
-
-def check_select(select: object, where: str) -> None:
-    """Raise BackendError unless `select` is a driver function.
-
-    where: the location that the error reports."""
-    if not isinstance(select, Driver):
+    if not isinstance(driver, Driver):
         raise BackendError(
             "backend-067",
-            f"the function that selects an instance is {select!r:.60}, must be a Driver",
+            f"the function that {does} is {driver!r:.60}, must be a Driver",
             where=where,
-            help='pass Driver("npu_select", "npu", model, device), whose model takes the state of '
-            "the device and the number of an instance",
+            help=f'pass Driver("{example}", "npu", model, device), whose model takes {takes}',
         )
 
 
@@ -210,28 +199,31 @@ def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> N
             f"{type(candidate).__name__} is not a tiler: it has no method {missing[0]}",
             where=where,
             why=f"a tiler has the methods {', '.join(TILER_METHODS)}",
-            help='see the guide "Write a tiler"; a tiler may derive from LeastTraffic',
+            help="a tiler may derive from LeastTraffic; see the " + guide("write-a-tiler"),
         )
     if op not in patterns:
         meaning(op, where, also=list(patterns))
 
 
-def name_clash(name: str, where: str, origins: tuple[str, str]) -> BackendError:
+def name_clash(
+    name: str, where: str, origins: tuple[str, str], remedy: str = "remove one of the packages"
+) -> BackendError:
     """Return the error for two accelerators with the same name.
 
     where: the location that the error reports.
-    origins: the classes or packages that define the two accelerators."""
+    origins: the classes or packages that define the two accelerators.
+    remedy: the advice besides another name."""
     return BackendError(
         "backend-048",
         f'two accelerators are called "{name}"',
         where=where,
         why=f"{origins[0]} and {origins[1]}",
-        help="give one of them another target_name, or remove one of the packages",
+        help=f"give one of them another target_name, or {remedy}",
     )
 
 
 def _stream_arguments(encoder: object, submit: object) -> str:
-    """Return the part of an error message that tells which of the two arguments are not None.
+    """Return a phrase for an error message: which of the arguments are given, that is, not None.
 
     >>> _stream_arguments(None, print), _stream_arguments(None, None)
     ('with submit', 'without encoder and submit')

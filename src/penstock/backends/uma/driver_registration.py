@@ -20,7 +20,7 @@ class DriverRegistration(ABC):
     @property
     @abstractmethod
     def _place(self) -> str:
-        """The location of the backend that errors report."""
+        """The names of the accelerator and its class, which errors report as their location."""
 
     def _register_instances(self, select: Driver) -> None:
         """Register the driver function `select`, which takes the number of an instance.
@@ -29,16 +29,19 @@ class DriverRegistration(ABC):
         this function; successive layers use the instances in turn.  UMA has no instances.
 
         Raises BackendError if `select` is not a Driver."""
-        checks.check_select(select, self._place)
+        takes = "the state of the device and the number of an instance"
+        checks.check_driver(select, "selects an instance", "npu_select", takes, self._place)
         self._registered.select = select
 
     def _register_wait(self, wait: Driver) -> None:
         """Register the driver function `wait`, which has no arguments.
 
-        If it is registered, the driver function that receives command streams may return before
-        they have been executed; it executes them in order.  The program then calls `wait` before a
-        command of another engine, and at the end of a run.
+        With this registration, the driver function that receives a command stream may return
+        before the accelerator has executed the stream; the accelerator must execute streams in
+        order.  After streams have been submitted, the program calls `wait` before the next command
+        of another engine, and at the end of a run.
 
         Raises BackendError if `wait` is not a Driver."""
-        checks.check_wait(wait, self._place)
+        takes = "the state of the device"
+        checks.check_driver(wait, "waits for streams", "npu_wait", takes, self._place)
         self._registered.wait = wait

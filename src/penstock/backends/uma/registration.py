@@ -118,7 +118,7 @@ class Registration(DriverRegistration):
         phase: when the pass runs, which determines what it sees and may change (`PassPhase`);
             passes of one phase run in order of registration.
 
-        Source: RFC 0060, _register_tir_pass.
+        Source: RFC 0060, _register_tir_pass.  UMA's name for PROGRAM_PHASE_n is TIR_PHASE_n.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
@@ -266,9 +266,12 @@ class Registration(DriverRegistration):
     def _register_region(self, function: RegionFunction) -> None:
         """Register a function that merges the calls of a compiler region into one call.
 
-        function: its argument is a sequence with the commands of each call, in order, after the
-            passes of program phases 0 to 2; it returns those of the region, which phase 3 sees.
-            Without it, they are concatenated in a command stream, and calls in C remain separate.
+        function: its argument is a sequence with the commands of each call, in order.  It returns
+            the commands of the single call that replaces these calls.  It is called after the
+            passes of PROGRAM_PHASE_2, and before those of PROGRAM_PHASE_3.
+
+        Without this registration, the commands of all calls are concatenated in one command
+        stream; for an accelerator that is called in C, the calls remain separate.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
@@ -328,8 +331,9 @@ class Registration(DriverRegistration):
     ) -> None:
         """Register the roofline model, which applies to implementations without a cost function.
 
-        A call takes `cycles_per_call` plus the longer of two times: computing its
-        multiply-accumulates, and moving its bytes.  Without this registration, the model has one
+        A call takes `cycles_per_call` plus the longer of two times: computing its operations, at
+        `macs_per_cycle`, and moving the bytes of inputs, constants and output, at
+        `bytes_per_cycle` (`Roofline`).  Without this registration, the model assumes one
         multiply-accumulate per cycle and the bandwidth of the chip's memory for activations.  UMA
         has no costs.
 

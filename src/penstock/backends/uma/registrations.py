@@ -109,7 +109,8 @@ class Registrations:
     memories: the accelerator's own memories.
     roofline: cost model of implementations without a cost function; None for the chip's default.
     region: merges the calls of a region: given a sequence of commands for each call, it returns
-        the commands of the merged call.  None to concatenate the commands in a stream.
+        the commands of the merged call.  If it is None, the commands are concatenated in one
+        stream; calls in C remain separate.
     select: the driver function that selects an instance of the accelerator; None if there is none.
     wait: the driver function that waits until all streams have been executed; None if there is
         none.

@@ -33,4 +33,4 @@ def library_name(delivery: Delivery) -> str:
     return delivery.unique_name if is_reserved else delivery.prefix
 
 
-FORMAT = PackageFormat("arduino", pack)
+FORMAT = PackageFormat("arduino", pack, "some boards, such as those with ESP32, have other cores")

@@ -30,4 +30,6 @@ def pack(delivery: Delivery) -> Bundle:
     )
 
 
-FORMAT = PackageFormat("esp-idf", pack)
+FORMAT = PackageFormat(
+    "esp-idf", pack, "the chips of ESP-IDF have Xtensa or RISC-V cores", serves_arm=False
+)

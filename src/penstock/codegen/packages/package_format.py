@@ -15,7 +15,11 @@ class PackageFormat:
 
     name: its name on the command line.
     pack: returns the files of the package.
+    other_cores: a clause about its chips that have no Arm core; empty if that is not usual.
+    serves_arm: whether it also serves chips with Arm cores.
     """
 
     name: str
     pack: Callable[[Delivery], Bundle]
+    other_cores: str = ""
+    serves_arm: bool = True

@@ -15,6 +15,7 @@ from penstock.codegen.bundle import Bundle
 from penstock.codegen.packages.delivery import Delivery
 from penstock.codegen.packages.package_format import PackageFormat
 from penstock.errors import UsageError, did_you_mean
+from penstock.guides import guide
 
 DEFAULT_PACKAGES = ("cmake",)
 ALL = "all"
@@ -60,7 +61,7 @@ def packaged(delivery: Delivery, formats: Sequence[PackageFormat]) -> Bundle:
 
 def _unknown(name: str) -> UsageError:
     known = (*package_formats(), ALL)
-    page = 'the guide "Add a model to a firmware project" describes the formats'
+    page = f"the formats are described in the {guide('add-to-a-firmware-project')}"
     return UsageError(
         "usage-060",
         f"there is no package format {name!r}" if name else "no package format is named",

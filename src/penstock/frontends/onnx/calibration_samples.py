@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import numpy as np
 
 from penstock.errors import ModelError, did_you_mean
 from penstock.frontends.onnx.file import Border
+from penstock.ir.array_archive import ArchiveError, read_arrays
 from penstock.ir.tensor import Array
 
 REALS = ("float16", "float32", "float64")
@@ -23,7 +22,7 @@ def read_samples(path: Path, inputs: Sequence[Border]) -> Samples:
 
     The first axis of each array is the sample; an axis of extent 1 with which the input begins, the
     batch, may be missing.  Raises ModelError."""
-    arrays = _members(path, inputs)
+    arrays = _arrays(path, inputs)
     _check_names(path, arrays, inputs)
     per_sample = {b.name: _checked(path, arrays[b.name], b) for b in inputs}
     counts = {name: len(array) for name, array in per_sample.items()}
@@ -37,18 +36,12 @@ def read_samples(path: Path, inputs: Sequence[Border]) -> Samples:
     return tuple({name: array[k] for name, array in per_sample.items()} for k in range(count))
 
 
-def _members(path: Path, inputs: Sequence[Border]) -> dict[str, Array]:
-    """The arrays in an archive, by name; pickled objects are refused."""
+def _arrays(path: Path, inputs: Sequence[Border]) -> dict[str, Array]:
+    """The arrays in an archive, by name.  Raises ModelError."""
     names = ", ".join(f"{_keyword(border.name)}=.." for border in inputs)
     how = f"write it with numpy.savez(FILE, {names}); the first axis of each array is the sample"
     try:
-        with zipfile.ZipFile(path) as archive:
-            return {
-                name.removesuffix(".npy"): np.lib.format.read_array(
-                    io.BytesIO(archive.read(name)), allow_pickle=False
-                )
-                for name in archive.namelist()
-            }
+        return read_arrays(path)
     except OSError as error:
         raise ModelError(
             "calibration-001",
@@ -56,12 +49,12 @@ def _members(path: Path, inputs: Sequence[Border]) -> dict[str, Array]:
             where=str(path),
             help=how,
         ) from error
-    except Exception as error:  # zipfile and NumPy raise a dozen kinds for damaged files
+    except ArchiveError as error:
         raise ModelError(
             "calibration-001",
             "the calibration data is no .npz archive of arrays",
             where=str(path),
-            why=str(error) or type(error).__name__,
+            why=str(error),
             help=how,
         ) from error
 

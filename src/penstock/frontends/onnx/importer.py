@@ -33,6 +33,7 @@ from penstock.frontends.onnx.scales import (
 from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, own
 from penstock.frontends.problems import collected
 from penstock.frontends.reading import Reading
+from penstock.frontends.remedies import operator_remedy
 from penstock.ir.foreign import MALFORMED, Made
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.onnx_node import OnnxNode
@@ -74,17 +75,30 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
 
 def _check_operators(file: File) -> None:
     known = {*KNOWN, *onnx_names(), *folding.FOLDS}
-    problems = [_not_supported(node) for node in file.nodes if node.name not in known]
-    if problems:
-        raise collected(problems)
+    unknown = [node for node in file.nodes if node.name not in known]
+    if unknown:
+        raise collected([_not_supported(node, help=_remedy(node, file)) for node in unknown])
 
 
-def _not_supported(node: FileNode, of_constants: str = "") -> PenstockError:
+def _remedy(node: FileNode, file: File) -> str:
+    """The remedy for a node whose operator has no file."""
+    ends = {border.name for border in file.outputs}
+    ends -= {name for other in file.nodes for name in other.inputs}
+    given = {border.name for border in file.inputs} | {"", *file.constants}
+    is_single = sum(other.name == node.name for other in file.nodes) == 1
+    return operator_remedy(
+        node.name,
+        reads_input=is_single and all(name in given for name in node.inputs),
+        is_output=is_single and all(name in ends for name in node.outputs),
+    )
+
+
+def _not_supported(node: FileNode, of_constants: str = "", help: str = "") -> PenstockError:
     return UnsupportedError(
         "model-020",
         f"{node.name}: operator is not supported{of_constants}",
         where=node.where,
-        help="`penstock ops` lists what is supported",
+        help=help or "`penstock ops` lists what is supported",
         cause=f"operator {node.name}",
     )
 

@@ -18,6 +18,7 @@ from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.model_constants import ModelConstants
 from penstock.frontends.onnx.tensors import Order, Tensors, channels_last, own
 from penstock.frontends.reading import Reading
+from penstock.guides import guide
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder
@@ -188,7 +189,7 @@ class Presenter:
                 f'no scale is known for "{name}"',
                 where=node.where,
                 why="no QuantizeLinear follows it, so it is a tensor of real numbers",
-                help='quantise the whole model (guide "Quantise an ONNX model"); --assume-int8 '
+                help=f"quantise the whole model ({guide('quantise-onnx')}); --assume-int8 "
                 "invents scales and compiles the model as if it were quantised",
             )
         return found

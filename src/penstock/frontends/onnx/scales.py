@@ -14,6 +14,7 @@ import numpy as np
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import wrong
+from penstock.guides import guide
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, Quantisation
@@ -45,9 +46,9 @@ def tensor_scales(
             "the model is not quantised",
             where=file.name,
             why="it contains no QuantizeLinear and no operators on quantised tensors",
-            help='quantise it with representative inputs (--quantise; guide "Quantise an ONNX '
-            'model"); --assume-int8 compiles it as if it were: shapes and costs are then correct, '
-            "outputs are meaningless",
+            help="quantise it with representative inputs (--quantise; "
+            f"{guide('quantise-onnx')}); --assume-int8 compiles it as if it were: shapes and costs "
+            "are then correct, outputs are meaningless",
             cause="element type float32",
         )
     known = _stated(file)

@@ -25,12 +25,26 @@ Area = tuple[int, int, int, int]
 
 def stretches(found: Sequence[Stretch], layers: Sequence[ModelLayer]) -> tuple[StretchData, ...]:
     """Return the stretches with their layers and columns."""
-    own = [stretch_layers(interval, layers) for interval in step_intervals(found)]
+    intervals = tuple(step_intervals(found))
+    own = [stretch_layers(interval, layers) for interval in intervals]
     widths = column_widths([(len(some), one.cascade) for some, one in zip(own, found, strict=True)])
     return tuple(
-        StretchData(some, one.calls, one.cascade, round(columns, 4), one.words)
-        for one, some, columns in zip(found, own, widths, strict=True)
+        StretchData(
+            some,
+            one.calls,
+            _kernel_calls(interval, layers),
+            one.cascade,
+            round(columns, 4),
+            one.words,
+        )
+        for one, interval, some, columns in zip(found, intervals, own, widths, strict=True)
     )
+
+
+def _kernel_calls(steps: range, layers: Sequence[ModelLayer]) -> int:
+    """Return the calls of some steps; a layer may have further steps elsewhere."""
+    counts = (zip(layer.indices, layer.steps, strict=True) for layer in layers)
+    return sum(step.calls for pairs in counts for index, step in pairs if index in steps)
 
 
 def step_intervals(found: Sequence[Stretch]) -> Iterator[range]:

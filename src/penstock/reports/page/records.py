@@ -119,11 +119,13 @@ class LayerData:
 
 @dataclass(frozen=True, slots=True)
 class StretchData:
-    """A cascade, or a part that runs whole: its layers in the order of their steps, and its calls.
-    `columns` is its width in the memory figure, where the axis shows steps."""
+    """A cascade, or a part that runs whole: its layers in the order of their steps, and its ticks,
+    `calls`; in bands of columns, a tick is several of its `kernel_calls`. `columns` is its width in
+    the memory figure, where the axis shows steps."""
 
     layers: tuple[int, ...]
     calls: int
+    kernel_calls: int
     cascade: int | None
     columns: float
     words: str

@@ -11,6 +11,7 @@ from penstock.reports.formats import (
     kib,
     number,
     printable,
+    relative,
 )
 from penstock.reports.goal import alternative_words, goal_words
 from penstock.reports.model_layer import ModelLayer
@@ -34,6 +35,8 @@ from penstock.reports.row import Measured
 from penstock.reports.timeline import Timeline
 from penstock.reports.times import duration
 from penstock.reports.verdict import verdicts
+
+_STREAM_INPUT = "--stream-input"
 
 
 def report_data(
@@ -110,6 +113,7 @@ def _figures(report: Report) -> tuple[KeyFigure, ...]:
             "bytes",
             (kib(ram.total), arena, *others, f"stack reserve {number(ram.stack)}"),
         ),
+        *_streamed_figure(report),
         KeyFigure(
             "Flash",
             number(flash.total),
@@ -124,6 +128,27 @@ def _figures(report: Report) -> tuple[KeyFigure, ...]:
             _cycle_notes(report),
         ),
     )
+
+
+def _is_streamed(report: Report) -> bool:
+    """Return whether the compiled program itself has a streamed input."""
+    return _STREAM_INPUT in report.command.options
+
+
+def _streamed_figure(report: Report) -> tuple[KeyFigure, ...]:
+    """Return the least RAM with a streamed input, if that was planned and the report does not
+    stream it itself; with the point that the same goal selects."""
+    least = report.ram_bytes_streamed_input
+    if least is None or _is_streamed(report):
+        return ()
+    selected = (
+        f"goal {report.optimize} {number(one.ram_bytes)} at "
+        f"{relative(one.cycles, report.cycles.estimated)} cycles"
+        for one in report.alternatives
+        if one.options == _STREAM_INPUT
+    )
+    notes = (kib(least), _STREAM_INPUT, *selected)
+    return (KeyFigure("Least RAM, input streamed", number(least), "bytes", notes),)
 
 
 def _mac_notes(report: Report) -> tuple[str, ...]:
@@ -163,7 +188,7 @@ def _ram_parts(ram: RamUsage) -> tuple[MemoryPart, ...]:
 
 def _ram_notes(report: Report) -> list[str]:
     found: list[str] = []
-    if report.ram_bytes_streamed_input is not None:
+    if report.ram_bytes_streamed_input is not None and not _is_streamed(report):
         least = report.ram_bytes_streamed_input
         found.append(
             "With a streamed input, which is scheduled separately, at least "

@@ -141,14 +141,12 @@ def kept_tensors(
     """Return the memory in which the bands of a chain keep columns, one entry per kept tensor.
 
     A kept tensor is a tensor of the network of which each band keeps some columns for the next
-    band.  A value is a tensor in the graph of a band; it consists of some columns of a tensor of
-    the network.
-    bands: for each band, a pair of its parts and a map.  The map has an entry for each value that
-        is stored in the memory of a kept tensor.  Key: name of the value.  Entry: (name of the kept
-        tensor, offset in bytes at which the value begins in each row of that memory).
+    band.
+    bands: for each band, (parts, places).  The graph of the parts has values that hold some columns
+        of a kept tensor and are stored in its memory.  For each of these, by name, `places` states
+        (name of the kept tensor, byte at which the value begins in each row of the memory).
     call_rows: maximum number of rows of the chain's output that a call computes.
-    offset: offset in the scratch memory, in bytes, at which the memory of the first kept tensor
-        begins.
+    offset: byte of the scratch memory at which the memory of the first kept tensor begins.
 
     Returns None if two bands compute different rows of a kept tensor in the same call.
     """
@@ -178,7 +176,8 @@ def kept_tensors(
 def _most_rows(window: tuple[Numbers, Numbers], call_rows: int) -> int:
     """Return the maximum number of rows of a tensor that a call of a chain computes.
 
-    window: the arrays (lower, upper) of the part that computes the tensor (`row_windows`).
+    window: arrays (lower, upper).  A call that computes rows [first, end) of the chain's output
+        computes rows [lower[first], upper[end]) of the tensor.
     call_rows: maximum number of rows of the chain's output that a call computes.
     """
     lower, upper = window

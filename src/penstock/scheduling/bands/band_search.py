@@ -138,8 +138,10 @@ class BandSearch:
         """Return the tables with which one band of the cascade [lower, upper) is simulated.
 
         In these tables, the rows of a tensor between two parts of the cascade have as many columns
-        as the widest band computes.  The rows of all other tensors have 0 bytes, because they are
-        live during all bands and counted separately.
+        as the widest band computes.  The rows of all other tensors have 0 bytes, because these
+        tensors are live during all bands and counted separately.
+
+        widths: how many columns each part computes.
         """
         t = self._tables
         row_bytes = np.zeros_like(t.row_bytes)
@@ -195,15 +197,15 @@ class BandSearch:
         return max(makers, default=-1) + 1
 
     def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
-        """Add to `wanted` the input columns that the part at `p` reads; return whether it can run.
+        """Add the input columns that a part reads to `wanted`; return whether it can run in bands.
 
+        It can if it is able to compute only those columns of its output that each band needs.
+        Unless the part is the last one of the cascade, its output must also have a reader in the
+        cascade and none after it.
+        p: position of the part in the execution order.
         upper: end of the cascade in the execution order, exclusive.
-        wanted: for each analysed band, the columns of each tensor that the band needs, by tensor
-            name.
-
-        The result is False if the part cannot compute the wanted columns by themselves.  It is also
-        False if the part is not the last one of the cascade, and its output is read after the
-        cascade or never.
+        wanted: for each band that `_widths` analyses, the columns of each tensor that the band
+            needs, by tensor name.
         """
         part = self._parts[p]
         if not self._by_columns[p]:

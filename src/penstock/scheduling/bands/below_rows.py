@@ -86,9 +86,9 @@ class BelowRows:
     def sources(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
     ) -> Sources:
-        """Return a function for each execution order that yields its candidate cascades.
+        """Return, for each execution order, a function that yields the candidates of the order.
 
-        The candidates include cascades with and without bands and chains.
+        The candidates are cascades with and without bands and chains.
         searches: the search for cascades without bands, by execution order (indices of parts).
         limit_bytes: the live bytes at the peak must be below this number.
         """
@@ -102,11 +102,11 @@ class BelowRows:
     ) -> list[Schedule]:
         """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
-        The peak of a proposal is an estimate.  If the schedule of a proposal has a higher peak, or
-        cannot be built, the search for proposals is repeated.  The repeated search replaces
-        estimates by measurements: if a cascade with bands or chains occurs in a schedule built so
-        far, the peak of the cascade is the one measured in that schedule.
-        first: the proposals that `proposals` returns before any schedule is built.
+        The search for proposals estimates peaks.  Building the schedule of a proposal measures the
+        peaks of its cascades with bands or chains.  If a schedule has a higher peak than its
+        proposal, or cannot be built, the search is repeated with the peaks measured so far.
+        sources: the candidate cascades of each execution order.
+        first: the result of the first search, which has no measured peaks.
         """
         found: dict[Proposal, Schedule | None] = {}
         chosen = first
@@ -120,9 +120,11 @@ class BelowRows:
         return near_frontier(schedules, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
 
     def proposals(self, sources: Sources, limit_bytes: int) -> list[Proposal]:
-        """Return the proposals to build: Pareto-optimal divisions of the orders into cascades.
+        """Return Pareto-optimal divisions of the execution orders into cascades.
 
-        They are in ascending order of memory.
+        They are in ascending order of memory.  Proposals that one of `rivals` dominates, or that
+        save too few cycles for their memory (`WORTH_MEMORY`), are dropped.
+        sources: the execution orders, with the candidate cascades of each.
         limit_bytes: the live bytes at the peak must be below this number.
         """
         every: list[Proposal] = []
@@ -146,10 +148,11 @@ class BelowRows:
         upper: int,
         states: Sequence[Iterable[MemoryAssignment]],
     ) -> Iterator[ValuedCandidate]:
-        """Yield source(upper, states), the candidate cascades of an order, with corrected peaks.
+        """Yield the candidate cascades source(upper, states) of an order, with corrected peaks.
 
         If a schedule that contains a candidate with bands or chains has been built, the peak of the
-        candidate measured in this schedule replaces the estimate.
+        candidate in this schedule replaces the estimate of `source`.
+        upper, states: see `CandidateSource`.
         """
         for valued in source(upper, states):
             peak = self._measured.get((order, valued.candidate))

@@ -14,7 +14,8 @@ class PartCycles:
     """Cycles of the parts of an execution order.
 
     model: estimates the cycles of parts.
-    of_row: function that returns `BandSource.row_cycles` of the part at a position of the order.
+    of_row: function from the position of a part to those of its cycles for a row of a band that do
+        not depend on the number of columns (`BandSource.row_cycles`).
     """
 
     model: CostModel
@@ -27,9 +28,10 @@ class ChainPlan:
 
     chains: shape of each chain, by the position of its last part.
     peak_bytes: live bytes at the peak of the cascade.
-    time: estimated cycles of the cascade, minus the computing time that its preferred kernels would
-        take without recomputation.
-    macs: number of recomputed multiply-accumulates.
+    time: estimated cycles of the overhead of calls, of recomputation, and of the delay by fallback
+        kernels.  Left out are the cycles in which the preferred kernels compute each element once;
+        they are the same for all plans of the cascade.
+    macs: multiply-accumulates that recomputation adds.
     stripe: maximum number of rows per call.
     """
 

@@ -33,11 +33,11 @@ STRIPES = (1, 2, 4)
 SCRATCH_SHARES = (64, 32, 24, 16, 12, 8, 4)
 """Limits to try for the scratch buffer of the chains: the limit of the peak, divided by these."""
 GROWTH_SHARES = (32, 16, 8)
-"""As `SCRATCH_SHARES`: the limits of the scratch buffer while a set of recomputed tensors grows."""
+"""Same as `SCRATCH_SHARES`, for the scratch buffer while a set of recomputed tensors grows."""
 MOST_INTERVALS = 6
-"""Number of intervals of the order to search, those that need the least memory without chains."""
+"""Maximum number of intervals to search: those that need the least memory without chains."""
 MOST_PLANS = 3_000
-"""Number of plans to evaluate for an order; the most promising intervals come first."""
+"""Maximum number of plans to evaluate for an order; the most promising intervals come first."""
 MOST_TENSORS = 5
 """Up to this number of tensors that can be recomputed, the search tries all sets of them."""
 PATIENCE = 4
@@ -54,7 +54,7 @@ class ChainSearch:
 
     tables: the parts of the order and the rows that they read.
     shapes: the shapes of the chains of the order.
-    nearest_first: the value of `Plan.nearest_first` for which `tables` were made.
+    nearest_first: `Plan.nearest_first` of the resulting plans; `tables` are made for this value.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ChainSearch:
         """Return the intervals [lower, upper) of positions in which to search for chains.
 
         In these intervals, cascades without chains need at least `BandLimits.peak_bytes`, but a
-        cascade with chains may need less.  The intervals are in ascending order of `_row_peak`.
+        cascade with chains may need less.  Intervals with a low peak (`_row_peak`) come first.
         plain: the candidate cascades without chains.
         """
         count, limit = len(self._parts), self._limits.peak_bytes
@@ -156,16 +156,16 @@ class ChainSearch:
         return run_cascade(self._tables, lower, upper, 1, UNBOUNDED, self._calls[:0])[0]
 
     def can_recompute(self, p: int, upper: int) -> bool:
-        """Return whether a cascade [.., upper) can recompute the output of the part at `p`."""
+        """Return whether cascades that end at `upper` can recompute the output of the part at p."""
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
     def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
-        """Yield plans whose sets of recomputed tensors grow from the empty set, tensor by tensor.
+        """Yield plans that recompute more and more tensors, starting from none.
 
-        Each iteration yields a plan for each tensor that can be added to the set.  Of these, the
-        plan of least memory starts the next iteration.  It is also yielded in variants: for each n
-        in `SCRATCH_SHARES`, with the fastest bands that need at most `BandLimits.peak_bytes` / n of
-        scratch memory.  The first iteration also adds two or three consecutive tensors at once.
+        Each iteration yields a plan for each further tensor; the first one also for two or three
+        consecutive tensors.  The one of these that needs least memory starts the next iteration.
+        It is also yielded with other bands: for each n in `SCRATCH_SHARES`, the fastest ones that
+        need at most `BandLimits.peak_bytes` / n of scratch memory.
         lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
         stripe: maximum number of rows per call.
         scratch: maximum bytes of the chains' scratch buffer while the set grows.
@@ -195,9 +195,9 @@ class ChainSearch:
     def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
         """Yield plans for each height in `STRIPES` and each set of tensors that can be recomputed.
 
-        The plans are for the cascade [lower, upper).  The first plan for a set has the fastest
-        bands; each further one has the fastest bands that need less scratch memory than the plan
-        before.  Yields nothing if more than `MOST_TENSORS` tensors of the order can be recomputed.
+        The plans are for the cascade [lower, upper).  For each height and set, the first plan has
+        the fastest bands, and each later plan the fastest ones with less scratch memory than its
+        predecessor.  No plans if more than `MOST_TENSORS` tensors of the order can be recomputed.
         """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
             return
@@ -214,9 +214,9 @@ class ChainSearch:
     def _with_recomputed(
         self, lower: int, upper: int, state: ChainPlan, added: tuple[int, ...], scratch: int
     ) -> ChainPlan | None:
-        """Return `state`, changed to also recompute the outputs of the parts at positions `added`.
+        """Return a plan that also recomputes the outputs of the parts at `added`, or else None.
 
-        None if this is impossible, or if a call of a chain then needs more than `scratch` bytes.
+        state: plan of the cascade [lower, upper); scratch: limit of a chain's scratch bytes.
         """
         for p in added:
             chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)
@@ -228,13 +228,13 @@ class ChainSearch:
     def extended(
         self, state: ChainPlan, p: int, stripe: int, scratch: int
     ) -> dict[int, ChainShape] | None:
-        """Return the chains of a plan that also recomputes the output of the part at position p.
+        """Return the chains of `state`, changed to also recompute the output of the part at p.
 
-        state: the plan without this recomputation.  Keys of the result: positions of last parts.
-        stripe, scratch: maximum rows per call, and maximum scratch bytes of the chain that p joins.
+        The part joins the chain of its readers, or forms a chain with its only reader.  A chain
+        that ends with the part is merged into that chain.  Keys: positions of last parts.
+        stripe, scratch: maximum rows, and maximum scratch bytes, of a call of that chain.
 
-        Returns None if the readers of the output are not all in one chain, or if this chain has no
-        bands that fit into `scratch` bytes.
+        Returns None if the readers cannot be in one chain, or if no bands of it fit into `scratch`.
         """
         ends = {q: c for c, chain in state.chains.items() for q in chain.members}
         lasts = {ends.get(q, q) for q in self._readers[p]}
@@ -281,9 +281,9 @@ class ChainSearch:
     def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
         """Return the additional cycles of a chain that are due to the division of rows into bands.
 
-        A part takes `BandSource.row_cycles` for a row once in each band that computes the row.
-        share[k]: elements that part k of (*members, last) computes in all calls together, as a
-            multiple of the elements of its output.
+        If n bands divide a row without overlap, it takes `BandSource.row_cycles` n - 1 more times.
+        share[k]: elements that part k of (*members, last) computes in all calls together, divided
+            by the elements of its output.
         """
         every = [*chain.members, last]
         rows = self._tables.rows[self._tables.written[every]]
@@ -291,7 +291,7 @@ class ChainSearch:
         return float((share * (chain.bands / chain.columns - 1) * rows) @ cycles)
 
     def _call_cycles(self, last: int, chain: ChainShape) -> int:
-        """Return the overhead of a call of a chain, in cycles.
+        """Return the overhead, in cycles, of a call of a chain whose last part has position `last`.
 
         A call runs all bands.  In each band, every part and every copy that moves kept columns has
         an overhead.  The overhead of a copy is estimated as the call overhead of the part that
@@ -302,10 +302,10 @@ class ChainSearch:
         return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
-        """Return the plan `state` with other bands: the fastest ones that fit into `scratch` bytes.
+        """Return the plan `state` of the cascade [lower, upper) with other bands of its chains.
 
-        `scratch` limits the scratch memory of each call of a chain.  Returns None if a chain has no
-        bands that fit, or if `evaluated` returns None.
+        Each chain gets its fastest bands that need at most `scratch` bytes in a call.  Returns None
+        if one has no such bands, or if the result recomputes too much (see `evaluated`).
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():
@@ -379,11 +379,11 @@ class ChainSearch:
 
 
 def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield all tuples of two or three consecutive positions, each in descending order.
+    """Yield all tuples of two or three adjacent positions, each in descending order.
 
     Recomputing the tensors of a residual block, for example, saves memory only if several are
     recomputed at once.
-    candidates: positions of the parts whose outputs can be recomputed.
+    candidates: positions (p,) of recomputable outputs.  [(3,), (4,), (7,)] gives only (4, 3).
     """
     every = {p for (p,) in candidates}
     for p in sorted(every):

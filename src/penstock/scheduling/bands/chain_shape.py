@@ -20,7 +20,7 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 MOST_ANALYSED = 8
-"""If a chain has more bands that keep their halos than this, only some of them are analysed."""
+"""If bands keep halos and a chain has more bands than this, only some of them are analysed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class ChainShape:
     call_scratch_bytes: scratch memory that a call needs: the maximum, over its parts, of the bytes
         of the live intermediate tensors plus the scratch memory of the part's kernel.  The bands of
         a call use this memory one after the other.
-    lower, upper: arrays that state how much each part computes in a call, in all bands together.
-        In the call for rows [first, end) of the chain's output, part k of (*members, last part)
-        computes upper[k, end] - lower[k, first], as a fraction of all elements of its output.  The
-        fraction is 1 for a call that computes all elements once.
+    lower, upper: how much each part computes in a call, in all bands together.  In the call for
+        rows [first, end) of the chain's output, part k of (*members, last part) computes
+        upper[k, end] - lower[k, first] times as many elements as its output has: 1 for all
+        elements, each once; 0.5 for half of them.
     bands: number of bands.
     columns: for each of (*members, last part), the number of columns that the part computes in all
         bands together, divided by the number of columns of its output.
@@ -84,7 +84,8 @@ class _CallColumn:
     """The memory that one column of an intermediate tensor needs during a call of a chain.
 
     size_bytes: bytes of the column, for the maximum number of rows that a call computes.
-    dead: end of the tensor's live range: 1 + index of its last reader in (*members, last part).
+    dead: number of parts of the chain, in execution order, up to the last one that reads the
+        tensor.  The tensor is dead after these parts have run.
     """
 
     size_bytes: int
@@ -96,7 +97,8 @@ class ChainShapes:
     """Determines the shapes of chains, and caches them.
 
     parts: the parts in execution order.
-    tables: the tables of the order; the shapes do not depend on `Plan.nearest_first`.
+    tables: the tables of this order, for either value of `Plan.nearest_first`; the shapes are the
+        same for both.
     reads: the columns that the parts read.
     """
 
@@ -218,7 +220,11 @@ class ChainShapes:
     def _call_columns(
         self, last: int, members: tuple[int, ...], call_rows: int
     ) -> tuple[_CallColumn, ...]:
-        """Return, for each member, the memory of one column of its output during a call."""
+        """Return, for each member, the memory of one column of its output during a call.
+
+        last, members: positions of the chain's last part, and of the others in ascending order.
+        call_rows: maximum number of rows of the chain's output that a call computes.
+        """
         key = (last, members, call_rows)
         if key not in self._calls:
             t, windows, every = self.tables, self._row_windows(last, members), (*members, last)
@@ -244,6 +250,7 @@ class ChainShapes:
 
         If a call of the chain computes rows [first, end) of the chain's output, a part computes
         rows [lower[first], upper[end]) of the part's output.  Keys: the positions of the parts.
+        last, members: positions of the chain's last part, and of the others in ascending order.
         """
         if (last, members) not in self._windows:
             t = self.tables
@@ -265,6 +272,9 @@ class ChainShapes:
         self, last: int, members: tuple[int, ...], width: int, keeps_halos: bool
     ) -> _Widths | None:
         """Return how many columns each part computes, by the part's position.
+
+        last, members: positions of the chain's last part, and of the others in ascending order.
+        width: number of columns of a band.
 
         Only some of the bands are analysed.  The remaining bands are assumed to compute as many
         columns as the middle band.
@@ -299,6 +309,9 @@ class ChainShapes:
 
     def _kept_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
         """Return how many columns each part computes if bands keep halos, by the part's position.
+
+        last, members: positions of the chain's last part, and of the others in ascending order.
+        width: number of columns of a band.
 
         None if a part cannot run in bands of this width, or if no band would keep any columns.
         """

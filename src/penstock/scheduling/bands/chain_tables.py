@@ -16,10 +16,10 @@ from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 
 class _Reads(NamedTuple):
-    """Reads of the parts in arrays that have space for more; `RowTables` describes the arrays.
+    """The reads entered so far, in arrays with free space at the end for further ones.
 
-    used: [number of reads, number of entries of `needed` that are used].  In `done`, as many
-        entries are used as in `needed`.
+    `RowTables` describes the arrays except `used`.
+    used: [number of reads, number of entries in use in each of `needed` and `done`].
     """
 
     storage: Numbers
@@ -35,15 +35,16 @@ class _Reads(NamedTuple):
 def chain_tables(
     t: RowTables, end: Numbers, scratch: Numbers, call_cycles: Numbers, advance: Numbers
 ) -> RowTables:
-    """Return the tables in which each chain is a part at the position of its last part.
+    """Return the tables in which each chain is a single part, at the position of its last part.
 
+    t: the tables in which all parts of the order run by themselves.
     end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
         The output of a part that is not the last one of its chain is read only in the chain.
     scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles, of the part at p
         or of the chain that ends there.
-    advance[s]: the advance of storage s: a number that is high if few of its rows already require
-        many rows of the network's inputs (`row_tables.advances`).  Its sign is inverted if `t` has
-        `nearest_first`.  The reads of each chain are sorted by this number, in descending order.
+    advance[s]: sort key of storage s.  In the result, the reads of each chain are in descending
+        order of this key.  It is the result of `row_tables.advances`, with the opposite sign if `t`
+        was made for `Plan.nearest_first`.
     """
     count = t.written.shape[0]
     last, row_bytes = t.last.copy(), t.row_bytes.copy()
@@ -96,10 +97,12 @@ def chain_tables(
 
 @compiled
 def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
-    """Return arrays that contain no read yet, and have space for the reads of all parts and chains.
+    """Return an empty list of reads, with space for the reads of all parts and chains.
 
-    `needed` and `done` already contain the entries of `t.needed` and `t.done`, which parts outside
-    chains continue to use.  The entries of the reads of chains will follow them.
+    The arrays `needed` and `done` of the result begin with copies of `t.needed` and `t.done`, to
+    which the reads of parts outside chains will refer.  Reads of chains will append entries.
+
+    end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
     """
     old, most = t.needed.shape[0], t.storage.shape[0]
     entries = old
@@ -164,9 +167,9 @@ def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read
 
 @compiled
 def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
-    """Sort the reads at `begin` and after it, so that the `advance` of their storages decreases.
+    """Sort the last reads in `found`, from index `begin` on, by `advance` in descending order.
 
-    advance[s]: the advance of storage s; see `chain_tables`."""
+    advance[s]: sort key of a read of storage s (`chain_tables`)."""
     for e in range(begin + 1, found.used[0]):
         for k in range(e, begin, -1):
             one, other = found.storage[k - 1], found.storage[k]
@@ -181,10 +184,10 @@ def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
 def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
     """Return the index in `found` of the read of storage `s` by a chain; add it if it is new.
 
-    begin: index in `found` of the chain's first read; the search starts there.
-    n: number of entries of a read in `_Reads.needed` and `_Reads.done`: one for each number of
-        output rows from 0 to all.
-    last: position of the last part of the chain.
+    begin: index in `found` of the chain's first read; all further reads are also of this chain.
+    n: number of output rows of the chain, plus 1.  A read has n entries in `needed` and in `done`,
+        for 0 to n - 1 output rows.
+    last: position of the last part of the chain, which is the reader of an added read.
     """
     for e in range(begin, found.used[0]):
         if found.storage[e] == s:

@@ -38,8 +38,9 @@ class PartColumnReads:
         return reads is not None
 
     def columns(self, part: Part, interval: Interval) -> ColumnReads | None:
-        """Return the columns of each tensor that a part reads to compute some output columns.
+        """Return which columns of tensors a part reads to compute some output columns.
 
+        The result consists of pairs (tensor name, columns).
         interval: the output columns.
 
         Returns None if the part cannot compute these columns by themselves.
@@ -51,9 +52,10 @@ class PartColumnReads:
 
 
 def _reads(part: Part, columns: Interval) -> ColumnReads | None:
-    """Return the columns of each tensor that a part reads to compute some output columns.
+    """Return which columns of tensors a part reads to compute the output columns `columns`.
 
-    None if the part cannot compute these columns by themselves.
+    The result consists of pairs (tensor name, columns).  It is None if the part cannot compute the
+    output columns by themselves.
     """
     node = part.nodes[0]
     out = with_columns(node.output.type, columns)

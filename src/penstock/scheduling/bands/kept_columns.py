@@ -89,9 +89,11 @@ def kept_spans(
 def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
     """Return how many leading columns of each tensor must be computed, by tensor name.
 
+    tensors: the tensors in execution order.
     columns: the number of leading columns of the last tensor that are to be computed.
+    needs: states which columns are read to compute columns of a tensor.
 
-    Returns None if a tensor cannot be computed by columns.
+    Returns None if a tensor cannot be computed by columns, or is not needed for the last tensor.
     """
     ends = {tensors[-1]: columns}
     for name in reversed(tensors):
@@ -106,13 +108,15 @@ def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str,
 def _spans(
     tensors: Sequence[str], before: Mapping[str, int], ends: Mapping[str, int], needs: ColumnNeeds
 ) -> dict[str, Span] | None:
-    """Return the columns of each tensor in one band.
+    """Return the columns that one band holds and computes, for each tensor that it uses, by name.
 
-    before, ends: the number of columns of each tensor that have been computed before the band and
-        after it; `before` is empty for the first band.
+    tensors: the tensors that bands compute, in execution order.
+    before, ends: how many leading columns of each tensor have been computed when the band begins,
+        and when it ends; `before` is empty for the first band.
+    needs: states which columns are read to compute columns of a tensor.
 
-    Returns None if a tensor cannot be computed by columns, or if the bands of a tensor would not be
-    adjacent because no band needs the columns between them.
+    Returns None if a tensor cannot be computed by columns, or if columns that no band needs would
+    lie between the columns computed before and those that this band needs.
     """
     found: dict[str, Span] = {}
     lowers = {tensors[-1]: before.get(tensors[-1], 0)}
@@ -135,9 +139,14 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Extend `spans`, the columns of a band, by those that the band must keep for the next one.
+    """Extend the spans of a band by the columns that the next band holds but does not compute.
 
-    after: the columns of the next band.
+    The band must hold these columns, to keep them for the next band.  If it holds no columns of the
+    tensor yet, a span that contains only these columns is added.  For example, if the spans
+    (lower, begin, upper) are (5, 5, 8) in the band and (4, 8, 12) in the next one, the former
+    becomes (4, 5, 8).
+    spans: the spans of the band, by tensor name; modified.
+    after: the spans of the next band.
     """
     for name, next_span in after.items():
         if not next_span.kept:
@@ -153,25 +162,26 @@ class Location:
 
     Both fields are indices of columns in this memory.
 
-    position: where this band stores the first column that it holds.
-    source: where the previous band has stored the same column, if this band moves the kept columns;
-        the move brings the column to `position`.  None if this band moves no columns.
+    position: where the band stores the first column that it holds.
+    source: where this column is before the band moves the kept columns; None if the band moves no
+        columns.  Example: the previous band has stored columns [0, 6) at position 0, and columns 4
+        and 5 of them are kept for this band.  Location(0, 4) moves these to positions 0 and 1.
     """
 
     position: int
     source: int | None = None
 
     def moves(self, span: Span) -> tuple[Interval, ...]:
-        """Return, for each move in order, the interval of columns of the tensor that it copies.
+        """Return the intervals of kept columns that the band moves one after the other.
 
+        There are several if the columns move by less than their number, because the source and the
+        destination of a move must not overlap.  For source = 2 and the kept columns [4, 9), the
+        result is ((4, 6), (6, 8), (8, 9)).  It is () if the band moves no columns.
         span: the columns that the band holds.
-
-        If the band moves columns, `position` is 0.  So each column moves by `source` columns, and a
-        move copies at most that many: its source and destination must not overlap.  For
-        source = 2 and the kept columns [4, 9), the result is ((4, 6), (6, 8), (8, 9)).
         """
         if self.source is None:
             return ()
+        # The columns move to position 0 (`locations`), so each moves by `source` columns.
         firsts = range(span.lower, span.begin, self.source)
         return tuple((first, min(first + self.source, span.begin)) for first in firsts)
 
@@ -179,10 +189,11 @@ class Location:
 def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
     """Return where consecutive bands store the columns of one tensor, one location per span.
 
-    spans: the columns of the tensor in each band that holds any of its columns.
+    spans: the columns of the tensor in each band that holds columns of this tensor.
 
-    Before a band computes columns, it moves the kept columns to the beginning of the memory, unless
-    they are already there.  A band that computes no columns leaves all columns where they are.
+    The first band stores its columns from `_first_position` on.  Every later band that computes
+    columns stores its columns from position 0 on; beforehand, it moves the kept columns there if
+    they are elsewhere.  A band that only keeps columns leaves them where they are.
     """
     found = [Location(_first_position(spans))]
     for before, span in pairwise(spans):
@@ -195,11 +206,13 @@ def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
 
 
 def _first_position(spans: Sequence[Span]) -> int:
-    """Return the position of the first band's columns in the memory of the tensor.
+    """Return at which column of a tensor's memory the first band stores its first column.
 
-    It is chosen such that the second and the third band move their kept columns by the same
-    distance.  These two bands then run the same code, as iterations of one loop.  The position is 0
-    if any other one would increase the memory of the tensor.
+    With this position, the second and the third band move their kept columns by the same distance,
+    so they can be iterations of one loop.  If this would increase the memory of the tensor, the
+    position is 0 instead.
+
+    spans: the columns of the tensor in each band that holds columns of it.
     """
     if len(spans) < 2:
         return 0

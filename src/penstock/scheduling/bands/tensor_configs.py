@@ -18,7 +18,7 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, Expa
 def tensor_configs(expanded: ExpandedSchedule) -> Iterator[TensorConfig]:
     """Yield the `TensorConfig` of each tensor that a schedule computes, in execution order.
 
-    The last ones belong to the states, which updates overwrite at the end of a run.
+    The states, which updates overwrite at the end of a run, come last.
     """
     schedule = expanded.schedule
     for cascade in expanded.cascades:
@@ -55,7 +55,8 @@ def _configs_in_bands(
 ) -> Iterator[TensorConfig]:
     """Yield the `TensorConfig` of each tensor that a cascade or chain in bands computes.
 
-    bands: the bands of the cascade or chain.  A single part of `cascade` stands for all of them.
+    bands: the bands of the cascade or chain.
+    cascade: the cascade of the network in which a single part stands for all these bands.
     """
     memory, owners = schedule.memory, schedule.parts.owners
     found: dict[str, Stripes] = {}

@@ -76,15 +76,19 @@ class BandSource(FusionSource, Protocol):
 class AssignedPlan:
     """A plan (how one cascade runs) that refers to the original parts.
 
-    plan: its field `parts` contains indices of original parts.  If the plan runs in bands, its
-        `stripe` and `scratch_bytes` apply inside each band, and `costs` has a single entry: the
-        cost of all bands together.  If the plan has chains, `scratch_bytes` is the scratch memory
-        of the kernels, without that of the chains' intermediate tensors, and `costs` has a single
-        entry for all parts of a chain, at the position of the last one.
+    plan: the plan; its field `parts` contains indices of original parts.
     columns: number of columns of a band; None if the plan does not run in bands.
     chains: the chains of the plan, in execution order.
     in_tiles: whether an accelerator runs the parts as one, tile by tile; `costs` then has a single
         entry.
+
+    Some fields of `plan` have a special meaning.  If the plan runs in bands:
+    - `stripe` and `scratch_bytes` apply inside each band.
+    - `costs` has a single entry, the cost of all bands together.
+
+    If the plan has chains:
+    - `scratch_bytes` does not include the memory of the chains' intermediate tensors.
+    - `costs` has one entry for all parts of a chain, in the place of the last one.
     """
 
     plan: Plan
@@ -157,17 +161,17 @@ def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -
 def with_bands(
     parts: Parts, plans: Sequence[tuple[Plan, Sequence[BandedCascade]]]
 ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
-    """Replace the parts that run in the same bands by a single part; return (parts, plans, bands).
+    """Replace each cascade or chain that runs in bands by a single part.
 
     parts: the original parts.
-    plans: pairs in execution order: a plan, which contains indices of original parts, and the bands
-        of the whole plan or of each of its chains (empty if nothing runs in bands).  Each part is
-        in one plan.
+    plans: pairs (plan, bands) in execution order.  The plan contains indices of original parts; the
+        bands are those of the whole plan or of each of its chains, and empty if nothing runs in
+        bands.  Each part is in one plan.
 
-    In the resulting plans, the single part is where the last of the replaced parts was.  The plan's
-    scratch memory (`Plan.scratch_bytes`) is large enough for a call of the single part, which
-    stores the tensors between the replaced parts in this memory.  If the whole plan runs in bands,
-    the single part has one call.
+    Returns (new parts, new plans, all bands of `plans` in order).  In a new plan, the single part
+    has the place of the last part that it replaces.  It stores the tensors between the replaced
+    parts in scratch memory, for which `Plan.scratch_bytes` is large enough.  If a whole plan runs
+    in bands, its single part is called once.
     """
     cascades = tuple(cascade for _, some in plans for cascade in some)
     composed, index = with_composites(parts, cascades)

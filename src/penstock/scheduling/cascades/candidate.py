@@ -83,12 +83,10 @@ class ValuedCandidate:
     """A candidate cascade with its estimated cost.
 
     peak_bytes: live bytes at the peak, in the default memory region.
-    time: estimated time minus the computing time of the same parts with their preferred kernels and
-        all operands in the default region.  That computing time is left out because its sum over
-        all parts is the same in every proposal.  The difference consists of call overhead, access
-        times of slow memories, stalls, and changes of the computing time by other kernels or
-        regions.  It may be negative.  Units: cycles in `UniformSearch`, 1/1024 cycle (1/`FINE`) in
-        `RegionSearch`.
+    time: estimated time beyond the computing time of the parts with their preferred kernels and all
+        operands in the default region: call overhead, access times of slow memories, and stalls.
+        If other kernels or regions change the computing time, `time` includes the change, so it may
+        be negative.  Units: cycles in `UniformSearch`, 1/1024 cycle (1/`FINE`) in `RegionSearch`.
     before, after: memory assignments of the tensors that are live when the cascade begins, and when
         it ends.
     prefetched_bytes: bytes of prefetched constants in the default region.
@@ -96,7 +94,7 @@ class ValuedCandidate:
 
     candidate: Candidate
     peak_bytes: int
-    time: int
+    time: int  # without the computing time, whose sum over all parts is the same in every proposal
     before: MemoryAssignment
     after: MemoryAssignment
     prefetched_bytes: int = 0

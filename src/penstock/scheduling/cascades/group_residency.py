@@ -32,7 +32,7 @@ from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.execution import WHOLE
 
 SECOND = 1
-"""Index of the memory region for the tensors of groups."""
+"""Index, in `MemorySystem.tensors`, of the memory region for tensors that only one group uses."""
 
 
 def group_cycles(
@@ -41,8 +41,8 @@ def group_cycles(
     fused: FusedGroups | None = None,
     objective: str = CYCLES,
 ) -> GroupCycles:
-    """Return the cost of groups of parts: the cycles of the calls that the program consists of, or
-    the bytes of main memory that they move.
+    """Return the cost function of groups of parts: the cycles of their calls in the program, or the
+    bytes of main memory that they move.
 
     accounting: computes the costs of calls.
     capacity_bytes: maximum live bytes of the tensors of a group in the second memory.

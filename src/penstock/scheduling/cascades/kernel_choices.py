@@ -131,9 +131,9 @@ class KernelChoices:
     ) -> Iterator[ValuedCandidate]:
         """Yield a cascade of one part with each of the kernels that read prefetched constants.
 
-        alone: the cascade of one part.
-        others_bytes: live bytes at the peak without scratch memory.
-        time: time with the preferred kernel, in units of 1/`units_per_cycle` cycle.
+        alone: the cascade, which consists of a single part.
+        others_bytes: live bytes at its peak, without the scratch memory of the part.
+        time: its time with the preferred kernel, in units of 1/`units_per_cycle` cycle.
         states: (before, after): memory assignments of the tensors that are live when the cascade
             begins, and when it ends.
         """

@@ -16,8 +16,8 @@ from penstock.scheduling.simulate.row_kernels import run_cascade
 from penstock.scheduling.simulate.row_tables import read_order_differs, row_tables
 
 FEW_ROWS = 8
-"""Number of rows of the largest image up to which calls also compute two rows, which may then need
-less memory."""
+"""If no tensor has more rows than this, cascades with two rows per call are tried too.  For so few
+rows, they may need less memory than cascades with one row per call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class RowPeak:
 
 
 def least_row_peak(parts: Parts, options: Options, limit_bytes: int = UNBOUNDED) -> RowPeak | None:
-    """Return the least peak of any division of the graph's order into cascades.
+    """Return the least peak that dividing the graph's order into cascades can reach.
 
-    None if it is not below `limit_bytes`.
+    None if this peak is not below `limit_bytes`.
 
-    The cascades compute one or two rows per call, and each row once; a part alone may compute all
-    rows in one call.  This function takes a small fraction of the time of a search for schedules,
-    which also compares stripe heights, execution orders and cycles.
+    The cascades compute one or two rows per call, and each row once; a cascade of a single part may
+    also compute all rows in one call.  This function takes a small fraction of the time of a search
+    for schedules, which also compares stripe heights, execution orders and cycles.
     """
     count, most = len(parts.parts), options.max_parts
     both = [
@@ -58,7 +58,8 @@ def least_row_peak(parts: Parts, options: Options, limit_bytes: int = UNBOUNDED)
     inputs_bytes = sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
     least = [inputs_bytes]
     last: list[tuple[int, int, int]] = []
-    """For each end: begin, order and stripe height of the cascade before it."""
+    """Entry u - 1: the last cascade of the best division of the parts before position u, as (first
+    position, index in `orders`, stripe height)."""
     for upper in range(1, count + 1):
         best = max(least[-1], int(known.least_peak[upper, 1, 0]))
         cascade = upper - 1, 0, WHOLE

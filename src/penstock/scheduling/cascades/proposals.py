@@ -41,8 +41,8 @@ def proposals(
     A proposal divides the order into cascades.
     order: the execution order, as indices of the parts.
     candidates: function (upper, states) that yields the candidate cascades that end at position
-        `upper`, exclusive.  states[p]: the memory assignments of the live tensors that the search
-        has reached at position p.
+        `upper`, exclusive.  states[p]: the memory assignments of the live tensors with which a
+        cascade can begin at position p.
     start, inputs_bytes: memory assignment and live bytes before the first part.
     limit_bytes: cascades with more live bytes at the peak are dropped; by default, none are.
     """
@@ -67,8 +67,8 @@ class _Covers:
 
     peaks, times: live bytes at the peak, and estimated time.
     last: the last cascade.
-    before: the cover that remains without the last cascade, as an index into the `_Covers` of the
-        position and the state in which that cascade begins.
+    before: index of the cover that remains without the last cascade.  The index refers to the
+        `_Covers` for the position at which the last cascade begins, and for the state there.
     """
 
     peaks: Numbers
@@ -113,10 +113,11 @@ class _Covers:
 def _cascades(
     found: Sequence[Mapping[MemoryAssignment, _Covers]], state: MemoryAssignment, k: int
 ) -> list[ValuedCandidate]:
-    """Return the cascades of one cover (division into cascades) of all parts, first to last.
+    """Return the cascades of one cover (division into cascades) of all parts, in execution order.
 
-    found[p]: the covers of the parts before position p, by state.
-    state: the memory assignment of the live tensors at the end of the execution order.
+    found[p]: the covers of the parts before position p, by the memory assignment of the tensors
+        that are live at p.
+    state: the memory assignment of the tensors that are live at the end of the execution order.
     k: index of the cover in `found[-1][state]`.
     """
     cascades: list[ValuedCandidate] = []

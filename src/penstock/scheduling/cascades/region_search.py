@@ -127,9 +127,8 @@ class RegionSearch:
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
         """Return the proposal that runs the given cascades, each with its fastest kernels.
 
-        The kernels of a cascade are selected by the size of its scratch memory and, if it has a
-        single part, by a prefetch (`KernelChoices.valued`).  Of all choices, the one with the least
-        estimated time is used.
+        `KernelChoices.valued` lists the choices of kernels for a cascade.  The choice with the
+        least estimated time is used.
         cascades: they cover the execution order.  Their memory regions and stripe heights are kept.
         inputs_bytes: live bytes before the first cascade.
 
@@ -234,7 +233,8 @@ class RegionSearch:
         A choice is a tuple of region indices.  The first index is for all inner tensors, which only
         the cascade uses.  One index follows for each handed-on tensor, which later cascades read.
         If there are more than `MOST_INDEPENDENT` handed-on tensors, they all have the same region.
-        When `Options.max_region_work` combinations have been valued, they have the default region.
+        As soon as the search has valued `Options.max_region_work` combinations, all handed-on
+        tensors have the default region.
         inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))
@@ -256,8 +256,8 @@ class RegionSearch:
 
         The time, in units of 1/1024 cycle (1/`FINE`), is what the cascade adds to the pure
         computation with all operands in the default region: call overhead, access times of slow
-        memories, stalls, and differences in computing time.  It is negative if an engine computes
-        faster with operands in other regions.
+        memories, stalls, and differences in computing time.  It may be negative, because an engine
+        may compute faster with operands in other regions.
 
         Returns None if the live bytes of a region other than the default exceed its capacity.
         """
@@ -313,16 +313,16 @@ class RegionSearch:
         return saved, extra
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
-        """Return the change of a part's computing time due to operands outside the default region.
+        """Return how much longer a part computes if operands are outside the default region.
 
         position: position of the part in the execution order.
         region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
-        The result is an array in units of 1/1024 cycle (1/`FINE`): [increase in the part's first
-        call, increase in each later call]; negative if the part computes faster.  The second entry
-        is the increase of the overhead of a call.  The first one also includes the increase of the
-        time to compute all rows of the part, in all calls together.  The result is None if both
-        are 0.  The cost model determines these times, which do not include access times.
+        The result is an array [increase to add to the first call, increase to add to each later
+        call], in units of 1/1024 cycle (1/`FINE`); negative if the part computes faster; None if
+        both are 0.  Each entry contains the increase of a call's overhead.  The first one also
+        contains the increase of the time to compute all rows, in all calls together.  Access times
+        are not included.
         """
         operands = self._operands[position]
         key = position, tuple([region[s] for s in operands.values()])

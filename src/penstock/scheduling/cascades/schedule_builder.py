@@ -53,9 +53,10 @@ class ScheduleBuilder:
 
         In a variant, the copy engine also copies constants for a cascade while the previous cascade
         runs, if the memory region to which they are copied has room for them.  There is one variant
-        for each entry of `FILLS`, the share of a region that live bytes may occupy.  No variants
-        are yielded if the target has no copy engine, or if an option disables them.  Each schedule
-        may be followed by a faster one that also copies rows of tensors to faster memory.
+        for each entry of `FILLS`: the maximum share of a region that live bytes may occupy in this
+        variant.  No variants are yielded if the target has no copy engine, or if an option disables
+        them.  Each schedule may be followed by a faster one that also copies rows of tensors to
+        faster memory.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
@@ -123,9 +124,9 @@ class ScheduleBuilder:
     def _variants(self, proposals: Sequence[Proposal]) -> Iterator[Group[PrefetchedSchedule]]:
         """Yield (bound, variants) for each schedule of the proposals.
 
-        variants: the schedule itself, then the same schedule with prefetches by accelerators, once
-            for each limit of live bytes.
         bound: lower bound of the peak live bytes of these and all later variants.
+        variants: the schedule itself, then the schedule with prefetches by accelerators, once for
+            each limit of live bytes (the method `with_accelerator_prefetches` lists the limits).
         """
         candidates = PrefetchCandidates(self.accounting)
         for one, follower in pairwise(chain(self._with_bounds(proposals), [None])):

@@ -42,12 +42,13 @@ from penstock.scheduling.simulate.cost_accounting import CostAccounting
 class FrontierSearch:
     """The proposals for the schedules of a frontier; a schedule is built on demand.
 
+    builder: builds the schedules of `by_rows`.
     by_rows: proposals without recomputation.
     below_rows: proposals with bands of columns or chains, which recompute, in ascending order of
         memory.  They need less memory than those of `by_rows`.
     recomputing: builds the schedules of `below_rows`; None if `below_rows` is empty.
     sources: the candidate cascades of `below_rows`, by execution order.
-    limit_bytes: the live bytes of schedules with recomputation are below this number.
+    limit_bytes: schedules of `below_rows` with at least this number of live bytes are dropped.
     """
 
     builder: ScheduleBuilder
@@ -80,10 +81,11 @@ class FrontierSearch:
         return self.recomputing.schedule(proposal, self.limit_bytes)
 
     def estimated_cycles(self, proposal: Proposal) -> int:
-        """Return the estimated cycles of the schedule of one of `below_rows`.
+        """Return the estimated cycles of the schedule of a proposal with recomputation.
 
-        The estimate leaves out some of the overhead of calls in bands, so the schedule rarely takes
-        fewer cycles.
+        The estimate leaves out some of the overhead of calls in bands, so it is usually too low.
+
+        proposal: an element of `below_rows`.
         """
         accounting = self.builder.accounting
         return proposal.time + sum(map(accounting.model.work_cycles, accounting.parts.parts))
@@ -106,9 +108,9 @@ def frontier_search(
         exceed the limit, because prefetches by accelerators are added after the search.
     bands: creates the bands (intervals of columns) of a cascade, and the tiles of a group; None: no
         cascade runs in bands and no group in tiles.
-    others: schedules of alternative graphs, which compute the same outputs.  Some schedules that
-        one of them dominates are left out.  Bands are considered only if the least memory without
-        bands is less for `parts` than for the alternative graphs.
+    others: schedules found so far for other graphs that compute the same outputs.  Proposals that
+        one of them dominates may be left out.  If one of them has no bands and needs no more memory
+        than the smallest proposal without bands, bands are not considered.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -167,16 +169,19 @@ def _chosen_proposals(
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
     as fast.  These proposals are added:
 
-    - If there is a second memory: the Pareto-optimal proposals among those that do not use it, and
-      the proposals of `RESIDENT`.
+    - If there is a second memory: the proposals of `RESIDENT`, and the Pareto front of the
+      proposals that do not use the second memory.
     - If there are a second memory and a copy engine: the Pareto-optimal proposals with row copies.
-    - If there is a second memory, or a slow one: the proposals for a single, fast memory, because
-      the search for them considers more ways to save memory.  If there is a second memory, only
-      those are added that need less memory than all other proposals that do not use it.
+    - If there is a second memory, or a memory that is slower than `searches` assume: the proposals
+      that `searches` find, because they consider more ways to save memory.  With a second memory,
+      only those are added that need less memory than every other proposal without tensors there.
     - If the first proposal does not use the least possible scratch memory: a variant of it that
       does, inserted after it.
 
     builder: builds the schedules of proposals, to compare their costs.
+    orders: execution orders, as indices of the parts.
+    searches: for each order, a search that assumes a single memory for tensors, as fast as the
+        cycle estimates of the engine assume.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     accounting = builder.accounting
@@ -295,11 +300,11 @@ def _uniform_searches(
     options: Options,
     limit_bytes: float,
 ) -> Mapping[tuple[int, ...], UniformSearch]:
-    """Return the search for candidate cascades in each execution order, by order.
+    """Return a search for the candidate cascades of each execution order; the keys are the orders.
 
-    The result is empty if access times depend on the memory assignment, or if `options.partition`
-    is not `CASCADES`.
-    limit_bytes: cascades with more live bytes at the peak are not needed, and may be left out.
+    The result is empty if `options.partition` is not `CASCADES`, or if access times depend on the
+    memory assignment, because a `UniformSearch` does not distinguish memory regions.
+    limit_bytes: the searches may leave out cascades with more live bytes at the peak.
     """
     if not memories.uniform or options.partition != CASCADES:
         return {}
@@ -317,14 +322,14 @@ def _candidates(
     memories: MemorySystem,
     options: Options,
 ) -> CandidateSource:
-    """Return a function that yields the candidate cascades of an execution order.
+    """Return the function that yields the candidate cascades of an execution order.
 
     Its arguments are (upper, states).  It yields the cascades that end at position `upper` of the
-    order, exclusive.  states[p] contains the memory assignments of the live tensors that the search
-    for proposals (`proposals`) has reached at position p.
+    order, exclusive.  states[p]: the memory assignments of the live tensors with which a cascade
+    can begin at position p.
     order: the execution order, as indices of the parts.
-    searches: the search for candidates in each order; empty if access times depend on the memory
-        assignment.
+    searches: searches that store all tensors in the default region, by execution order.  For an
+        order without such a search, a `RegionSearch` also chooses the region of each tensor.
     """
     if order in searches:
         return searches[order].candidates

@@ -1,8 +1,9 @@
 """Candidate cascades where access times do not depend on the memory assignment.
 
-Every interval of an execution order is a candidate for each stripe height: the maximum number of
-rows that a call computes.  The inputs of a part may be produced in one of two orders
-(`Plan.nearest_first`).  If the two orders differ for any part, the candidate is tried with both.
+A candidate is an interval of an execution order, with a stripe height (the maximum number of rows
+that a call computes).  Each interval of at most `Options.max_parts` parts is tried with several
+stripe heights.  A part's inputs may be produced in one of two orders (`Plan.nearest_first`).  If
+the two orders differ for any part of the interval, both are tried.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def stripe_heights(parts: Parts, most: int) -> list[int]:
 
 
 class UniformSearch:
-    """Enumerates the candidate cascades of one execution order, all tensors in the default region.
+    """Enumerates candidate cascades of one execution order with all tensors in the default region.
 
     It is used if access times do not depend on the memory assignment.
 
@@ -94,9 +95,10 @@ class UniformSearch:
 
     @property
     def tables_by_order(self) -> tuple[tuple[bool, RowTables], ...]:
-        """Pairs (value of `Plan.nearest_first`, tables for this value).
+        """The tables for both orders in which missing rows of a part's inputs can be computed.
 
-        The first pair is for False.  A second one, for True, follows only if its tables differ.
+        An entry is (value of `Plan.nearest_first`, which defines the orders; tables).  The entry
+        for False comes first.  The one for True is left out if its tables are the same.
         """
         differs = bool(read_order_differs(*self._tables).any())
         return tuple(zip((False, True)[: 1 + differs], self._tables, strict=False))

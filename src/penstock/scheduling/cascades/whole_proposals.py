@@ -68,7 +68,8 @@ def grouped_proposal(
 
     fusion: creates parts that run groups tile by tile; None: no group runs so.
 
-    Raises UsageError if there is no second region, and CapacityError if a group does not fit.
+    Raises UsageError if there is no second region, and CapacityError if the selected tensors do not
+    fit there.
     """
     capacity = _capacity_bytes(builder, options)
     fused = FusedGroups(builder.accounting.parts, fusion) if fusion and options.tiles else None
@@ -127,9 +128,10 @@ def _whole_proposal(
     """Return the proposal in which every part runs alone, in a single call.
 
     order: the execution order, as indices of the parts.
-    kept: indices of the parts whose outputs are stored in the second memory region.
+    kept: indices of the parts whose outputs are stored in the second memory region of the target;
+        all other outputs are stored in the first one, the default.
 
-    Raises CapacityError if they do not fit there.
+    Raises CapacityError if these outputs do not fit into the second region.
     """
     accounting = builder.accounting
     parts, memories = accounting.parts, accounting.memories

@@ -159,10 +159,11 @@ class _Colouring:
     states: int = 0
 
     def place(self, k: int, groups: list[tuple[TensorLiveRange, ...]]) -> None:
-        """Try all assignments of the live ranges from index k on; update `best` if one is better.
+        """Extend a partial assignment in all ways that may be better than `best`; update `best`.
 
-        groups: the assignment of the first k live ranges.  One entry per bank group: its live
-            ranges, in order of time.
+        k: number of live ranges that are assigned; `live_ranges[k]` is assigned next.
+        groups: the partial assignment.  One entry per bank group: its live ranges, in order of
+            time.
         """
         here = BankGroups(tuple(groups))
         if self.states >= self.max_states or here.key >= self.best.key:
@@ -203,7 +204,7 @@ class Split:
     """A division of the banks of a buffer among bank groups, with its cost.
 
     banks: number of banks of each bank group.
-    cost: value for `banks` of the cost function that was given to `best_split`.
+    cost: cost of `banks`, computed by the cost function that was given to `best_split`.
     optimal: whether all divisions were tried, so that none is cheaper.
     """
 

@@ -26,14 +26,13 @@ LEAST_NODES = 6
 def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[int, int]:
     """Return (lower bound of the cost of any grouping, work spent).
 
-    A search looks for the cheapest grouping of all nodes.  If it does not finish, or if there are
-    too many nodes for it, the execution order is bisected.  Each half is bounded in the same way,
-    and the two bounds are added.  The network inputs are added, too: each one with readers is read
-    from external memory at least once.
+    The result is the sum of two bounds.  One is for the tensors that nodes write; `_piece_bound`
+    finds it by search.  The other is for the network inputs: each one that has readers is read from
+    external memory at least once.
 
     order: execution order of all nodes.
-    max_work: budget of the search over all nodes; the search over a half has half of the budget.
-        Work is the sum of the sizes (numbers of nodes) of the groups that a search examines.
+    max_work: budget of the search.  Work is the sum of the sizes (numbers of nodes) of the groups
+        that a search examines.
 
     The result is (0, 0) if the cost is not additive, that is, not a sum over tensors.
     """
@@ -46,16 +45,16 @@ def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[i
 
 
 def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[int, int]:
-    """Return (lower bound of the cost of the tensors that a piece writes, work spent).
+    """Return (lower bound for a piece, work spent).
 
-    A piece is the set of nodes in an interval of the execution order.  A search looks for the
-    cheapest grouping of the piece.  If the search does not finish, or if the piece has too many
-    nodes for a search, the two halves of the piece are bounded in the same way.  The sum of
-    their bounds is returned if it is higher than the bound found for the whole piece.
+    A piece is the set of nodes in an interval of the execution order.  The bound is a number of
+    bytes: any grouping moves at least as many to and from external memory for the tensors that the
+    piece writes.
 
     nodes: the nodes of the piece, in execution order.
-    max_work: budget of the search; each half has half of it.  Work is the sum of the sizes (numbers
-        of nodes) of the groups that a search examines.
+    max_work: budget of the search for the cheapest grouping of the piece; half of it for each half
+        if the piece is bisected.  Work is the sum of the sizes (numbers of nodes) of the groups
+        that a search examines.
     """
     piece = PieceCost.of_nodes(cost, nodes)
     search = GroupSearch(piece, piece.problem.everything)
@@ -79,14 +78,15 @@ def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[
 class PieceCost:
     """Cost of groups within a piece, a subset of a network's nodes.
 
-    The cost is the bytes moved to and from external memory, for the tensors that the piece writes.
+    The cost of a group counts the tensors that the piece writes: their bytes that are moved to and
+    from external memory.
 
     problem: the grouping problem of the piece.
     whole: the group cost in the whole network.
     nodes: for each node of the piece, its index in the whole network.
     may_be: test of a set of nodes of the piece, given as a mask.  False proves that no group
         contains all of these nodes; True proves nothing.
-    additive, separable: True, because the cost is a sum over tensors.
+    additive, separable: as in `GroupCost`; True, because the cost is a sum over tensors.
     """
 
     problem: GroupingProblem
@@ -113,7 +113,9 @@ class PieceCost:
     def of(self, group: int) -> int | None:
         """Return the bytes that a group moves to and from external memory; None if infeasible.
 
-        group: mask of nodes of the piece.  Only tensors that the piece writes count.
+        Only tensors that nodes of the piece write are counted, not those that the piece reads from
+        other nodes.
+        group: mask of nodes of the piece.
         """
         if group & (group - 1) and (self.hopeless(group) or not self.may_be(group)):
             return None
@@ -152,9 +154,11 @@ class PieceCost:
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether every grouping provably writes the tensor of node `i` to external memory.
+    """Return True if provably every grouping writes the tensor of node `i` to external memory.
 
-    This is so if a node outside of `region` reads the tensor and cannot be in one group with `i`.
+    The proof is that a node outside of `region` reads the tensor, and that no group contains both
+    this node and `i`.  False proves nothing.
+    whole: the group cost in the whole network.
     region: mask of nodes, which contains `i`.
     """
     return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~region))

@@ -19,7 +19,8 @@ from penstock.scheduling.grouping.sweep import Column
 from penstock.scheduling.order.step_table import bits
 
 PATIENCE = 8
-"""After this number of consecutive infeasible sets, larger ones are not tried."""
+"""`interval_costs` tries ever larger groups, and stops after this number of consecutive infeasible
+ones."""
 
 
 class IntervalCosts(NamedTuple):
@@ -72,8 +73,10 @@ class GroupCost(Protocol):
         ...
 
     def least(self, nodes: int) -> int:
-        """Return a lower bound of the cost of some nodes in any grouping; 0 if none is known.
+        """Return a lower bound of the cost of some nodes; 0 if none is known.
 
+        However the nodes are partitioned into groups, the sum of the groups' costs is at least the
+        result.
         nodes: mask of nodes.
         """
         ...
@@ -132,8 +135,9 @@ class Costed:
     function: returns the cost of a node mask, or None if the nodes cannot be a group.
     weight_cap: limit of the weight bytes of groups with two or more nodes; None: no limit.
     additive: whether the cost is the bytes of the tensors that cross the group's boundary.
-    separable: whether components of a group without common tensors may be separate groups.
-    undecided: number of node masks that `function` rejects without proof.
+    separable: whether a group whose nodes form several components without common tensors may be
+        split into these components (`GroupCost.separable`).
+    undecided: number of node masks that `function` rejects although they may be feasible.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     """
 
@@ -200,8 +204,8 @@ class Costed:
     def apart(self, writer: int, reader: int) -> bool:
         """Return True if provably no group contains both node `writer` and its reader `reader`.
 
-        This is so if all nodes on paths from `writer` to `reader`, both included, have more weight
-        bytes than `weight_cap`.
+        A group with both contains all nodes on paths between them.  The result is True if the
+        weights of all these nodes together exceed `weight_cap`.
         writer, reader: indices of nodes.
         """
         return self.hopeless(self.problem.between(writer, reader))

@@ -1,8 +1,9 @@
 """GroupCycles: the cycles of a group in the compiled program.
 
 The tensors that only the group uses stay on chip; all others are in external memory.  The cycles of
-a node depend on which of the tensors that it reads and writes stay on chip.  The function that
-states them is that of the compiled program, so search and compiled program have the same cost.
+a node depend on which of the tensors that it reads and writes stay on chip.  The search takes these
+cycles from a function (`NodeCycles`) that computes the cycles of the calls in the compiled program.
+So the cost that the search minimises is that of the compiled program.
 
 A set of nodes can be a group if the tensors that stay on chip fit there in some order of the nodes,
 or if the nodes can run tile by tile, so that only tiles of these tensors are on chip.
@@ -29,9 +30,9 @@ NodeCycles = Callable[[int, int], int]
 TiledCost = Callable[[int], int | None]
 """Cost of a group, given as a mask of nodes, that runs tile by tile; None if it cannot."""
 PATIENCE, TILED_PATIENCE = 2, 6
-"""After this number of consecutive sets for which no order that fits is known, larger ones are not
-tried: in nearly all cases, no such order exists, and the search for one takes most of the time.
-The second number holds for groups that may run tile by tile."""
+"""`interval_costs` tries ever larger groups, and stops after this number of consecutive groups for
+which it finds no order that fits.  Larger groups then almost never fit, and a search for an order
+would take most of the time.  The second number holds if groups may run tile by tile."""
 MOST_TENSORS = 8
 """Maximum number of tensors of a node for which all assignments to memories are compared."""
 
@@ -46,14 +47,17 @@ class GroupCycles:
         cross the boundary of a group.
     tiled: cost of a group that runs tile by tile, for groups that do not fit otherwise; None if no
         group can.
-    order_states: maximum number of states, for each group, of the search for an order that fits.
+    order_states: limit of the work per group: maximum number of states in the search for an order
+        of its nodes in which the tensors fit on chip.
     additive: False, because the cost is not a sum over tensors.
     separable: True, because the cost is a sum over nodes.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     in_tiles: the node masks of the groups in `known` that run tile by tile.
-    _unsure: node masks rejected without proof.
-    _orders: orders of all nodes in which groups are tested, with the position of each node.
+    _unsure: masks of nodes that may be a group although no order in which they fit was found.
+    _orders: the orders of all nodes in which groups are tested.  Keys: the orders, as node indices.
+        Entries: lists whose element i is the position of node i in the order.
     _cycles: results of `node_cycles`.
+    _least: a lower bound of the cycles of each node; None before the first call of `least`.
     """
 
     problem: GroupingProblem
@@ -151,9 +155,10 @@ class GroupCycles:
         return False
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that tests whether nodes of `piece` may be in one group: always True.
+        """Return a function that returns True for every set of nodes: none is ruled out as a group.
 
-        piece: a problem that consists of some nodes of `problem`, numbered anew from 0.
+        `GroupCost` requires this method (see there); this cost has no such test.
+        piece: unused.
         """
         return lambda group: True
 
@@ -173,10 +178,10 @@ class GroupCycles:
     def fitting_order(self, group: int) -> tuple[int, ...] | None:
         """Return an order of a group's nodes in which its tensors fit on chip.
 
+        Only a few orders are tried: ascending node indices, and the orders of the whole network
+        that `interval_costs` has evaluated, restricted to the group.  None if the tensors fit in
+        none of these.
         group: mask of nodes.
-
-        The order is that of the problem, or one of those that intervals have been taken from; None
-        if the group fits in none of these.
         """
         kept = self.problem.kept_inside(group)
         members = list(bits(group))
@@ -194,9 +199,10 @@ class GroupCycles:
         return self._cycles[key]
 
     def _least_cycles(self, i: int) -> int:
-        """Return the least cycles of a node, for any choice of its tensors that stay on chip.
+        """Return the cycles of a node for the choice of on-chip tensors that takes fewest cycles.
 
-        The result is 0 if the node has too many tensors.
+        The choice is among all sets of tensors that the node reads or writes and that may stay on
+        chip.  For a node with more than `MOST_TENSORS` of them, 0 is returned as a lower bound.
         """
         problem = self.problem
         tensors = [t for t in bits(problem.reads[i] | 1 << i) if t < len(problem.nodes)]
@@ -222,9 +228,9 @@ class GroupCycles:
         return found == fitting.FITS
 
     def _peak(self, order: Sequence[int], kept: int) -> int:
-        """Return the live bytes at the peak of the tensors in the mask `kept`.
+        """Return the live bytes at the peak if only the tensors in the mask `kept` count.
 
-        order: the nodes that write and read these tensors.
+        order: the nodes that write and read these tensors, in execution order.
         """
         position = {i: p for p, i in enumerate(order)}
         changes = [0] * (len(order) + 1)
@@ -235,9 +241,10 @@ class GroupCycles:
         return max(accumulate(changes))
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Add an order of all nodes to those in which groups are tested.
+        """Add an order of all nodes to the orders in which `fitting_order` tests groups.
 
-        If it is new, groups that have been rejected without proof are tested again.
+        If the order is new, the groups that have been rejected without proof are forgotten, so that
+        the next call of `of` tests them again.
         """
         if order not in self._orders:
             rank = [0] * len(order)
@@ -254,7 +261,8 @@ class _GrowingGroup:
 
     group: mask of the nodes added so far.
     cycles: cycles of the group.
-    peak_bytes: live bytes at the peak of the tensors that stay on chip, in this order.
+    peak_bytes: live bytes at the peak if the nodes run in the order in which they were added.  Only
+        tensors that stay on chip count.
     """
 
     def __init__(self, problem: GroupingProblem, node_cycles: NodeCycles) -> None:
@@ -266,7 +274,10 @@ class _GrowingGroup:
         self.group = self.cycles = self.peak_bytes = 0
 
     def add(self, i: int) -> None:
-        """Add a node all of whose producers are in the group or come before it."""
+        """Add node `i` to the group; the nodes must be added in a topological order.
+
+        The producers of the node that are not in the group are assumed to run before the group.
+        """
         problem = self._problem
         self._position[i] = len(self._live)
         self._live.append(0)

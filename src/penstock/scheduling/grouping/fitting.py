@@ -285,8 +285,8 @@ def _ready(
     members: indices of the group's nodes, ascending.
     done: mask of the members that have run; bit k for members[k].
     read_start, read: node i reads the tensors read[read_start[i]:read_start[i + 1]].  Tensor t is
-        the output of node t.
-    stays[t]: -1 if node t is not a member, else at least 0.
+        the output of node t or, for t >= len(stays), a network input.
+    stays[t]: -1 if node t is not a member.  The other values, 0 and 1, make no difference here.
     """
     for r in range(read_start[i], read_start[i + 1]):
         t = read[r]

@@ -93,16 +93,15 @@ def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> Inner
 
 
 def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> InnerOrder:
-    """Return the order of a group's nodes with the lowest peak that the search finds.
+    """Return the order of a group's nodes with the lowest peak that is found.
 
-    It is optimal if the best-first search ends within `max_states` states.  Otherwise a beam search
-    follows, unless the square of the number of nodes exceeds `max_states`.  The order of
-    `trace_back` is returned if its peak is lower.
+    It is optimal if a best-first search ends within `max_states` states.  Otherwise, it is the best
+    order that a beam search and heuristics such as `trace_back` find.
     group: mask of nodes.
     """
     paper = trace_back(problem, group)
     nodes = tuple(bits(group))
-    width = BEAM_WIDTH if len(nodes) ** 2 <= max_states else 0
+    width = BEAM_WIDTH if len(nodes) ** 2 <= max_states else 0  # 0: no beam search
     found = find_order(problem.steps(group), OrderOptions(max_states, width))
     if paper.peak_bytes < found.peak_bytes:
         return InnerOrder(paper.order, paper.peak_bytes, found.bound_bytes)

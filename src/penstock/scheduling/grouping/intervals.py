@@ -1,7 +1,7 @@
 """Optimal groups that are intervals of a given order, by dynamic programming.
 
-The result is optimal among all partitions if the groups of an optimal partition are intervals of
-the given order.  For every valid partition, there is an order in which its groups are intervals.
+Only partitions whose groups are intervals of the given order are considered.  If the groups of an
+optimal partition are intervals of this order, the result is optimal among all partitions.
 """
 
 from __future__ import annotations

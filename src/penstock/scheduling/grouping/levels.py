@@ -1,7 +1,7 @@
-"""Orders by depth, with a free order within each level of nodes of equal depth.
+"""Execution level by level: nodes run in ascending order of depth.
 
-Zheng et al. sort nodes by depth, and do not define the order of nodes of equal depth.  Here, any
-remaining node of the first incomplete level may be the next one.
+A level consists of the nodes of equal depth.  Zheng et al. do not define the order within a level.
+Here, it is free: any remaining node of the first incomplete level may run next.
 
 Source: Zheng et al., Efficient Scheduling of Irregular Network Structures on CNN Accelerators, IEEE
 TCAD 39(11), 2020, section 4.2.

@@ -146,10 +146,12 @@ class GroupingProblem:
         return group & ~self.wanted_outside(group)
 
     def kept_piece(self, group: int) -> GroupingProblem:
-        """Return the problem that consists of the nodes of a group.
+        """Return the problem that consists of the nodes of a group, with only on-chip tensors.
 
-        Only the tensors that no node outside of the group uses have a size.
-        group: mask of nodes.  Node k of the result is the k-th of them.
+        A tensor that is used outside of the group is not kept on chip, so it has a size of 0 bytes
+        in the result.  The tensors that the group reads from outside are left out.
+        group: mask of nodes.  Node k of the result is the k-th node of the group, in ascending
+            order of the indices.
         """
         nodes, kept = tuple(bits(group)), self.kept_inside(group)
         piece = self.piece(nodes, bits(group & ~kept))

@@ -8,8 +8,8 @@ down-set plus a lower bound of the remaining cost.  So the first path that reach
 optimal.  Before that, the estimate of the down-set to be expanded next is a proven lower bound of
 the total cost.
 
-The lower bound of the remaining cost is that of the remaining nodes (`GroupCost.least`).  For costs
-in bytes, it counts these tensors:
+If the cost is not a sum over tensors (`GroupCost.additive`), the lower bound of the remaining cost
+is `GroupCost.least` of the remaining nodes.  Otherwise, it is the sum of these bytes:
 
     a tensor that exists already and has remaining readers: it is read at least once more;
     an output of the region that is not yet written: it is written;

@@ -103,15 +103,14 @@ def ideals(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the best grouping of all strategies and orders, improved by local search.
+    """Return the cheapest grouping of all strategies and orders, improved by two searches.
 
-    The exact search then looks for a cheaper grouping.  If it does not prove the result optimal,
-    `lower_bound` computes a lower bound of the cost.
-
-    Every heuristic strategy runs twice.  The first run may reject a group because no order that
-    fits is known; the second run also tries the orders that were evaluated in the meantime.
+    The first one is a local search, the second one exact.  If the exact search does not prove the
+    result optimal, `lower_bound` computes a lower bound of the cost.
     """
     every = orders(cost.problem)
+    # A group may be rejected because its tensors fit in none of the known orders of the nodes.  The
+    # second run of a strategy also tries the orders that were evaluated after its first run.
     twice = (groups for _ in range(2) for groups in _candidates(cost, options, every))
     start = _least(twice, cost)
     moves = Moves(cost, tuple(every.values()), start.groups, options.move_work)
@@ -142,9 +141,10 @@ COMPARED = ("layer", "greedy", "bounded", "paper", "paper_merged")
 def _candidates(
     cost: OrderCost, options: GroupingOptions, every: Mapping[str, Sequence[int]]
 ) -> Iterator[Groups]:
-    """Yield the groups of the heuristic strategies, then the cheapest intervals of each order.
+    """Yield divisions of the nodes into groups, which are node masks.
 
-    The groups are node masks.
+    The first divisions are those of the heuristic strategies.  Then, for each order in `every`,
+    follows the division of the order into intervals that cost least in total.
     every: orders of all nodes, by the names of the orders.
     """
     for strategy in (paper, paper_merged, greedily, bounded):
@@ -180,12 +180,12 @@ def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
 def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:
     """Return `start`, or a cheaper grouping found by the exact search.
 
-    The `bound` of the result is the lower bound of the cost that the search proves.  If `cost` has
-    rejected groups without proof, a cheaper grouping may contain one of them; the bound is then
-    that of the nodes (`GroupCost.least`).
+    The `bound` of the result is a lower bound of the cost of any grouping.
     """
     search = GroupSearch(cost, cost.problem.everything)
     found = search.run(options.ideal_work, start.cost)
     done = ordered_grouping(found.groups, cost) if found.groups else start
+    # The bound of the search is invalid if `cost` has rejected groups that may be feasible: they
+    # could be part of a cheaper grouping.
     bound = cost.least(cost.problem.everything) if cost.undecided else int(found.bound)
     return replace(done, bound=bound, work=found.work)

@@ -44,7 +44,7 @@ class Traffic:
 
     Each tensor is read at most once per group.
     limits: capacity of a group.
-    additive, separable: True, because the cost is a sum over tensors.
+    additive, separable: properties that `GroupCost` defines; both True for this cost.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     _unsure: node masks rejected without proof.
     _apart: results of `apart`, by (writer, reader).
@@ -135,10 +135,10 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Add an execution order to the known ones, in which groups are tested.
+        """Add an order of all nodes to the orders in which `fitting` tests groups.
 
-        A group that fits the buffer when its nodes run in a known order is feasible.  If the order
-        is new, groups that have been rejected without proof are therefore tested again.
+        If the order is new, the groups that have been rejected without proof are forgotten, so that
+        the next call of `of` tests them again.
         order: indices of all nodes.
         """
         if order not in self._ranks:
@@ -218,14 +218,13 @@ class Traffic:
         )
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that tests whether the tensors of nodes of `piece` may fit the buffer.
+        """Return a function that tests whether the tensors of a set of nodes may fit the buffer.
 
-        The function takes a mask of nodes of `piece`.  If it returns False, the tensors of these
-        nodes fit in no order.  True proves nothing, because the test is relaxed: it counts only the
-        tensors that nodes of `piece` write, so it accepts some sets that are too large.  A search
-        that computes a lower bound of the cost of `piece` uses the test to skip sets of nodes.
+        The function takes a mask of nodes of `piece`.  It returns False only if the tensors of
+        these nodes provably fit in no order of the nodes.  True proves nothing, because the test
+        counts only the tensors that nodes of `piece` write.
 
-        piece: a problem that consists of some nodes of `problem`, numbered anew from 0.
+        piece: some nodes of the network as a problem of their own, numbered anew from 0.
         """
         alone = Traffic(piece, self.limits)
         return lambda group: alone.fitting(group) != fitting.TOO_LARGE

@@ -56,9 +56,9 @@ class TensorSection:
     def nested(self, rows: StripeConfig) -> StripeConfig:
         """Return the stripes of the network's tensor that all bands compute, band by band.
 
-        rows: the stripes of rows in which each band computes its tensor, the same in all bands.
-            For 4 such stripes and 3 bands, the result consists of 12 stripes: the 4 stripes of the
-            first band come first.
+        rows: the stripes of the tensor of one band.  All bands are divided into the same intervals
+            of rows.  For 4 such stripes and 3 bands, the result consists of 12 stripes: the 4
+            stripes of the first band come first.
         """
         bands = self.stripes
 
@@ -131,15 +131,14 @@ class Band(Brief):
     plan: how these parts run as a cascade, with the cost of one band.
     sections: for each tensor of a band, the columns of the network's tensor that it contains.
     offsets: offset of each memory block in the scratch memory of the part that stands for all
-        bands, in bytes, by block name.  The blocks are the tensors between `parts`, and a scratch
-        buffer for their kernels.  The inputs and the output of the band are stored elsewhere.
-    call_scratch_bytes: bytes of scratch memory that the blocks in `offsets` take; kept tensors are
-        left out.
+        bands, in bytes, by block name.  The blocks are a scratch buffer for the kernels, and the
+        tensors between `parts`, except those in `kept`.
+    call_scratch_bytes: bytes of scratch memory that the blocks in `offsets` take.
     slots: in a chain, the number of rows that the block of each intermediate tensor can hold, by
         tensor name.
-    kept: for each tensor of the band that is stored in the memory of a kept tensor (`Bands.kept`):
-        the offset, in bytes, at which the tensor of the band begins in each row of that memory.
-        Keys: names of the band's tensors.
+    kept: the tensors of the band that are stored in memory shared by all bands of a chain
+        (`Bands.kept`).  Keys: names of the band's tensors.  Values: the offset, in bytes, of the
+        tensor's first column in each row of this memory.
     """
 
     parts: Parts
@@ -189,10 +188,10 @@ class Bands(Brief):
 
     @property
     def call_scratch_bytes(self) -> int:
-        """Scratch bytes of a call of the part that stands for all bands, kept tensors included.
+        """Bytes of scratch memory that a call of the cascade or chain needs.
 
-        They hold the tensors between the replaced parts, and a scratch buffer for their kernels.
-        The bands use this memory one after the other.
+        This memory contains the tensors between the parts of a band, a scratch buffer for their
+        kernels, and the columns kept for the next band.  The bands use it one after the other.
         """
         ends = (kept.offset + kept.size_bytes for kept in self.kept)
         return max((*(band.call_scratch_bytes for band in self.bands), *ends))

@@ -94,7 +94,7 @@ class CostModel(Protocol):
     def cold_start_cycles(
         self, part: Part, rows: int, memory: MemoryAssignment | None = None
     ) -> int:
-        """Return the cycles that a call takes longer if another engine ran the command before it.
+        """Return how many more cycles a call takes if another engine ran the command before it.
 
         rows: number of output rows that the call computes.
         memory: memory regions of the part's operands; None: the default region for all.

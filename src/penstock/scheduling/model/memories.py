@@ -26,7 +26,8 @@ class MemorySystem:
 
     tensors: regions for tensors; the first one, the default, holds network inputs and outputs.
     constants: the region that stores constants.
-    engine: the processor; cycle estimates assume memory of the bandwidth stated in `engine`.
+    engine: the processor.  Its cycle estimates assume a memory without latency, with the bandwidth
+        `engine.bandwidth_bytes_per_cycle`.
     copier: the copy engine; None if the target has none.
     """
 

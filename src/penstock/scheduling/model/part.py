@@ -114,9 +114,9 @@ class Part(Brief):
         call reads the whole constant: (1, 4096) for a constant of 4096 bytes.
 
         In an accumulating kernel (`Kernel.accumulates`), each call reads only the weights for its
-        own rows.  The first call counts the bytes of all calls, so each later call counts 0 bytes
-        and, usually, one access: (1, 0).  A constant may be several inputs of the part.  One access
-        is counted for each of these inputs that is read to compute the last output row.
+        own rows.  The cost of the first call includes the bytes of all calls, so the result for a
+        later call has 0 bytes: usually (1, 0).  It is (2, 0) if the constant is two inputs of the
+        part, and (0, 0) if the last output row does not depend on it.
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes
@@ -144,7 +144,8 @@ class Part(Brief):
     def input_stripes(self, output: StripeConfig) -> tuple[StripeConfig, ...]:
         """Return, for each input, the stripes that are read to compute stripes of the output.
 
-        They are derived with the affine propagators of the operator, so they are not clipped.
+        They are derived with the affine propagators of the operator, so they are not clipped: in a
+        layer with padding, a stripe may begin before the first row of the input.
         """
         return tuple(
             output.propagate(affine)

@@ -74,13 +74,14 @@ class Parts(Brief):
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
-    least_row_bytes: for an alternative that saves memory at the cost of cycles, the least peak of
-        the live bytes that cascades row by row can reach.  With this number, the search leaves out
-        the alternative if other schedules need no more memory and hardly more cycles.  None
-        otherwise.
+    least_row_bytes: for an alternative that saves memory at the cost of cycles, its row bound: the
+        least peak of the live bytes if each row is computed once.  The search skips the alternative
+        if another schedule needs no more memory and takes at most 1 % (`KNEE`) more cycles than the
+        alternative's kernels.  None for all other parts.
     floor_bytes: for an alternative that saves memory only in schedules that recompute, the bytes
-        that any schedule needs for the parts which the alternative replaces.  The search considers
-        the alternative if these parts may limit the least memory found before.  None otherwise.
+        that any schedule needs for the layers which the alternative replaces.  The search skips the
+        alternative if the least memory found so far is more than 5/4 (`NEAR_FLOOR`) times this
+        number, because these layers then do not limit the memory.  None for all other parts.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
     similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
@@ -208,8 +209,8 @@ def storage_owners(
     """Return the name of the storage (memory block) of each value of a graph, by value name.
 
     An alias has the storage of the tensor whose bytes it shares (`Parts.owners`).
-    columns: for each value that consists of some columns of a larger value and is stored in it, the
-        name of the larger value, by the name of the smaller one.
+    columns: the values that consist of some columns of a larger value and are stored in it.  Keys:
+        names of these values.  Entries: names of the larger values.
 
     A queue keeps the last rows of a sequence from run to run.  Its window (kept rows and new rows)
     and the slices of the window that are read in place have the storage of the new rows

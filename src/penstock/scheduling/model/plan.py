@@ -23,11 +23,10 @@ class Plan(Brief):
 
     parts: indices into `Parts.parts`, in execution order.
     stripe: maximum number of output rows that a part computes per call; None: all rows.
-    nearest_first: order in which missing rows of a part's inputs are computed: by descending
-        advance of the input if False, by ascending advance if True.  The advance of a tensor is
-        high if few of its rows already require many rows of the network's inputs.  It is the
-        maximum, over all paths from a network input to the tensor, of the sum of `RowRead.advance`
-        along the path.
+    nearest_first: if a call lacks rows of several inputs, the order in which these are computed:
+        the input of highest advance first if False, the input of lowest advance first if True.  The
+        advance of a tensor is high if its first few rows already require many rows of the network's
+        inputs (`row_tables.advances`).
     costs: cost of each part, in the order of `parts`; empty before costing.
     prefetches: copies of constants for this cascade, those by the copy engine first.
     copying: cost of the copy engine's prefetches, including stalls.

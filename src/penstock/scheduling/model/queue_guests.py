@@ -110,8 +110,8 @@ def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
 def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
     """Return the names of the parts on which each part depends, directly or not, by part name.
 
-    Only parts with a single output row are considered.  The others are left out of keys and values,
-    and dependences through them do not count.  A part that reads the last row of a queue's window
+    Parts with several output rows are left out: they are neither keys nor members of a set, and
+    dependences through them do not count.  A part that reads the last row of a queue's window
     depends on the part that computes the new rows.
     """
     producers = graph.producers()
@@ -155,9 +155,12 @@ def _readers(parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
 def _may_be_guest(graph: Graph, parts: Sequence[Part], part: Part) -> bool:
     """Return whether the output of `part` can be stored in a slot of a ring buffer.
 
-    The output must be a single row.  It must not be an output of the network, nor have an alias,
-    nor be copied into a queue.  The part must not be a streamed input.  All kernels that write or
-    read the output must be able to access ring buffers.
+    The following rule it out:
+
+    - The output has several rows, is an output of the network, has an alias, or is copied into a
+      queue.
+    - The part is a streamed input.
+    - A kernel that writes or reads the output cannot access ring buffers.
     """
     value = part.output
     windows = (node for node in graph.nodes if value in node.inputs)

@@ -13,8 +13,9 @@ from penstock.ir.region import Region
 from penstock.scheduling.model.rows import Counts
 
 MOST_KNOWN = 2048
-"""Number of results that are kept for nodes of the same operator and shapes: those of a network
-whose input is streamed, of its groups of channels, or of layers that repeat."""
+"""Size of the cache of `read_rows`.  Nodes with the same operator, attributes and shapes share a
+result.  Such nodes occur in repeated layers, in the groups of channels of a layer, and in the
+variant of a network whose input is streamed."""
 
 
 def read_rows(node: Node, k: int, calls: int) -> tuple[Counts, Counts]:
@@ -22,8 +23,9 @@ def read_rows(node: Node, k: int, calls: int) -> tuple[Counts, Counts]:
 
     calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
-    The result is (all first rows, all end rows), with one entry per call.  A call that reads
-    nothing has first = end = 0.  The arrays are read-only.
+    The result is two read-only arrays (firsts, ends): call i reads rows [firsts[i], ends[i]), and
+    computes output row i if there are several calls.  A call that reads nothing has
+    firsts[i] = ends[i] = 0.
     """
     op, site = node.op, node.site.bare
     if isinstance(op, Composite):

@@ -46,10 +46,9 @@ class CopiedRows:
     ring: name of the copy.
     storage: name of the storage of the tensor that is copied.
     readers: indices of the parts that read the copy.
-    ahead_rows: with double buffering, the maximum number of output rows that a call of the reader
-        computes.  Before each call of the reader, the processor starts to copy the input rows for
-        that many further output rows; the copy engine copies them during the call.  0 without
-        double buffering.
+    ahead_rows: with double buffering, the maximum number of output rows that a call computes; else
+        0.  During a call of a reader, the copy engine copies the input rows that the reader needs
+        for the `ahead_rows` output rows after those of the call.
     """
 
     ring: str
@@ -92,8 +91,8 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
 def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
     """Return a read like `read`, but one that requests input rows earlier.
 
-    For the first n > 0 output rows, it requires the input rows that `read` requires for the first
-    n + `ahead_rows` output rows.
+    For the first n > 0 output rows, the result requires the input rows that `read` requires for the
+    first n + `ahead_rows` output rows.
     """
     last = len(read.needed) - 1
     needed = read.needed[np.minimum(np.arange(last + 1) + ahead_rows, last)].copy()
@@ -104,14 +103,15 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 def _until_copied(read: RowRead, rows: int) -> RowRead:
     """Return a read that keeps each row of a copied tensor live until the row has been copied.
 
-    A part that reads a double-buffered copy has two reads: one of the copy, and the returned one of
-    the copied tensor, which requests no rows.  When the part has computed an output row, all input
-    rows that this output row requires have certainly been copied.  Before, the engine may still be
-    copying them.
+    With double buffering, a part that reads the copy gets this read in addition to the read of the
+    copy itself.  It requests no rows.  After each output row, it releases the rows of the copied
+    tensor that the output rows so far require.
 
-    read: how the part would read the tensor itself.
+    read: how the part would read the copied tensor without the copy.
     rows: number of rows of the copied tensor.
     """
+    # Before the call that computes an output row, the processor waits until the rows that it
+    # requires have been copied.
     done = read.needed.copy()
     done[-1] = rows
     return RowRead(read.storage, np.zeros_like(done), done, in_place=False)

@@ -35,10 +35,10 @@ class KnownRead:
     """How a part of another graph reads a storage: a result that `row_parts` can reuse.
 
     inputs: indices of the part's inputs that are in the storage.
-    storage_rows: number of rows of the storage that the part reads.
-    written_rows: number of rows of the storage that the part writes.
-    read: the rows that the part reads.  Its tables are valid in any graph that contains the part if
-        `inputs` and the two numbers of rows are the same there.
+    storage_rows: number of rows into which this storage is divided.
+    written_rows: number of rows into which the storage of the part's output is divided.
+    read: the rows that the part reads.  In another graph, the tables of `read` are valid for this
+        part if `inputs`, `storage_rows` and `written_rows` are the same there.
     """
 
     part: Part
@@ -54,9 +54,10 @@ NOTHING_KNOWN: KnownReads = MappingProxyType({})
 
 
 def known_reads(parts: Sequence[Part], owners: Mapping[str, str], rows: RowParts) -> KnownReads:
-    """Return the reads of a graph without queues, for the argument `known` of `row_parts`.
+    """Return the reads of a graph, to be reused for a graph that has some of the same parts.
 
-    A later call of `row_parts`, for a graph that has some of the same parts, can reuse these reads.
+    The result is passed as the argument `known` of `row_parts`.
+    parts: the parts of the graph, which must have no queues.
     owners: name of the storage of each value, by value name.
     rows: the result of `row_parts` for this graph.
     """
@@ -89,11 +90,11 @@ def row_parts(
     owners: name of the storage of each value, by value name.
     queues: how each queue (the last rows of a sequence, kept between runs) is stored.
     outside: names of the inputs and outputs whose memory a surrounding program provides.
-    known: reads of a similar graph, which are not determined again where parts are the same; none
-        if there are queues.
+    known: reads of a similar graph, which are reused for the parts that both graphs contain.  Must
+        be empty if there are queues.
 
-    Raises InternalError if a part reads an overwritten row.  If the rows of a storage share the
-    memory of one row, all but the last are overwritten.
+    Raises InternalError if a part reads an overwritten row.  A storage that has memory for only one
+    row (`Storage.accumulates`) keeps its last row; all others are overwritten.
     """
     values = {v.name: v for v in graph.variables()}
     counters = [queue.counter for queue in queues]
@@ -134,10 +135,10 @@ def _shares_one_slot(part: Part) -> bool:
 def _check_last_rows(storages: tuple[Storage, ...], row_parts: tuple[RowPart, ...]) -> None:
     """Check that no part reads an overwritten row.
 
-    If the rows of a storage share the memory of one row (`Storage.accumulates`), all but the last
-    are overwritten.
+    A storage that has memory for only one row (`Storage.accumulates`) keeps its last row; all
+    others are overwritten.
 
-    Raises InternalError if a part reads such a row.
+    Raises InternalError if a part reads an overwritten row.
     """
     for read in (read for part in row_parts for read in part.reads):
         storage = storages[read.storage]
@@ -179,10 +180,12 @@ def _read_as_arrays(
     """Return the names of the storages that must be contiguous arrays.
 
     A storage must be contiguous if it is an operand of a kernel that always computes all rows in
-    one call, or if a part accesses it through a tensor with a different number of rows.
+    one call, or if a part accesses it through a tensor with a different number of rows.  The
+    number of rows does not matter if this tensor is in `windows`.
+    owners: name of the storage of each value, by value name.
     rows: number of rows of each storage, by name.
-    windows: the queues, by the names of their windows (kept rows and new rows) and of the windows'
-        sections (slices read in place).  Access through these does not require contiguity.
+    windows: queues by tensor name.  The tensors are the windows of queues (kept rows and new rows)
+        and the slices of windows that are read in place (sections).
     """
     found: set[str] = set()
     for part in parts:
@@ -210,9 +213,9 @@ class _RowAnalysis:
     owner: name of the storage of each value, by value name.
     storages: all storages; `number` has the index of each one, by name.
     readers: number of parts that read each storage, by storage name.
-    windows: queues by value name.  The window of a queue is the tensor that consists of the rows
-        kept from earlier runs and the new rows.  Keys are the names of the windows, and of the
-        slices of windows that are read in place.
+    windows: for each tensor that is read from the ring of a queue, by name, this queue.  Such a
+        tensor is the window of the queue (the rows kept from earlier runs and the new rows), or a
+        slice of the window.
     outside: names of the storages whose memory a surrounding program provides.
     known: reads of a similar graph, which are reused.
     """
@@ -256,8 +259,10 @@ class _RowAnalysis:
         written: Storage,
         calls: int,
     ) -> tuple[Counts, Counts]:
-        """Return the tables `needed` and `done` (see `RowRead`) for the rows of one storage.
+        """Return the tables `needed` and `done` of the `RowRead` for a part that reads `storage`.
 
+        The first n output rows require the first needed[n] rows of `storage`; later output rows do
+        not read the first done[n] rows.
         inputs: indices of the part's inputs that are in `storage`.
         written: the storage that the part writes.
         calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
@@ -280,12 +285,14 @@ class _RowAnalysis:
         )
 
     def _may_share_slots(self, storage: Storage, written: Storage) -> bool:
-        """Return whether a part may store its output `written` in the memory of its input.
+        """Return whether a part may store its output in the memory of an input.
 
-        `storage` holds the input.  Sharing is ruled out if `written` or `storage` is part of a
-        queue's ring buffer, or has memory that a surrounding program provides.  If `written` must
-        be contiguous, it takes the memory of all rows of `storage`.  Then `storage` must also be
-        contiguous, and no other part may read it.
+        storage, written: the storages of the input and of the output.
+
+        The result is False if one of the storages is in the ring buffer of a queue, or in memory
+        that does not belong to this graph (`Parts.outside`), such as the input of a band.  An
+        output that must be contiguous replaces the whole input; then `storage` must be contiguous,
+        too, and no other part may read it.
         """
         rings = {name for queue in self.windows.values() for name in queue.inside}
         if not {written.name, storage.name}.isdisjoint(rings | self.outside):
@@ -300,8 +307,8 @@ class _RowAnalysis:
         k: index of the input through which the rows are read.
         calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
-        The result is (all first rows, all end rows), with one entry per call.  A call that reads
-        nothing has first = the number of rows and end = 0.
+        The result is two arrays (firsts, ends): call i reads rows [firsts[i], ends[i]).  A call
+        that reads nothing has firsts[i] = the number of rows and ends[i] = 0.
 
         If the input is the window of a queue or a section (slice) of a window, `storage` consists
         of the new rows; reads of the rows kept from the previous run are left out.

@@ -57,9 +57,13 @@ def _by_configuration(rows: Iterable[Interval], extent: int) -> Iterator[list[In
 
 
 def _continues(intervals: list[Interval], following: Interval, extent: int) -> bool:
-    """Return whether one stripe configuration can describe `intervals`, then `following`.
+    """Return whether one stripe configuration can describe both `intervals` and `following`.
 
-    intervals: intervals of rows that one configuration can describe.
+    It can if the intervals have a constant distance and the same number of rows.  `following` may
+    have fewer rows if it ends with the tensor.
+
+    intervals: consecutive intervals of rows that one configuration can describe.
+    following: the next interval.
     extent: number of rows of the tensor.
     """
     (first, end), (lower, upper) = intervals[0], following

@@ -67,9 +67,10 @@ def _accessed_by_rows(part: Part) -> Iterator[Value]:
 def _in_place_pairs(
     part: Part, owners: Mapping[str, str], storages: Mapping[str, TensorType]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (storage read, storage written) for each input that the output may overwrite.
+    """Yield pairs of storages of the same size: the second may be written over the first.
 
-    Both are names, and both storages have the same size.
+    There is a pair (name of the input's storage, name of the output's storage) for each input that
+    the output may overwrite.
     """
     written = owners[part.output.name]
     for k in part.in_place():

@@ -92,7 +92,7 @@ class RowPart:
     reads: one entry per input storage.
     whole: whether the part computes all output rows in one call.
     recurrent: whether each output row depends on the previous one.
-    scratch_bytes: scratch memory of the part's kernel that needs the least.
+    scratch_bytes: least scratch memory with which the part can run (`Part.least_scratch_bytes`).
     on_request: whether a call computes all rows that the reader of the output requests; if False, a
         call computes at most the stripe height.  True for row copies.
     first_rows: how many rows the part computes at the start of its cascade, before any part

@@ -33,7 +33,7 @@ class Gaps:
 class Schedule(Brief):
     """A sequence of plans, in execution order, that runs each part of a graph once.
 
-    The schedule to which TVM RFC 0037 converts the selected proposal.
+    As in TVM RFC 0037, it is made from the selected proposal.
 
     parts: all parts of the graph (nodes with their kernels).
     plans: one per cascade: its parts, stripes and cost.
@@ -43,9 +43,8 @@ class Schedule(Brief):
     peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
     updating: cost of each of `Parts.updates`, which run after all plans.
-    bands: one entry for each cascade, or chain of a cascade, that runs in bands of columns.  In
-        `parts`, a single part replaces all parts of such a cascade or chain.  For a cascade, the
-        single part is the only one of its plan; for a chain, it is one of several.
+    bands: one entry for each cascade that runs in bands of columns, and for each chain.  In
+        `parts`, a single part replaces all parts of the cascade or chain.
     assigned: the original parts, before single parts replaced cascades, chains and groups in tiles;
         None if there are no such single parts.
     """
@@ -63,10 +62,10 @@ class Schedule(Brief):
 
     @property
     def assigned_parts(self) -> Parts:
-        """The parts from the stage `assign`.
+        """The original parts, from the stage `assign`.
 
-        They include no row copies, and no single parts that replace the parts of cascades or chains
-        in bands.
+        These are the parts before row copies were added, and before each cascade or chain in bands
+        was replaced by a single part.
         """
         if self.parts.uncopied is not None:
             return self.parts.uncopied
@@ -82,12 +81,12 @@ class Schedule(Brief):
         plans = (plan.cost for plan in self.plans)
         return reduce(Cost.__add__, (*plans, *self.updating), NOTHING)
 
-    @property
+    @cached_property
     def order(self) -> tuple[int, ...]:
         """Indices of the parts, in execution order."""
         return tuple(k for plan in self.plans for k in plan.parts)
 
-    @property
+    @cached_property
     def steps(self) -> tuple[Part, ...]:
         """Parts in execution order, each with only the kernel that its plan runs."""
         parts = self.parts.parts

@@ -61,14 +61,15 @@ class StripeConfig:
         affine: the map from output elements to the input elements that they read.
 
         The fields of the result:
-        shape, extent: the extents of the input boxes that are read, rounded up.
-        strides: those of the output, multiplied by the coefficients of `affine`, not rounded.
-        order, stripes, offset: those of the output axis on which the input axis depends, or the
-            sums over these axes if it depends on several.  `affine.offset` is added to `offset`.
-        An input axis that depends on no output axis has one stripe.
-
-        The coefficients of `affine` do not multiply `offset`.  It is therefore inexact if several
-        operators of a cascade have padding.  `Affine.apply` gives the exact position of a stripe.
+        shape: the extents of the input box that a stripe of shape `self.shape` reads, rounded up.
+        extent: the extents of the input box that the whole output reads, rounded up.
+        strides: the strides of the output, multiplied by the coefficients of `affine`, not rounded.
+        order, stripes: the same as for the output axis on which the input axis depends; one stripe
+            if it depends on none.
+        offset: the offset of that output axis, not multiplied by coefficients, plus
+            `affine.offset`.  It is inexact if several operators of a cascade have padding;
+            `Affine.apply` gives the exact position of a stripe.
+        If an input axis depends on several output axes, their values are added.
         """
         follow = _pattern(affine)
         stripes, offset = follow.linear(self.stripes), follow.linear(self.offset)
@@ -228,11 +229,12 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Add the stripes `first` + 1 to `last`, both included, to `counts`.
+        """Count the stripes `first` + 1 to `last`, both included, by their new elements.
 
-        counts[n]: number of stripes with n new elements, which no previous stripe covers.  Here, n
-            is the distance between the stripe and the previous one (the stride rounded down or up),
-            but at most `shape`.
+        These stripes must end within the axis.  A stripe at distance d from the previous one has
+        min(d, `shape`) new elements.  d is the stride, rounded down or up: for a stride of 5/2, the
+        distances are 2 and 3.
+        counts[n]: number of stripes with n new elements.  This function adds the stripes to it.
         """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step

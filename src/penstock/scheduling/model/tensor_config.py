@@ -37,11 +37,11 @@ class TensorConfig(Brief):
     tensor: name of the tensor.
     memory: name of the memory region that holds the tensor.
     mode: how much of the tensor is in memory while the plan runs.
-    stripes: the stripes, one per kernel call, as a sequence of stripe configurations.  There are
-        several if the sizes or distances of stripes change: the first rows of a tensor may be
-        computed in smaller stripes.  The configurations are in execution order, with one exception.
-        If several of them describe the same bands of columns, each band computes its stripes of all
-        these configurations before the next band begins.
+    stripes: the stripes, one per kernel call, as a sequence of stripe configurations.  Several
+        configurations are needed if the sizes or distances of the stripes change.  For example, the
+        first rows of a tensor may be computed in smaller stripes.  The stripes are in execution
+        order, unless the tensor is computed in bands of columns: then each configuration lists its
+        stripes band by band, but they may be computed in another order.
     """
 
     tensor: str

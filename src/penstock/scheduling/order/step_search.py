@@ -34,8 +34,10 @@ class OrderTricks:
     ceiling: drop states whose peak is not below the peak of the best heuristic order.
     free_steps: run a ready step without trying others, if it leaves no more live bytes than before
         and does not raise the peak.
-    free_chains: do the same with a chain of steps, each of which reads from the previous one.
-    merge: keep only the best order for each set of completed steps.
+    free_chains: do the same with a sequence of steps, each of which reads an output of the previous
+        one.
+    merge: of several orders of the same set of completed steps, continue only the one with the
+        lowest peak.
     """
 
     split: bool = True
@@ -178,10 +180,11 @@ class StepSearch:
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
-        A successor has one more completed step, and then all free steps that follow.
-        tried: the lowest peak, in bytes, with which each set of completed steps has been reached;
-            updated.  Keys are masks before the free steps run.  With `OrderTricks.merge`, a
-            successor is yielded only if its set is new or its peak is lower than the known one.
+        A successor results from one ready step, followed by the steps that `_after_free_steps`
+        adds.  With `OrderTricks.merge`, a successor is omitted if an earlier path has completed the
+        same steps with the same or a lower peak.
+        tried: peak in bytes of the paths found so far, by mask of the steps that are completed
+            before `_after_free_steps` adds any.  This function updates the map.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)
@@ -205,11 +208,12 @@ class StepSearch:
         peak: int,
         ready: int,
     ) -> _State:
-        """Run free steps and chains of steps while there are any, and return the state after them.
+        """Run the steps that `_free_steps` returns until it returns none; return the new state.
 
-        A free step or chain leaves no more live bytes than before and does not raise the peak.
+        `_free_steps` returns steps that leave no more live bytes than before and do not raise the
+        peak, so to run them next is optimal.
         parent: the previous state; None at the start.
-        steps: indices of the steps run since that state.
+        steps: indices of the steps that have run since `parent`.
         done, live, peak, ready: the situation after `steps`: mask of the completed steps, live
             bytes, live bytes at the peak so far, mask of the ready steps.
         """
@@ -223,10 +227,11 @@ class StepSearch:
         return _State(parent, tuple(path), done, live, peak, ready)
 
     def _free_steps(self, done: int, live: int, limit: int, ready: int) -> list[int]:
-        """Return steps to run next: one ready step, or a chain that begins with a ready step.
+        """Return a sequence of steps that it is optimal to run next; empty if none is known.
 
-        To run these steps next is optimal, since they leave no more live bytes than before.  In a
-        chain, each step reads from the previous one.  The list is empty if no such steps exist.
+        After the sequence, no more bytes are live than before it, and `limit` is never exceeded.
+        The sequence is a single ready step (a free step), or begins with a ready step, after which
+        each step reads an output of the previous one (a free chain).
         done, live, ready: mask of the completed steps, live bytes, mask of the ready steps.
         limit: maximum live bytes while a step runs.
         """
@@ -246,9 +251,11 @@ class StepSearch:
         return []
 
     def _free_chain(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
-        """Return a chain that starts with `step` and ends with at most `live` live bytes.
+        """Return a sequence of steps that starts with `step` and leaves at most `live` live bytes.
 
-        Each step of a chain reads from the previous one.  The list is empty if no chain is found.
+        Each step of the sequence reads an output of the previous one.  Of several such steps, only
+        the one that leaves the fewest live bytes is tried.  The list is empty if no
+        sequence is found in this way.
         done: mask of the steps completed before `step`.
         live, after: live bytes before `step`, and after it.
         limit: maximum live bytes while a step runs.

@@ -160,11 +160,11 @@ def step_table(problem: OrderProblem) -> StepTable:
 
 
 class _Reachability:
-    """Computes the row of each step in a `StepTable`.
+    """Computes the `StepRow` of each step, with the method `row`.
 
-    The row of a step is computed from four masks: the steps that precede it in every order, the
-    tensors that exist before it in every order, the steps that follow it in every order, and the
-    tensors that the following steps read.  The masks of all steps are computed once.
+    The constructor determines what precedes and what follows each step in every order.  Before the
+    step: the steps that run, the tensors that they write, and the inputs of the problem.  After the
+    step: the steps that run, and the tensors that they read.
     """
 
     def __init__(

@@ -2,12 +2,13 @@
 
 A kernel may read its constants from a prefetched copy (`Part.prefetching`).  A part that runs in
 many calls then reads its constants from slow memory only once.  The accelerator makes the copy
-during the first call of a cascade: the part's own cascade or, for an early copy, the one before it.
-The copy occupies memory from the start of that cascade to the end of the part's cascade.
+during the first call of the part's own cascade or, for an early copy, of the previous cascade.  The
+copy occupies memory from the start of the cascade that makes it to the end of the part's cascade.
 
-The selection for a schedule is greedy: candidates are considered in descending order of the cycles
-that they save, estimated stalls subtracted.  A candidate is added if it saves cycles and the live
-bytes stay within a limit.  A cascade has at most `MOST_PREFETCHES` copies of each `PrefetchStart`.
+The selection for a schedule is greedy.  Candidates are considered in descending order of their
+estimated net saving: the cycles saved minus the stall cycles.  A candidate is added if it saves
+cycles and the live bytes stay within a limit.  A cascade reads at most `MOST_PREFETCHES` early
+copies and at most `MOST_PREFETCHES` others.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class PrefetchChoices:
         A prefetch copies a constant to a memory region.  The first set is empty.  For each region,
         one more set contains all prefetches that save more time than the copy takes; it is omitted
         if empty.
-        calls[i]: (position of the part, first row, end row, position of the part that requested the
-            rows) of call i of the cascade.
+        calls: the calls of the cascade, one per row, as returned by `execution.expand`.  Only
+            column 0 is used, the position of the called part in the execution order.
         """
         yield ()
         if not self._enabled:
@@ -114,6 +114,7 @@ class PrefetchChoices:
     def _copy_stall(self, size_bytes: int, memory: str) -> int:
         """Return the cycles for which the processor waits for the copy of a constant.
 
+        They consist of the setup time of the copy engine and the duration of the copy.
         memory: name of the memory region to which the constant is copied.
         """
         copier = self._memories.copier
@@ -122,7 +123,7 @@ class PrefetchChoices:
         return copier.setup_cycles + self._memories.copy_cycles(constants, memory, size_bytes)
 
     def valued(self, cascade: Candidate, prefetches: tuple[Prefetch, ...]) -> ValuedPrefetches:
-        """Return a set of prefetches for a cascade, with the memory and time that it takes."""
+        """Return the set `prefetches` for a cascade, with the memory and time that it takes."""
         constants = self._constant_time[:, cascade.lower : cascade.upper].copy()
         extra = np.zeros(len(self._regions), np.int64)
         for prefetch in prefetches:

@@ -98,8 +98,8 @@ class _Room:
 
         before: the previous cascade.
         cycles: cycles of the previous cascade, during which copies can run.
-        late: names of the constants that the plan of `cascade` already copies to this region, but
-            only when `cascade` begins.
+        late: names of the constants that `cascade` copies to this region when it begins; they may
+            be copied earlier instead.
         """
         found: list[Prefetch] = []
         memory, start = self._schedule.memory, PrefetchStart.PREVIOUS_CASCADE

@@ -22,9 +22,10 @@ def readers(parts: Parts, cascade: Sequence[int], tensor: str) -> tuple[int, ...
 def copyable(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
     """Return whether a cascade can read a tensor from copies of its rows.
 
-    The tensor must be complete when the cascade begins.  It must have the same rows as its storage.
-    Its readers in the cascade must compute their outputs row by row on the processor, and must not
-    access the storage through another tensor.  At least one reader must need all rows.
+    The tensor must be complete when the cascade begins.  It must have at least two rows, and as
+    many as its storage.  It must not be stored in the ring of a queue.  Its readers in the cascade
+    must compute their outputs row by row on the processor, and must not access the storage through
+    another tensor.  At least one reader must need all rows.
     cascade: indices of the parts of the cascade, which runs in stripes of rows.
     """
     if tensor not in parts.owners:

@@ -115,8 +115,9 @@ class RowCopyEstimates:
     def _estimate(
         self, cascade: StripedCascade, copy: RowCopy, source: str, users: tuple[int, ...]
     ) -> RowCopyEstimate:
-        """Return the time that a copy saves, which may be negative, and the bytes of its ring.
+        """Return the time that a row copy saves, which may be negative, and the bytes of its ring.
 
+        source: name of the memory region of the copied tensor.
         users: indices of the parts that read the tensor.
         """
         memories, rows = self.memories, self.parts.rows
@@ -149,8 +150,8 @@ def row_copy_estimates(
 ) -> RowCopyEstimates | None:
     """Return an object that estimates row copies; None if schedules cannot contain row copies.
 
-    They cannot if the target has no copy engine or no second memory for tensors, if the option
-    `row_copies` is off, or if a part has a kernel that reads prefetched constants.
+    The result is None if the target has no copy engine or no second memory for tensors, if the
+    option `row_copies` is off, or if a part has a kernel that reads prefetched constants.
     """
     possible = memories.copier is not None and len(memories.tensors) > 1 and not parts.can_prefetch
     if not options.row_copies or not possible:

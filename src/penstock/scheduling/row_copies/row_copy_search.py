@@ -4,8 +4,8 @@ The search adds copies to a schedule that is complete otherwise.  For each casca
 that the cascade reads in slow memory, it estimates the cycles that a copy saves, with and without
 double buffering (`estimates.py`).  It selects copies greedily, in descending order of these cycles,
 while their rings fit into the faster memory region.  Then it costs the schedule with these copies
-exactly.  As long as some cascade is not faster with its copies, or a region is too full while it
-runs, the copy that saves least is removed from that cascade.
+exactly.  As long as a cascade is not faster with its copies, or a region is too full while the
+cascade runs, the copy that saves least is removed from the cascade.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ class RowCopySearch:
 
 
 def _free_bytes(expanded: ExpandedSchedule, memories: MemorySystem) -> list[dict[str, int]]:
-    """Return how many bytes of each memory region are free during each cascade, by region name.
+    """Return, for each cascade, how many bytes of each memory region are free while it runs.
 
-    Only the share `FILL` of a region may be filled.  If the live bytes exceed this, the result is
-    negative.
+    Keys: names of the regions for tensors, except the default region.  A number is negative if the
+    live bytes exceed the share `FILL` of the region, which is all that may be filled.
     """
     live = {m.name: live_bytes(expanded, m.name) for m in memories.tensors[1:]}
     limits = {m.name: int(m.size_bytes * FILL) for m in memories.tensors[1:]}

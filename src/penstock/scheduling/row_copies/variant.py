@@ -30,10 +30,11 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
     """Add a part for each row copy in `Plan.row_copies` to the parts and plans of a schedule.
 
     parts: the parts without row copies, from the stage `assign`.
-    plans: plans whose field `parts` does not contain the parts that perform row copies.  In the
-        plans of the result, the field begins with these parts.  Each copied tensor must be
+    plans: the plans, whose `parts` do not include row copies yet.  Each tensor to be copied must be
         `conditions.copyable` in its cascade.
     copier: name of the copy engine.
+
+    In each plan of the result, the parts that perform its row copies come first.
     """
     names = set(parts.names)
     every = list(parts.parts)
@@ -63,10 +64,10 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
 
 
 def without_row_copies(plan: Plan) -> Plan:
-    """Return the plan without the row copies in `Plan.parts`, so that it contains only parts of the
-    stage `assign`.
+    """Return the plan without the parts that perform row copies, at the beginning of `Plan.parts`.
 
-    `Plan.row_copies` and the costs of the copies are kept.
+    Only parts of the stage `assign` remain.  The other fields are not changed: `row_copies` still
+    lists the copies, and `costs` their costs.
     """
     return replace(plan, parts=plan.parts[len(plan.row_copies) :])
 
@@ -93,10 +94,11 @@ def _reading(part: Part, copy: Node) -> Part:
 
 
 def _nodes(parts: Parts, every: Sequence[Part]) -> Iterator[Node]:
-    """Yield the nodes of a graph with copies, each copy before the first node that reads it.
+    """Yield the nodes of a graph with row copies, each copy before the first node that reads it.
 
-    parts: the parts of the schedule without copies.
-    every: the parts of the schedule with copies; the copies follow the other parts.
+    parts: the parts of the schedule without row copies.
+    every: the same parts in the same order, some of which now read copies; after them, the parts
+        that perform the copies.
     """
     now: Mapping[str, Node] = {part.name: part.nodes[-1] for part in every if part.nodes}
     copies = {part.name: part.nodes[-1] for part in every[len(parts.parts) :]}

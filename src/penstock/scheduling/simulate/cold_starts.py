@@ -22,12 +22,13 @@ Flags = npt.NDArray[np.bool_]
 
 
 def cold_calls(cascades: Sequence[ExpandedCascade]) -> Iterator[Flags]:
-    """Yield, for each cascade, which of its calls run after a command of another engine.
+    """Yield, for each cascade, an array that states which of its calls start cold.
 
+    A call starts cold if the call before it runs on another engine, or if it is the first call of
+    the schedule.  The first call of a cascade also starts cold if the copy engine prefetches
+    constants for the cascade.  Example: the first cascade has two calls on an accelerator, then one
+    on the processor; its array is [True, False, True].
     cascades: all cascades of a schedule.
-
-    The first call of the schedule does, and the first call of a cascade if the copy engine copies
-    constants for the cascade.
     """
     last = ""
     for cascade in cascades:
@@ -60,7 +61,7 @@ def _with_cold_starts(
 ) -> Plan:
     """Return the plan of a cascade whose costs include cold starts.
 
-    cold: for each call of the cascade, whether it runs after a command of another engine.
+    cold: for each call of the cascade, whether it starts cold (`cold_calls`).
     """
     parts, costs = schedule.parts, list(plan.costs)
     calls = Counter((p, end - first) for p, first, end in cascade.calls[cold, :3].tolist())

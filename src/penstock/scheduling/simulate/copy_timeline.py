@@ -81,11 +81,12 @@ def copy_times(
 class _Run:
     """The state of the processor and the copy engine.
 
-    now: time at the processor.
-    free: time at which the engine will have executed all copies started so far.
-    complete: for each row copy, by its position, the time at which the engine will have copied all
-        of its rows that have been started.
-    added: setup time and stalls of each row copy until `now`, by its position.
+    copies, setup_time: arguments of `copy_times`.
+    free: time at which the engine will have executed all copies that the processor has started.
+    now: the time that the processor has reached.
+    complete: for each row copy, by its position, the time at which the engine will have copied the
+        rows that the processor has started to copy.
+    added: for each row copy, by its position, the setup time and stalls so far.
     """
 
     copies: Mapping[int, TimedCopy]

@@ -101,8 +101,11 @@ class CostAccounting:
     )
 
     def for_parts(self, parts: Parts) -> CostAccounting:
-        """Return a cost accounting for other parts of the same graph: for example, parts that stand
-        for several (`Schedule.bands`).  The two share the memoised results about single parts."""
+        """Return a cost accounting for other parts that are derived from the same graph.
+
+        For example, a single part may replace the parts of a cascade that runs in bands.  The two
+        cost accountings share the memoised results about parts, but not those about plans.
+        """
         return CostAccounting(
             parts, self.model, self.memories, self._traffic, self._costs, self._stalls
         )
@@ -357,7 +360,8 @@ class CostAccounting:
 def _kernels(part: Part) -> tuple[Kernel | None, ...]:
     """Return all kernels of a part, indexed by `KernelVariant.kernel`.
 
-    These are the preferred kernel, the fallback (None if there is none), the prefetching kernels.
+    The order is: preferred kernel, fallback kernel, prefetching kernels.  The second element is
+    None if there is no fallback kernel.
     """
     return (part.kernel, part.fallback, *part.prefetching)
 

@@ -1,12 +1,12 @@
 """ExpandedSchedule: a schedule call by call, with the live ranges of its memory blocks.
 
-A memory block is a unit to which the placement assigns an address.  A block of a storage (the
-memory of a tensor and its aliases) is
+A memory block is a unit to which the placement assigns an address.  It consists of rows of one
+storage (the memory of a tensor and its aliases):
 
-- the whole storage, if all its rows are live in the same ticks;
-- otherwise a single row, since rows of equal size leave no gaps when they are placed;
-- but in a storage that must be contiguous, an interval of rows with equal live ranges, which the
-  placement keeps at a fixed distance from the other intervals of the storage.
+- If all rows of the storage have the same live range, they form a single block.
+- Otherwise, if the storage must be contiguous, each interval of rows with the same live range is a
+  block.  The placement keeps these blocks at fixed distances from each other.
+- Otherwise, each row is a block.
 
 A row that overwrites a row of another storage belongs to the block of the overwritten row.
 """
@@ -121,7 +121,8 @@ class ExpandedSchedule:
     def storage_owner(self, value: Value) -> Value | None:
         """Return the tensor in whose memory `value` is stored; None if `value` is a constant.
 
-        For an alias, this is the tensor whose bytes it shares; otherwise `value` itself.
+        For an alias, this is the tensor whose bytes it shares.  For a value with memory of its own,
+        it is the value itself.
         """
         name = self._owners.get(value.name)
         return None if name is None else self._values[name]
@@ -195,6 +196,7 @@ class ExpandedSchedule:
         """All memory blocks as a table, storage by storage.
 
         One row per block: (index of the storage, first row, end row, first live tick, end tick).
+        A tick is the time of one kernel call; the block is dead from its end tick on.
         A queue (the last rows of a sequence, kept between runs) is a single block, its ring.  The
         storage of its new rows has no block, because these rows are part of the ring.
         """

@@ -54,9 +54,10 @@ def candidates(
 
     There is a candidate for each `lower` in `lowers` and each stripe height.
     lowers: a range with step 1.
-    alternatives: the stripe heights, and the peaks known so far; this function updates the peaks.
-    prune: drop a candidate if a known sequence of cascades runs the same parts with no higher peak
-        and no more call overhead.
+    alternatives: the stripe heights, and the peaks of the cascades simulated so far; this function
+        adds those of the candidates.
+    prune: drop a candidate if cascades simulated before, one or several in sequence, run the same
+        parts with no higher peak and no more call overhead.
 
     Returns an array, and the number of simulated calls as a measure of work.  The array has one row
     for each candidate that is not dropped: (lower, stripe height, live bytes at the peak, call

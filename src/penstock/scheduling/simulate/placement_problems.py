@@ -41,10 +41,12 @@ def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...
     The result consists of pairs (name of the region, series of its storages).  The series of a
     storage is the names of its buffers, one for each row, in order.
 
-    A storage is left out if one of its rows overwrites a row of another storage.  It is also left
-    out if a kernel with placed costs accesses it: the commands of such a kernel contain the address
-    of each row, so no table of row offsets is needed.  That does not apply to kernels that take
-    fewer cycles if rows have a constant distance.
+    Two kinds of storages are left out:
+
+    - A storage in which a row overwrites a row of another storage.
+    - A storage that a kernel with placed costs (`Kernel.placed`) accesses, unless this kernel takes
+      fewer cycles if rows have a constant distance (`Kernel.even_rows`).  The commands of kernels
+      with placed costs contain the address of each row, so no table of row offsets is needed.
     """
     parts, memory = expanded.schedule.parts, expanded.schedule.memory
     storages = parts.rows.storages

@@ -34,11 +34,11 @@ class Alternatives(NamedTuple):
     """Peaks of the cascades simulated so far, used to prune a search over stripe heights.
 
     stripes[k]: stripe height k (maximum rows per call); the heights decrease.
-    least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each of them
-        runs alone at height stripes[k].
-    least_peak[u, n, k]: lowest known peak, in live bytes, of any sequence of cascades that runs the
-        parts at positions [u - n, u).  Sequences with more call overhead than running each of these
-        parts alone at height stripes[k] are disregarded.
+    least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each part is a
+        cascade of its own with height stripes[k].
+    least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that runs the
+        parts at positions [u - n, u).  Only those sequences count whose call overhead is at most
+        that of the same parts as cascades of their own with height stripes[k].
     """
 
     stripes: Numbers
@@ -77,8 +77,8 @@ def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
 def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -> int:
     """Return how many of the first rows of storage `s` are computed and not read again.
 
-    0 if parts after the cascade read the storage.  If a recurrent part writes it, the last computed
-    row stays live until the next one has been computed.
+    0 if parts after the cascade read the storage.  If a recurrent part writes the storage, the row
+    computed last is not counted while further rows are to be computed.
     lower, upper: positions [lower, upper) of the cascade that runs.
     produced[s]: number of rows of storage s that have been computed.
     """
@@ -105,8 +105,8 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 def slots_released(shared: int, dead: int, gone: int) -> int:
     """Return how many slots (each for one row) become free when rows [dead, gone) die.
 
-    shared: number of rows minus number of slots.  It is 0 if each row has a slot of its own.
-        Otherwise, all rows share one slot, which becomes free when the last row dies.
+    shared: number of rows minus number of slots.  It is 0 if each row has its own slot, and 9 if 10
+        rows share one slot, which becomes free when the last row dies: [8, 10) frees 1, [3, 5) 0.
     """
     return max(gone, shared) - max(dead, shared)
 
@@ -222,9 +222,9 @@ def run_cascade(
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
     """Return the lowest known peak of a sequence of cascades that runs the parts [lower, upper).
 
+    Only sequences with little call overhead count: no more than if each part runs alone, in stripes
+    of the height with index `k` in `Alternatives.stripes`.
     known: `Alternatives.least_peak`; the result is also stored there.
-    k: index of a stripe height in `Alternatives.stripes`.  Sequences with more call overhead than
-        running each of their parts alone at this height are disregarded.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):
@@ -290,9 +290,9 @@ def enter_live_ranges(
     """Write the live ranges of the rows that a cascade computes or reads.
 
     calls[i, :3]: (position of the part, first row, end row) of the call at tick `tick` + i.
-    region[s]: index of the memory region of storage s.
-    starts, born, died, over: fields of `live_ranges.RowLiveRanges`, where `died` is called `dead`.
-        All but `starts` are updated.
+    starts[s]: index of row 0 of storage s in the other arrays, which this function updates.
+    born, died: the row is live in ticks [born, died).
+    over: the storage whose row of the same number it overwrites in place; -1 for none.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

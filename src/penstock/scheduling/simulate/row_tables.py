@@ -35,10 +35,10 @@ class RowTables(NamedTuple):
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
-    late[p]: 1 if the part reads no row in the first half of some input, else 0.  The simulation of
-        a cascade runs the parts whose outputs are read after the cascade; they request rows from
-        the other parts.  Late ones run last, in descending order of p, because their first call
-        requests more than half of an input.
+    late[p]: 1 if the part reads no row in the first half of one of its inputs, else 0 (`_is_late`).
+        In a cascade, the parts whose outputs are read after the cascade run one after the other, in
+        order of p, and request rows from the other parts.  Late ones follow, in descending order of
+        p: a late part requests more than half of an input in its first call.
     on_request[p]: 1 if a call of the part computes all rows that its reader requests, however many;
         0 if it computes at most the stripe height.
     first_rows[p]: how many rows the part computes at the start of its cascade, before any part
@@ -99,9 +99,10 @@ def row_tables(
 
     call_cycles: overhead of each call in cycles, by part index; None: zero.
     keep_inputs: whether the network's inputs must not be overwritten.
-    nearest_first: order in which missing rows of a part's inputs are computed: by descending
-        advance if False, by ascending advance if True.  The advance of a tensor is high if few of
-        its rows already require many rows of the network's inputs (`advances`).
+    nearest_first: if a call lacks rows of several inputs, the order in which these are computed:
+        the input of highest advance first if False, the input of lowest advance first if True.  The
+        advance of a tensor is high if its first few rows already require many rows of the network's
+        inputs (`advances`).
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
@@ -157,9 +158,10 @@ def row_tables(
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
-    """Return whether a part reads no row in the first half of some input of several rows.
+    """Return whether a part never reads the first half of the rows of one of its inputs.
 
-    Example: a part that reads only rows 6 to 9 of an input of 10 rows.
+    Inputs of a single row do not count.  For example, the result is True for a part that reads only
+    rows 6 to 9 of an input of 10 rows, even if it reads all rows of its other inputs.
     """
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 
@@ -203,9 +205,11 @@ def advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
     """Return the advance of each storage: a number that is high if few of its rows already require
     many rows of the network's inputs.
 
-    The advance is 0 for a network input.  For another storage, it is the maximum, over all paths
-    from a network input to the storage, of the sum of `RowRead.advance` along the path.
-    `row_tables` sorts the reads of each part by advance.
+    Each read contributes `RowRead.advance`: about 0 if the part needs its input in proportion to
+    the output, about 0.5 if half of the output already requires the whole input.  The advance of a
+    storage is the largest sum of these numbers along a path from a network input to the storage; it
+    is 0 for a network input.  `row_tables` sorts the reads of each part by the advance of the
+    storage.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

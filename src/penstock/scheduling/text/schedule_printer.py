@@ -21,8 +21,9 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 
 def print_schedules(schedules: Iterable[Schedule], *, with_stripes: bool = False) -> str:
-    """Return schedules as text, followed by their plans and costs, one per line.
+    """Return schedules as text: lines for the schedules, then for all plans, then for all costs.
 
+    Schedules refer to plans, and plans to costs, by names such as "p0" and "c0".
     with_stripes: also print the stripes of the tensors of each plan.
 
     All schedules must be of the same graph, split into the same parts by the stage `assign`.

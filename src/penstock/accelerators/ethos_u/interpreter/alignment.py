@@ -43,9 +43,10 @@ def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
 def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
     """Yield (name, value) of the registers of a copy whose values must be multiples of 16.
 
-    These are the source address, the target address and the size. If the hardware supports
-    unaligned copies (U65), only some of them are restricted: addresses in shared memory, the
-    internal memory of the NPU, and the size of a copy into shared memory."""
+    These are the source address, the target address and the size in bytes. If the hardware supports
+    unaligned copies (U65), there are two restrictions only. An address must be a multiple of 16 if
+    it is in shared memory, the internal memory of the NPU. The size must be a multiple of 16 if the
+    target is in shared memory."""
     source, target = operation.source, operation.target
     anywhere = hardware.unaligned_copies
     for span in (source, target):

@@ -134,10 +134,10 @@ class FeatureMap:
         )
 
     def _pixels(self, rows: Any, columns: Any) -> Any:
-        """Return the byte address of channel 0 of each pixel at one of the `rows` and one of the
-        `columns`, as an array of shape (len(rows), len(columns)).
+        """Return an array of shape (len(rows), len(columns)). Its element [i, j] is the byte
+        address of channel 0 of the pixel in row `rows[i]` and column `columns[j]`.
 
-        rows, columns: arrays of indices."""
+        rows, columns: arrays of row indices and of column indices."""
         rows, columns = rows[:, None], columns[None, :]
         right = columns >= self.width_0
         height = np.where(right, self.height_1, self.height_0)

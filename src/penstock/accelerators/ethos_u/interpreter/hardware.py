@@ -51,7 +51,7 @@ class NpuHardware:
     @property
     def overwrites_tables(self) -> bool:
         """Whether an operation without a look-up table overwrites the tables of other operations:
-        its accumulators then also occupy the part of shared memory that is reserved for tables."""
+        its accumulators then also occupy the part of shared memory reserved for tables."""
         return self.banks == SHARED_BANKS
 
 

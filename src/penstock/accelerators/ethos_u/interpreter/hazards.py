@@ -11,14 +11,12 @@ The checks rely on these guarantees:
   at most two are outstanding (started or queued).
 - When a copy starts while the maximum number of copies is outstanding, the oldest is complete.
 - With BLOCKDEP d, a job starts only when at most d earlier jobs are unfinished. Jobs complete in
-  order. For example, with d = 2, the last two jobs of the previous operation may be unfinished when
-  job 0 starts, but only the last one when job 1 starts, because job 0 is then unfinished as well.
-  Job 2 starts only after the previous operation is complete.
+  order. So when job i of an operation starts, at most d - i jobs of the previous operation are
+  unfinished. With d = 2, these are at most two jobs for job 0, one for job 1, and none for job 2.
 
-In general, at most d - i jobs of the previous operation are unfinished when job i starts. The
-checks treat its last d - i blocks as unfinished, i.e. they count a block as one job, as Arm's
-compiler Vela does. This is the strictest assumption: if a block consisted of several jobs, fewer
-blocks would be unfinished.
+The checks treat the last d - i blocks of the previous operation as unfinished, i.e. they count a
+block as one job, as Arm's compiler Vela does. This is the strictest assumption: if a block consists
+of several jobs, fewer blocks are unfinished.
 
 All blocks pass through one pipeline. They complete in order, and the input of a block is read
 before this block or a later one is written. Between block operations, the only error is therefore a
@@ -145,8 +143,8 @@ class Flight:
         return found
 
     def begin(self, operation: Operation, footprint: Footprint) -> None:
-        """Check an operation against the operations that may be unfinished when it starts. Then add
-        it to them.
+        """Check that an operation does not conflict with the operations that may be unfinished when
+        it starts. Then record that the operation itself may be unfinished.
 
         footprint: the bytes that the operation accesses.
 
@@ -256,8 +254,8 @@ def _check_table(
 
 
 def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | None:
-    """Return the first conflict between two concurrent operations, or None if no byte that one of
-    them writes is accessed by the other.
+    """Return the first conflict between two concurrent operations, or None if there is none. They
+    conflict if both access a byte and at least one of them writes it.
 
     later, earlier: the bytes that each operation accesses."""
     ways: tuple[tuple[str, Bytes, Bytes], ...] = (

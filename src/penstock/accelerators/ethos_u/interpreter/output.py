@@ -25,8 +25,8 @@ other codes, the type of the output determines this."""
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
-    """Return `values`, which have been requantised, plus the zero point of the output, clamped to
-    the limits of the activation.
+    """Add the zero point of the output to `values`, which are already requantised, and return the
+    results, clamped to the limits of the activation.
 
     As an exception, 32-bit outputs without a look-up table are only saturated to 32 bits; the zero
     point and the limits are ignored. This follows from the streams that the older core of Arm's

@@ -2,8 +2,8 @@
 encoded as an index into a palette; runs of zero weights may be encoded by their lengths.
 
 A slice has a header, an optional new palette, and chunks. With a palette of n entries, an index
-below n stands for the entry with this index; a larger index stands for a value that is computed
-from the index.
+below n stands for the entry with this index; an index of n or more stands for a value that is
+computed from the index.
 
 Indices and run lengths are encoded in a Golomb-Rice code: a number is quotient << divider, plus a
 remainder of `divider` bits. A chunk encodes the quotients of several numbers as 8 or 12 symbols. A
@@ -147,18 +147,19 @@ class _Coded:
     """The state of decoding the values of one kind in a slice: weight indices, or lengths of zero
     runs. A value is quotient << divider, plus a remainder of `divider` bits.
 
-    A quotient is the sum of consecutive symbols; the first symbol below the maximum value ends it.
-    The symbols come in chunks. The remainders of the quotients of a chunk follow the next chunk.
+    The stream contains chunks, which encode the quotients of several values as symbols 0, 1 and 2.
+    The remainders of these values come one chunk later: chunk 0, chunk 1, remainders of chunk 0,
+    chunk 2, remainders of chunk 1, and so on.
 
     count: number of values in the slice.
     divider: number of bits of a remainder.
     begun: number of values whose quotients have been read.
-    located: number of values whose remainders have been located.
-    unlocated: number of values in the latest chunk, whose remainders have not been located yet.
-    symbol_masks: for each chunk, its symbols as (first mask, second mask). Symbols have values 0 to
-        2. Bit i of the first mask is 1 if symbol i is above 0. The second mask has one bit for each
-        such symbol: 1 if it is 2. For example, symbols 2, 0, 1 are stored as 0b101, 0b01. For
-        lengths of runs, whose symbols are 0 or 1, the second mask is 0.
+    located: number of values for which the position of the remainder is known.
+    unlocated: number of values in the latest chunk, for which this position is not yet known.
+    symbol_masks: the symbols of each chunk, as a pair of masks. Bit i of the first mask is 1 if
+        symbol i is above 0. The second mask has one bit for each such symbol: 1 if it is 2. For
+        example, symbols 2, 0, 1 are stored as (0b101, 0b01). For lengths of runs, whose symbols are
+        0 or 1, the second mask is 0.
     places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int
@@ -177,11 +178,13 @@ class _Coded:
         self.unlocated = quotients
 
     def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Skip the remainders of the chunk of quotients that `add_chunk` recorded last, and store
+        """Skip the remainders of chunk k, the last one that was passed to `add_chunk`, and store
         their bit positions in `places`.
 
-        has_chunk: whether a further chunk of quotients has been read since. If so, `add_chunk` must
-            be called for it next; otherwise, the skipped remainders are the last ones."""
+        In the stream, chunk k + 1 precedes the remainders of chunk k. So the caller reads chunk
+        k + 1 first, then calls this method, and then passes chunk k + 1 to `add_chunk`.
+
+        has_chunk: whether chunk k + 1 exists."""
         count = min(self.unlocated, self.count - self.located)
         self.located += count
         if count:
@@ -246,9 +249,9 @@ class _Slice:
         """Read the next chunk of weights and the next chunk of run lengths, and skip the remainders
         of the chunks before them. Return False if there was no further chunk to read.
 
-        If the slice has runs, the stream omits the chunk of weights where at least 8 (`MOST_AHEAD`)
-        more weights than run lengths have been read. It omits the chunk of run lengths where more
-        run lengths than weights have been read."""
+        If the slice has runs, the stream does not always contain both. Let n be the number of
+        weights read so far, minus the number of run lengths read so far. There is no chunk of
+        weights if n is at least 8 (`MOST_AHEAD`), and no chunk of run lengths if n is negative."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count

@@ -192,15 +192,16 @@ def _part_places(
     The place of a weight is its flat index in an array of shape (height, width, inputs, outputs).
     The zeros that pad the stream have the place N, the number of elements of this array.
 
+    order: parameters that determine the order; a kernel is read part first or depth first.
     first_output: first channel of the block of output channels.
     first_input: first channel of the block of input channels.
     part: rows and columns of the taps in the part.
 
-    The result has six axes:
-    - micro blocks of input channels if the order is "part kernel first", otherwise of length 1
+    A micro block is a small group of channels. The result has six axes, from the outermost loop:
+    - micro blocks of input channels if a kernel is read part first, otherwise of length 1
     - micro blocks of output channels
     - taps, including those that pad the part
-    - micro blocks of input channels if the order is "depth first", otherwise of length 1
+    - micro blocks of input channels if a kernel is read depth first, otherwise of length 1
     - output channels of a micro block
     - input channels of a micro block"""
     rows, columns = part

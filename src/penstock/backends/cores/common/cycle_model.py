@@ -41,8 +41,8 @@ class CycleModel:
     """Cycles of kernels on the cores of a family.
 
     package: the name of the family's package, which contains `figures.toml`.
-    counts: returns how often each section of a kernel runs for the whole output, or None for a
-        kernel whose cycles are already set.
+    counts: returns how often each section of a kernel runs for the whole output.  It returns None
+        for a kernel that it does not know; the cycles of this kernel remain as they are.
     odd_cycles: returns the additional cycles of a call that computes an odd number of pixels;
         nonzero only for kernels that compute pixels in pairs."""
 

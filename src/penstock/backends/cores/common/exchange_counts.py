@@ -34,13 +34,11 @@ def _steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
     """Return (steps, swaps) for an image of `rows` x `columns` pixels.
 
-    steps: how often the kernel computes an index of a pixel from the index that precedes it on the
-        same cycle of the permutation.
+    steps: how often the kernel computes the next index on a cycle of the permutation, to find the
+        least index of the cycle or to move its pixels.
     swaps: how often the kernel swaps two pixels.
 
-    With a single row, no pixel moves.  The kernel then computes two indices for each pixel: one to
-    find that the cycle consists of this pixel only, and one in the loop that moves the pixels of a
-    cycle.
+    With a single row, each pixel is a cycle of its own, which takes two steps and no swap.
 
     >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
     ((10, 0), (9, 1))

@@ -72,5 +72,9 @@ def form_table(forms: Int64s) -> Table:
 
 @lru_cache(maxsize=1024)
 def certified_forms(op: Requantised, site: Site) -> tuple[str, Int64s]:
-    """Return the requantisation form of each output channel, as `channel_forms` does."""
+    """Return (classes, numbers), the cheapest requantisation form of each output channel.
+
+    classes: a letter per channel, from A (the cheapest arithmetic) to D (the arithmetic of the
+        reference runtime).
+    numbers: the numbers that encode the forms, with shape (channels, 6)."""
     return channel_forms(reference_channels(op, site))

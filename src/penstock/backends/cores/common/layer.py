@@ -70,7 +70,8 @@ class CertifiedLayer:
 
         It is `form.offset` + (`bias` << `form.fraction_bits`), so that kernels need not add the
         bias.  A kernel adds the sum of products, also shifted left by `form.fraction_bits`.  The
-        result is proved to fit int32, so it is correct even if the offset itself has wrapped."""
+        total is proved to fit int32.  The offset alone may not fit, and is then stored modulo 2^32.
+        The addition is also modulo 2^32, so the total is correct."""
         return wrap_int32((self.bias << self.form.fraction_bits) + self.form.offset)
 
     @property

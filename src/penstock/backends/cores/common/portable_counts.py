@@ -267,7 +267,7 @@ def _transposed(p: Params, site: Site) -> Counts:
 
 
 def _each_element(p: Params, site: Site) -> Counts:
-    """Return the count "output" of a kernel whose innermost loop is over all elements of a row."""
+    """Return the count "output" of a kernel with a single loop: the number of output elements."""
     return {"output": site.output.elements}
 
 
@@ -299,9 +299,9 @@ def _truncated(p: Params, site: Site) -> Counts:
 def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
-    "loop" counts the vectors along the summed axis, each with its first addition, which adds to 0
-    and is faster in software floating point; "step" counts the other additions.  "bit" counts the
-    bits of the quotients (index of a vector) / `inner`, over which software division iterates."""
+    "loop" counts the vectors along the summed axis, including the first addition of each: it adds
+    to 0, which is fast in software floating point.  "step" counts all other additions.  "bit"
+    counts the bits of the quotients (vector index) / `inner`, which the kernel computes."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}
@@ -310,8 +310,8 @@ def _cumulative(p: Params, site: Site) -> Counts:
 def _softmax(p: Params, site: Site) -> Counts:
     """Return how often each section of a floating-point softmax runs.
 
-    "pixel" runs once per vector and includes its greatest element, whose exponential, exp(0), is
-    fast in software floating point.  "output" runs once for each other element."""
+    "pixel" counts the vectors.  The cycles of a vector include those of its greatest element, whose
+    exponential, exp(0), is fast in software floating point.  "output" counts all other elements."""
     outputs = site.output.elements
     pixels = outputs // p["depth"]
     return {"pixel": pixels, "output": outputs - pixels}

@@ -1,7 +1,8 @@
-"""Fully connected kernels that requantise each output in a form of its own.
+"""Fully connected kernels in which each output has a requantisation form of its own.
 
-The kernels with one requantisation form for all outputs need fewer cycles, but for some layers, no
-such form is proved bit-exact: their sums have too many bits, or some outputs need other constants.
+A requantisation form is arithmetic that converts an accumulator to an output.  Kernels with one
+form for all outputs need fewer cycles, but for some layers, no such form is proved bit-exact: the
+accumulators have too many bits, or some outputs need other constants.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from penstock.ops.fully_connected import FullyConnected
 
 
 def separate_forms_kernel(name: str, op: FullyConnected, site: Site, weights: Table) -> Kernel:
-    """Return the kernel `name`, which computes int32 sums and requantises each in its own form.
+    """Return a fully connected kernel in which each output has a requantisation form of its own.
 
+    A requantisation form is arithmetic that converts an accumulator to an output.
+
+    name: the name of the kernel's C function, which depends on the core family.
     weights: the weights of the layer, in the order in which the kernel reads them."""
     classes, forms = certified_forms(op, site)
     matrix = weight_matrix(op, site)

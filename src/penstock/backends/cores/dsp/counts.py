@@ -81,10 +81,9 @@ def odd_cycles(kernel: Kernel) -> int:
     """Return the additional cycles of a call that computes an odd number of pixels.
 
     The kernel `conv2d_s8_dsp` computes pixels in pairs; its counts include half the cycles of a
-    pair for each pixel.  If the number of pixels is odd, the last pixel usually takes as long as a
-    pair, so the result is half the cycles of a pair.  If the kernel can read the last window in
-    place and compute one pixel, the result is the cycles of one pixel minus half those of a pair.
-    For other kernels, the result is 0."""
+    pair for each pixel.  The result is the number of cycles by which the last pixel, which has no
+    partner, exceeds this half: 20 if it takes 70 cycles and a pair takes 100.  For other kernels,
+    the result is 0."""
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)
@@ -92,8 +91,9 @@ def odd_cycles(kernel: Kernel) -> int:
     pair = fours * tile_cycles(p["pairs"], p["is_signed"])
     alone = p["kernel_h"] * p["kernel_w"] == 1 and not p["row_rest"]
     if alone and not (p["quads_rest"] or p["spread"] or p["outsiders"]):
+        # The kernel reads the last window in place and computes a single pixel.
         return fours * row_cycles(p["row_fours"], p["is_signed"]) - pair // 2
-    return pair - pair // 2
+    return pair - pair // 2  # The last pixel takes as long as a pair.
 
 
 def _quads(p: Params) -> int:
@@ -104,8 +104,8 @@ def _quads(p: Params) -> int:
 def _convolution(p: Params, site: Site) -> Counts:
     """Return how often each section of `conv2d_s8_dsp` runs.
 
-    The kernel gathers two neighbouring windows at once if all their taps are inside the input, and
-    other windows one by one."""
+    The kernel gathers windows: it copies their elements to scratch.  It gathers two neighbouring
+    windows at once if all their taps are inside the input, and other windows one by one."""
     images, height, width, channels = site.output.shape
     twos, lone, lines = _windows(p)
     fours, singles, taps = p["row_fours"], p["row_rest"], p["kernel_h"]
@@ -141,11 +141,11 @@ def _convolution(p: Params, site: Site) -> Counts:
 
 
 def _windows(p: Params) -> tuple[int, int, int]:
-    """Return (twos, alone, lines), which count how the windows of an image are gathered.
+    """Return (twos, alone, lines), which count how the windows of an image are copied to scratch.
 
-    twos: number of pairs of windows that are gathered together.
-    alone: number of windows that are gathered alone.
-    lines: number of window rows that are gathered column by column.  Only windows that are gathered
+    twos: number of pairs of windows that are copied together.
+    alone: number of windows that are copied alone.
+    lines: number of window rows that are copied column by column.  Only windows that are copied
         alone have such rows: those that are not contiguous, or not entirely inside the input."""
     width = p["out_w"]
     before = min(width, p["inner_lower"])

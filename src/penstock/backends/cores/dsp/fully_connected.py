@@ -15,8 +15,9 @@ from penstock.ops.fully_connected import FullyConnected
 def fully_connected_kernel(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the kernel of a fully connected layer.
 
-    It requantises all outputs in one form, if the form is proved bit-exact and the weights can be
-    packed in pairs, and otherwise each output in a form of its own.
+    All outputs share one requantisation form (arithmetic from accumulator to output) if this form
+    is proved bit-exact and the weights can be packed in pairs.  Otherwise, each output has a
+    requantisation form of its own.
 
     Returns None if the number of inputs is not a multiple of four."""
     if site.inputs[1].shape[1] % tiles.QUAD:
@@ -28,10 +29,11 @@ def fully_connected_kernel(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _shared_form(op: FullyConnected, site: Site) -> Kernel | None:
-    """Return the kernel that requantises all outputs in one form.
+    """Return the kernel in which all outputs share one requantisation form (arithmetic from
+    accumulator to output).
 
-    Returns None if the form is not proved bit-exact, or if a packed pair of weights exceeds 16
-    bits."""
+    Returns None if this form is not proved bit-exact, or if the weights cannot be packed in pairs
+    (`tiles.packed_weights`)."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     layer = certified_layer(op, site, tiles.FRACTION_BITS, np.arange(outputs))

@@ -169,7 +169,7 @@ def _products(groups: ChannelGroups, taps: int) -> int:
 def as_one_group(op: GroupedOp, site: Site) -> tuple[Conv2D, Site] | None:
     """Return (operator, site) of the equivalent convolution with a single channel group.
 
-    The site contains its weights: those between channels of different groups are zero.  Returns
+    Its weights, a constant of the site, are zero between channels of different groups.  Returns
     None if there are more than `MOST_MERGED` groups."""
     groups = ChannelGroups.of(op, site)
     if groups.count > MOST_MERGED:

@@ -249,9 +249,10 @@ def direct_kernel(op: Op, site: Site) -> Kernel | None:
 def _direct(op: Conv2D, site: Site) -> Kernel | None:
     """Return a kernel that computes two pixels of four output channels at a time.
 
-    It reads its inputs in place, four channels at a time.  Returns None if the number of input
-    channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, if the
-    requantisation is not proved bit-exact, or two weights do not fit into 16 bits (`_packed`)."""
+    It reads its inputs without copying them to scratch, four channels at a time.  Returns None if
+    the number of input channels is not a multiple of four, if the window has more than `MOST_RUNS`
+    taps, if the requantisation is not proved bit-exact, or if the weights cannot be packed in pairs
+    (`tiles.packed_weights`)."""
     x, outputs = site.inputs[0], site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:

@@ -62,22 +62,23 @@ def packed_scales(layer: CertifiedLayer) -> Table:
         t = (sum << fraction_bits) + offset; if negative, t = t - correction
         output = (base + (t * factor >> 32)) >> shift
 
-    Offsets include the bias.  The words of a group are, in this order:
+    The words of a group are, in this order:
 
-        offsets        of channels 1, 3, 0 and 2
+        offsets        of channels 1, 3, 0 and 2 (with the bias)
         factors        of channels 0, 1, 2 and 3
         corrections    of channels 0, 1, 2 and 3
         base           of all four channels
 
-    Offsets are in the order in which the kernel reads them.  Here `fraction_bits` is 8.  Packed
-    weights are w0 + 256 * w1, so one accumulator yields sum0 + (sum1 << 8), and another one sum0.
-    The kernel initialises the first one with the offset of channel 1, and in the end subtracts
-    sum0, which yields t of channel 1.  Only then does it read the offset of channel 0, to compute
-    t = (sum0 << 8) + offset.  For channels 3 and 2, the kernel proceeds as for 1 and 0."""
+    Offsets are in the order in which the kernel reads them."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)
     columns[:count] = np.stack([layer.offset, form.factor, form.correction, form.base], axis=1)
     offset, factor, correction, base = columns.reshape(-1, QUAD, 4).transpose(2, 0, 1)
+    # Order of the offsets.  Let sum0 and sum1 be the sums of products of channels 0 and 1.  Packed
+    # weights are w0 + 256 * w1, so the kernel accumulates sum0 + (sum1 << 8), starting from the
+    # offset of channel 1.  It subtracts sum0, which it also computes alone, to get t of channel 1:
+    # (sum1 << 8) + offset, because `fraction_bits` is 8.  Only then does it read the offset of
+    # channel 0, for (sum0 << 8) + offset.  Channels 3 and 2 are computed like 1 and 0.
     quads = np.hstack([offset[:, (1, 3, 0, 2)], factor, correction, base[:, :1]])
     return Table.of(quads.astype(np.int32).ravel())

@@ -68,9 +68,10 @@ def gathered_strips(copies: int, channels: int) -> int:
 def depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
     """Return the number of instructions of a depthwise convolution with 3x3 windows.
 
-    pixels: number of output pixels, or of pairs if the kernel computes two pixels together.
+    pixels: number of output pixels; half of it if the kernel computes two pixels at a time.
     blocks: number of blocks of sixteen channels.
-    runs: how often the kernel computes the addresses of taps.
+    runs: number of runs of neighbouring output pixels.  The kernel computes the addresses of the
+        taps at the first pixel of a run, and increments them for the others.
     signed: whether the requantisation form corrects negative accumulators, by subtracting a
         constant from each; this takes extra instructions for every output."""
     return pixels * (PIXEL + blocks * (NINE_TAPS + NINE_CORRECTIONS * signed)) + runs * RUN
@@ -89,7 +90,9 @@ def fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) -> 
 
 
 def separate_forms(batches: int, outputs: int, steps: int) -> int:
-    """Return the number of instructions of a fully connected layer with a form for each output.
+    """Return the number of instructions of a fully connected layer with separate forms.
+
+    In such a layer, each output has a requantisation form of its own.
 
     batches: number of input vectors.
     outputs: number of outputs per input vector.

@@ -104,7 +104,7 @@ def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int]
 
 
 def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
-    """Return the kernel parameters (name, value) of requantisation that all channels share.
+    """Return the requantisation parameters that all channels share, as (name, value) pairs.
 
     bits: number of bits by which requantisation shifts accumulators to the left."""
     form = layer.form
@@ -121,8 +121,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of four output channels at a time.
 
     The output pixels of a call are paired in row-major order, so the last pixel of a row of odd
-    length is paired with the first one of the next row.  If the kernel uses strips
-    (`_strip_columns`), pairs end with the row.  A pixel without a partner takes as long as a pair.
+    length is paired with the first one of the next row.  If the kernel copies the input of a whole
+    output row to scratch (`_strip_columns`), only pixels of the same row are paired.  A pixel
+    without a partner takes as long as a pair.
 
     Requires that each output channel reads all input channels: an ordinary convolution, or a
     depthwise one of a single input channel.  Returns None if the kernel's requantisation is not
@@ -207,10 +208,14 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
     """Return the exclusive upper bound of the output columns whose windows can be read in place.
 
-    Other windows are copied to scratch first.  A window of one row can be read in place if the
-    vectors that contain it end within the input row: the last vector may contain elements after the
-    window.  For windows of several rows, the result is 0.  Dilated windows, and windows that begin
-    in the padding, cannot be read in place either; `_convolution` excludes them from the result.
+    All other windows are copied to scratch.  The kernel reads a window of one row in whole vectors,
+    the last of which may extend beyond the window, but must end within the input row.  For example,
+    in rows of 10 pixels of 8 channels, a 1x3 window has 24 bytes and takes 2 vectors, which cover 4
+    pixels.  Without padding, columns 0 to 6 can be read in place, so the result is 7.  It is 0 for
+    windows of several rows.
+
+    `_convolution` excludes two further cases, which this function does not check: dilated windows,
+    and windows that begin in the padding.
 
     shape: the input's shape.
     steps: number of vectors of 16 bytes that contain a window."""
@@ -321,8 +326,8 @@ def _runs(op: DepthwiseConv2D, site: Site) -> int:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel:
     """Return the fully connected kernel, which computes eight outputs at a time.
 
-    It requantises all outputs in one form if the form is proved bit-exact, and otherwise each
-    output in a form of its own."""
+    All outputs share one requantisation form (arithmetic from accumulator to output) if this form
+    is proved bit-exact.  Otherwise, each output has a requantisation form of its own."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     found = _layer(op, site, np.arange(outputs))

@@ -51,14 +51,15 @@ def packed_scales(layer: CertifiedLayer, together: int) -> Table:
 
 
 def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
-    """Return weights and requantisation constants of each block of sixteen channels.
+    """Return the weights and requantisation constants of a depthwise layer with 3x3 windows.
 
-    The result has shape (blocks, bytes).  A block begins with sixteen bytes of weights for each of
-    nine taps, in order.  Byte `LANES[k]` of these sixteen is the weight of the block's channel k,
-    counted in the order of `layer`; for example, byte 4 belongs to channel 1.  The constants follow
-    as little-endian int32 words: the offset of each channel (with the bias), the correction of each
-    channel (omitted if the layer needs none), the factor of each channel, and one base per four
-    channels, all in the order of `layer`."""
+    The result has shape (blocks, bytes); sixteen consecutive channels of `layer` form a block.  It
+    begins with the weights: for each of the nine taps, in row-major order, one byte per channel.
+    Byte `LANES[k]` of these sixteen is the weight of channel k of the block; for example, byte 4 is
+    the weight of channel 1.  The constants follow as little-endian int32 words, with channels in
+    the order of `layer`: the offset of each channel (with the bias), the correction of each channel
+    (omitted if the layer needs none), the factor of each channel, and one base per four channels.
+    """
     weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
     lanes = layer.weights.reshape(-1, VECTOR, NINE)
     weights[:, :, LANES] = lanes.swapaxes(1, 2)

@@ -1,4 +1,4 @@
-"""MVE kernel of fully connected layers that requantises each output in a form of its own."""
+"""MVE kernel of fully connected layers, with a requantisation form for each output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from penstock.ops.fully_connected import FullyConnected
 
 
 def separate_forms(op: FullyConnected, site: Site) -> Kernel:
-    """Return the kernel, which computes four outputs at a time."""
+    """Return the kernel `fully_connected_forms_s8_mve`, with its estimated cycles.
+
+    It computes the accumulators of four outputs at a time, and then requantises each of them in
+    the requantisation form of its output."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     steps = -(-depth // VECTOR)

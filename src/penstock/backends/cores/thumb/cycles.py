@@ -58,12 +58,14 @@ def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
 
 
 def gathered_windows(rows: int, row_bytes: int, copied_bytes: int) -> float:
-    """Return the cycles of gathering the windows of two output pixels in scratch memory.
+    """Return the cycles of preparing the computation of two output pixels.
+
+    The kernel copies their windows to scratch memory.  If output channels are constant, it also
+    copies a precomputed pixel, which holds the values of these channels, to both output pixels.
 
     rows: number of rows of a window.
     row_bytes: size of a window row.
-    copied_bytes: size of a precomputed pixel that holds the values of constant output channels; its
-        copy to both output pixels is included in the cycles.  0 if no channel is constant."""
+    copied_bytes: size of the precomputed pixel; 0 if no channel is constant."""
     pair = PIXELS + rows * (WINDOW_ROW + INPUT * row_bytes)
     return pair + (CONSTANT_PIXELS + CONSTANT_BYTE * copied_bytes) * bool(copied_bytes)
 
@@ -100,7 +102,8 @@ def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> 
 
 
 def separate_forms(batches: int, outputs: int, depth: int) -> int:
-    """Return the cycles of a fully connected layer with a requantisation form for each output.
+    """Return the cycles of a fully connected layer in which each output has a requantisation form
+    (arithmetic from accumulator to output) of its own.
 
     batches: number of input vectors, of `depth` elements each.
     outputs: number of outputs per input vector."""

@@ -210,9 +210,11 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
     """Return the number of pixels for which the depthwise kernel computes the addresses of taps.
 
-    The kernel computes the addresses for the first of an even number of neighbouring output pixels
-    whose windows are all inside the input, and only increments them for the rest of these pixels.
-    For all remaining pixels, it computes them anew."""
+    For an output row, let n be the number of windows that are entirely inside the input, rounded
+    down to an even number.  The kernel computes the addresses for the first of these n pixels, and
+    increments them for the next n - 1.  For all other pixels, it computes them anew.  For example,
+    if 5 of 7 windows of a row are inside the input, n is 4, and 4 of the 7 pixels count: the first
+    of the four, and the three others."""
     (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
     (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
     images, height, width, _ = site.output.shape
@@ -223,9 +225,9 @@ def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
-    It requantises outputs without 64-bit products if this is proved bit-exact for all of them, and
-    otherwise each output in a form of its own.  Returns None if the sum of an output's absolute
-    weights reaches `MOST_WEIGHT_SUM`."""
+    If requantisation without 64-bit products is proved bit-exact for all outputs, the kernel uses
+    it.  Otherwise, each output has a requantisation form of its own.  Returns None if the sum of an
+    output's absolute weights reaches `MOST_WEIGHT_SUM`."""
     x, w, _ = site.inputs
     weights = site.constant(1)
     outputs, depth = w.shape

@@ -113,9 +113,11 @@ def by_rows(layer: ThumbLayer) -> bytes:
 
 
 def by_fours(weights: Array) -> Array:
-    """Return weights of shape (outputs, inputs), for each four outputs a word per input.
+    """Return weights of shape (outputs, inputs) in the order in which the kernel reads them.
 
-    The outputs are padded with zeros to a multiple of four."""
+    The axes of the flattened result are: group of four outputs, input, output in group.  With int8
+    weights, the four weights of an input form a 32-bit word.  The outputs are padded with zeros to
+    a multiple of four."""
     padded = np.pad(weights, ((0, -len(weights) % _WORD), (0, 0)))
     return padded.reshape(-1, _WORD, padded.shape[1]).swapaxes(1, 2).ravel()
 
@@ -191,8 +193,9 @@ def _blocks(weights: Int64s, sizes: Sequence[int]) -> bytes:
     weights: of shape (2, taps).
     sizes: the number of words of each block; a word has two taps of both channels.
 
-    The first word of a block is followed by a branch offset.  The kernel's code is unrolled for
-    `MOST_WORDS` words; a jump by this offset skips the code for words that the block lacks."""
+    The first word of each block is followed by a branch offset.  After the first word, the kernel
+    jumps by this offset into code that is unrolled for `MOST_WORDS` - 1 words, so that it executes
+    only the code for the other words of the block."""
     words = weights.reshape(2, -1, 2).transpose(1, 2, 0).astype(np.int8)
     content, begin = bytearray(), 0
     for size in sizes:

@@ -69,7 +69,7 @@ function graphSection() {
       const own = listed.filter((one) => one.stretch === stretch);
       const height = Math.max(...own.map((one) => layers[one.index].rows ?? 1));
       const groups = own.filter((one, k) => ownBands(one) !== ownBands(own[k - 1])).length;
-      const words = `cascade ${stretch.cascade}: ${height === 1 ? "row by row" : `stripes of at most ${number(height)} rows`}, ${number(stretch.kernelCalls)} calls`;
+      const words = `cascade ${stretch.cascade}: ${height === 1 ? "row by row" : `stripes of at most ${number(height)} rows`}, ${number(stretch.kernel_calls)} calls`;
       const box = element("div", {
         class: "cascade",
         style: `left:2px;top:${top + 1}px;height:${pitch * (own.length + groups + 1) - 2}px`,

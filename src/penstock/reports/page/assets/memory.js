@@ -254,7 +254,7 @@ function drawStrips(strips, grounds, x, places, inner) {
             () => [
               `cascade ${one.cascade}`,
               one.words,
-              `${number(one.kernelCalls)} calls of ${number(one.layers.length)} layers, interleaved`,
+              `${number(one.kernel_calls)} calls of ${number(one.layers.length)} layers, interleaved`,
             ],
           );
         }),
@@ -274,7 +274,7 @@ function drawStrips(strips, grounds, x, places, inner) {
     .text(
       (one) =>
         [
-          `cascade ${one.cascade}: ${number(one.kernelCalls)} calls`,
+          `cascade ${one.cascade}: ${number(one.kernel_calls)} calls`,
           `cascade ${one.cascade}`,
           `${one.cascade}`,
         ].find((text) => textWidth(text) + 8 <= right(one) - left(one)) ?? "",

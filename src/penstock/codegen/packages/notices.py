@@ -1,0 +1,33 @@
+"""Notices about packages whose chips do not run the kernels of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from penstock.codegen.packages.package_format import PackageFormat
+from penstock.hardware.target import Target
+
+PORTABLE = "portable"
+"""The core family of targets whose kernels are plain C."""
+PORTABLE_TARGET = "cortex-m4-portable"
+"""A target with that family and enough memory for any model."""
+
+
+def notices(
+    formats: Sequence[PackageFormat], target: Target, *, is_board: bool
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what, why and help for each format whose chips have cores other than the target's.
+
+    is_board: the target is a board, which settles the core where a format serves several."""
+    families = {engine.kernels for engine in target.engines}
+    if target.core is None or families == {PORTABLE}:
+        return
+    for format in formats:
+        if format.other_cores and not (format.serves_arm and is_board):
+            yield (
+                f"the {format.name} package contains kernels for {target.core}, but "
+                f"{format.other_cores}",
+                "other cores run equivalent C instead: the same results, but other cycles than in "
+                "the report",
+                f"for such a chip, use --target {PORTABLE_TARGET}",
+            )

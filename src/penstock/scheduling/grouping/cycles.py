@@ -167,7 +167,9 @@ class GroupCycles:
 
         nodes: mask of nodes.
 
-        Each node counts with its cycles for the best choice of tensors that stay on chip.
+        Each node counts with its cycles for the best choice of tensors that stay on chip.  A layer
+        may take fewer cycles in tiles; if groups may run in tiles, the result is only an estimate,
+        and a proof of optimality that relies on it holds for groups of whole layers only.
         """
         if self._least is None:
             self._least = np.array(

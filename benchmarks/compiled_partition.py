@@ -2,15 +2,16 @@
 
     python -m benchmarks.compiled_partition [FOLDER] [--network NAME] [--config NAME] [--large]
 
-Each network is compiled for NVDLA `small` and `large` with every strategy of `--partition`. The
-table has the cycles of NVDLA and the bytes through the port of main memory, weights and tables
-among them, as the schedule states them. Networks of up to MOST_NODES nodes and MOST_MACS
+Each network is compiled for NVDLA `small` and `large` with every strategy of `--partition`, in
+groups of whole layers (`fused_tiles` compares these with groups in tiles). The table has the cycles
+of NVDLA and the bytes through the port of main memory, weights and tables among them, as the
+schedule states them. Networks of up to MOST_NODES nodes and MOST_MACS
 multiply-accumulates also run on the functional model, which must count the same cycles and bytes
 and compute the elements of the network; others have a dash. Of each network, a bound follows,
-which no grouping can beat: the sum of the busy cycles of the computing units, or the transfer of
-weights and tables, whichever is more. FOLDER holds models of others; without it, networks of the
-zoo are compiled. Exits with 1 if the model disagrees, or if `best` takes more cycles than another
-strategy.
+which no grouping of whole layers can beat: the sum of the busy cycles of the computing units, or
+the transfer of weights and tables, whichever is more. FOLDER holds models of others; without it,
+networks of the zoo are compiled. Exits with 1 if the model disagrees, or if `best` takes more
+cycles than another strategy.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def compilations(model: str, config: str) -> Iterator[tuple[str, Compilation]]:
                 model,
                 "host",
                 accelerators=(f"{ENGINE}:config={config}",),
-                options=Options(partition=name),
+                options=Options(partition=name, tiles=False),
                 optimize="speed",
                 assume_int8=is_onnx(model),
             )

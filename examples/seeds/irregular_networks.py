@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from time import perf_counter
 
@@ -19,13 +18,11 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
-from penstock.scheduling.grouping import banks
 from penstock.scheduling.grouping.cost import weight_bytes
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
-from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.options import Options
+from penstock.scheduling.options import BYTES, Options
 
 CELLS, MANY_CELLS = 3, 120
 RUNS = (("layer", "best", "20k"), ("paper", "trace_back", "20k"), ("best", "best", "20k"),
@@ -50,16 +47,8 @@ def is_modelled() -> bool:
     return not any(name.endswith((".v", ".sv")) or "verilat" in name for name in names)
 
 
-def no_bank_groups() -> bool:
-    """Whether schedules lack bank groups, although the algorithms exist (`grouping/banks.py`)."""
-    return hasattr(banks, "best_groups") and not any(
-        "bank" in field.name for field in fields(Schedule)
-    )
-
-
 ABSENT = (
     Absence("Validation of NVDLA's cycles against its RTL (the paper: within 10 %).", is_modelled),
-    Absence("Bank groups in schedules: tensors have addresses instead.", no_bank_groups),
 )  # fmt: skip
 
 
@@ -91,6 +80,7 @@ def main() -> None:
     print_orders()
     print_many_layers()
     print_executed()
+    print_tiles()
     absences(ABSENT)
 
 
@@ -151,15 +141,26 @@ def print_executed() -> None:
     for partition, inside, size in RUNS:
         words = f"  {partition:6} {inside:11} feature buffer {size:4}"
         try:
-            print(f"{words} {executed(graph, partition, inside, size)}")
+            options = Options(partition=partition, inside=inside, tiles=False)
+            attributes = f"config=small,feature_buffer={size}"
+            print(f"{words} {executed(graph, attributes, options)}")
         except CapacityError as error:
             print(f"{words} refused: {error.what}")
 
 
-def executed(graph: Graph, partition: str, inside: str, size: str) -> str:
+def print_tiles() -> None:
+    """Compile a network of cells for fewest bytes, without and with tiles and bank groups."""
+    graph = irregular(CELLS, 28, 8)
+    print(f"\n{CELLS} larger cells, fused in tiles (5.2), with one tensor per bank group (4.3):")
+    for tiles, banked in ((False, False), (True, False), (True, True)):
+        options = Options(partition="best", objective=BYTES, tiles=tiles)
+        found = executed(graph, f"config=small,feature_buffer=32k,banked={banked}", options)
+        print(f"  tiles {tiles!s:5}  bank groups {banked!s:5} {found}")
+
+
+def executed(graph: Graph, attributes: str, options: Options) -> str:
     """Return the external bytes of a compiled network and its comparison with the reference."""
-    options = Options(partition=partition, inside=inside)
-    done = compiled(graph, f"config=small,feature_buffer={size}", options)
+    done = compiled(graph, attributes, options)
     found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).compared
     moved = external_bytes(done)
     return f"{moved:9,} external bytes, {found.mismatches} of {found.elements:,} elements differ"

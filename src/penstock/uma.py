@@ -76,7 +76,7 @@ from penstock.fixedpoint import (
 )
 from penstock.hardware.size import parse_size
 from penstock.ir.breakdown import Breakdown
-from penstock.ir.composite import Composite
+from penstock.ir.composite import FUSED, Composite
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import ConstantPrefetch, row_count
@@ -116,6 +116,7 @@ from penstock.tiling.tiler import Tiler, choose, does_not_fit
 from penstock.tiling.tiling import Tiling
 
 __all__ = [
+    "FUSED",
     "INPUT",
     "OUTPUT",
     "WEIGHTS",

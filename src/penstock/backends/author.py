@@ -165,8 +165,9 @@ def with_plain_numbers(cost: object) -> object:
     Anything that is not a number remains as it is.
 
     >>> from fractions import Fraction
-    >>> with_plain_numbers(Breakdown(Fraction(7, 2), {"memory": np.int64(3)}, Fraction(16)))
-    Breakdown(cycles=3.5, by_resource={'memory': 3}, macs_per_cycle=16, cold_start=0.0)
+    >>> stated = Breakdown(Fraction(7, 2), {"memory": np.int64(3)}, Fraction(16))
+    >>> (found := with_plain_numbers(stated)).cycles, found.by_resource, found.macs_per_cycle
+    (3.5, {'memory': 3}, 16)
     """
     if not isinstance(cost, Breakdown):
         return plain_number(cost)
@@ -176,7 +177,7 @@ def with_plain_numbers(cost: object) -> object:
         resources = {name: plain_number(cycles) for name, cycles in pairs}
     others = {
         name: cast(float, plain_number(getattr(cost, name)))
-        for name in ("cycles", "macs_per_cycle", "cold_start")
+        for name in ("cycles", "macs_per_cycle", "cold_start", "memory_bytes")
     }
     return replace(cost, by_resource=cast(Mapping[str, float], resources), **others)
 

@@ -125,6 +125,8 @@ class _BoundImplementation:
         declared = self.described.element_types
         for node in self.offloaded.composite.nodes:
             is_main = node is self.offloaded.main
+            if isinstance(node.op, Composite):
+                continue  # it has kernels of its own
             types = declared if declared and is_main else int8_types(node.op)
             mismatch = types.mismatch(node.site)
             if mismatch:
@@ -144,6 +146,7 @@ class _BoundImplementation:
             by_rows=self.described.by_rows,
             by_columns=self.described.by_rows and self.described.by_columns,
             scratch_bytes=self.scratch_bytes() if possible else 0,
+            scratch_memory=self.described.scratch_memory,
             folded=self.folded() if possible else (),
             alignment_bytes=self.described.alignment_bytes,
             prefetch=self.prefetch() if possible else None,
@@ -204,6 +207,8 @@ class _BoundImplementation:
 
         They are constants of the main operator whose elements are contained in tables.
         Raises BackendError if such an input is not constant."""
+        if isinstance(self.offloaded.main.op, Composite):
+            return self._folded_inside()
         inputs, found = self.offloaded.main.inputs, list[int]()
         for k in self.described.folded:
             if not 0 <= k < len(inputs) or inputs[k].data is None:
@@ -216,6 +221,15 @@ class _BoundImplementation:
                 )
             found.append(self.offloaded.composite.inputs.index(inputs[k].name))
         return tuple(found)
+
+    def _folded_inside(self) -> tuple[int, ...]:
+        """Return the indices of the inputs that the kernels of the composites inside fold."""
+        names: set[str] = set()
+        for node in self.offloaded.composite.nodes:
+            if isinstance(node.op, Composite) and node.op.chosen is not None:
+                names |= {node.inputs[k].name for k in node.op.chosen.folded}
+        every = enumerate(self.offloaded.composite.inputs)
+        return tuple(k for k, name in every if name in names)
 
     @property
     def where(self) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.backends.description import Facts
 from penstock.backends.offloaded import Offloaded
 from penstock.ir.breakdown import Breakdown
-from penstock.ir.op import ConstantPrefetch, Kernel, Table
+from penstock.ir.op import ConstantPrefetch, Kernel, Table, Workspace
 from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.tensor import Array, TensorType
 from penstock.program.expr import Expr, TableEntry, binary
@@ -223,6 +223,7 @@ def offloading_kernel(
     by_rows: bool,
     by_columns: bool = False,
     scratch_bytes: int,
+    scratch_memory: str = "",
     folded: tuple[int, ...] = (),
     alignment_bytes: int = 1,
     prefetch: ConstantPrefetch | None = None,
@@ -242,6 +243,7 @@ def offloading_kernel(
     by_rows: True if a call may compute any interval of rows, False if only the whole output.
     by_columns: True if inputs and output may also be columns of wider tensors.
     scratch_bytes: the working memory of a call.
+    scratch_memory: the memory of the accelerator that holds it; "" for the memory of tensors.
     folded: indices of the composite's constant inputs that no command reads.
     alignment_bytes: rows of inputs and output, and scratch, start at multiples of this number of
         bytes.
@@ -290,7 +292,8 @@ def offloading_kernel(
         placed=placed,
         filled=filled,
         even_rows=even_rows,
-        scratch_bytes=scratch_bytes,
+        scratch_bytes=0 if scratch_memory else scratch_bytes,
+        workspace=Workspace(scratch_memory, scratch_bytes) if scratch_memory else None,
         by_rows=by_rows,
         by_columns=by_columns,
         body=body,

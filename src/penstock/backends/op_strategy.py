@@ -85,7 +85,8 @@ class DescribedImplementation:
         a later one, before tensors have addresses; None if not stated.
     element_types: supported types of inputs and output; None for int8, and int32 for biases.
     schedule: a tiler, a loop order, or a function that returns either; None if not stated.
-    even_rows: True if the placed cost is less where rows have a constant distance."""
+    even_rows: True if the placed cost is less where rows have a constant distance.
+    scratch_memory: the memory of the accelerator that holds working memory; "" for RAM."""
 
     name: str
     compute: Compute
@@ -104,6 +105,7 @@ class DescribedImplementation:
     schedule: Schedule | None = None
     by_columns: bool = False
     even_rows: bool = False
+    scratch_memory: str = ""
 
 
 class OpStrategy:
@@ -145,6 +147,7 @@ class OpStrategy:
         filled_cost: FilledCostFunction | None = None,
         element_types: ElementTypes | None = None,
         by_columns: bool = False,
+        scratch_memory: str = "",
     ) -> None:
         """Add an implementation of the operator.
 
@@ -178,6 +181,8 @@ class OpStrategy:
         `scratch_bytes`: bytes of working memory in RAM (`call.scratch`), or a function of Offloaded
             that returns them.  If the memory is not available, the implementation with the least
             working memory runs.
+        `scratch_memory`: the name of a memory of the accelerator that holds the working memory,
+            instead of RAM.
         `folded`: indices of the main operator's constant inputs that no command reads, because
             tables replace them.  Their elements are then not stored in flash: without `folded`, an
             implementation whose table contains the biases stores them twice.
@@ -241,6 +246,7 @@ class OpStrategy:
                 schedule,
                 by_columns,
                 even_rows,
+                scratch_memory,
             )
         )
 

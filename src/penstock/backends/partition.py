@@ -41,7 +41,7 @@ from penstock.backends.operator_types import element_type_problem
 from penstock.backends.pattern import Operator, last_operators
 from penstock.backends.pattern_matching import matches
 from penstock.errors import BackendError
-from penstock.ir.composite import Composite
+from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
 
@@ -305,7 +305,7 @@ def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
 
     Each strategy must be registered for a known operator or pattern.  For each pattern that has
     composites in the graph, some strategy must apply to at least one of these composites."""
-    patterns = {named.name for named in accelerator.patterns}
+    patterns = {FUSED, *(named.name for named in accelerator.patterns)}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:
             where = f'the strategy for "{strategy.op}" of {accelerator.name}'

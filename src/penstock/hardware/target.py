@@ -19,7 +19,8 @@ class MemoryRegion:
     `holds` lists the kinds of buffers placed there: "arena" (activations) and "constant" (weights).
     The first memory that holds an arena also holds the network's inputs and outputs.  Bandwidth and
     latency are those of an access by the processor.  `budget`: whether the search minimises the use
-    of this memory, and a user's memory budget includes it.
+    of this memory, and a user's memory budget includes it.  `bank_bytes`: the size of a bank, if
+    the memory has banks of which tensors must not share one; else 0.
     """
 
     name: str
@@ -28,6 +29,7 @@ class MemoryRegion:
     bandwidth_bytes_per_cycle: float
     latency_cycles: int
     budget: bool
+    bank_bytes: int = 0
 
 
 def resized(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 COLD_START = "cold start"
 """The name under which a breakdown lists the cycles of cold starts among its resources."""
@@ -19,6 +19,7 @@ class Breakdown:
     macs_per_cycle: peak multiply-accumulates per cycle; None if the multipliers are not used.
     cold_start: further cycles if the command before the first of these calls does not run on the
         accelerator, so that nothing has been prefetched for the call.
+    memory_bytes: bytes that pass through the port of main memory, if the accelerator states them.
 
     >>> once = Breakdown(12, {"multipliers": 10, "memory": 7}, 64)
     >>> (once + once).cycles, once.limit, once.utilisation(320, 10)
@@ -29,6 +30,7 @@ class Breakdown:
     by_resource: Mapping[str, float] = field(default_factory=dict[str, float])
     macs_per_cycle: float | None = None
     cold_start: float = 0.0
+    memory_bytes: float = 0.0
 
     def __add__(self, other: Breakdown) -> Breakdown:
         """The breakdown of both, executed one after the other on the same multipliers."""
@@ -39,6 +41,7 @@ class Breakdown:
             {name: mine.get(name, 0) + others.get(name, 0) for name in names},
             self.macs_per_cycle,
             self.cold_start,
+            self.memory_bytes + other.memory_bytes,
         )
 
     @property
@@ -47,7 +50,9 @@ class Breakdown:
         if not self.cold_start:
             return self
         named = {**self.by_resource, COLD_START: self.cold_start}
-        return Breakdown(self.cycles + self.cold_start, named, self.macs_per_cycle)
+        return replace(
+            self, cycles=self.cycles + self.cold_start, by_resource=named, cold_start=0.0
+        )
 
     @property
     def limit(self) -> str | None:

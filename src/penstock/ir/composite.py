@@ -21,6 +21,9 @@ from penstock.ir.region import Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 
+FUSED = "fused"
+"""The name of a composite whose nodes are composites: layers that run as a group, tile by tile."""
+
 Attribute = str | int | bool | float | bytes | tuple["Attribute", ...]
 
 

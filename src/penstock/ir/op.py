@@ -89,6 +89,14 @@ class ConstantPrefetch:
 
 
 @dataclass(frozen=True, slots=True)
+class Workspace:
+    """Working memory of a kernel in a memory of its accelerator, by the name of the memory."""
+
+    memory: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A C kernel of `runtime/` with its parameters, or the implementation of an accelerator.
 
@@ -99,6 +107,7 @@ class Kernel:
     `folded`: constant inputs that are not read at run time, since tables hold their elements in an
         order of the kernel's choice.
     `scratch_bytes`: working memory of a call, placed beside the tensors.
+    `workspace`: working memory of a call in a memory of the accelerator, instead of scratch.
     `stack_bytes`: working memory of a call on the stack.
     `by_rows`: the kernel computes any interval of rows (`row_axis`) and accesses tensors through
         views, so that these may be ring buffers or have a row table; otherwise it needs whole,
@@ -139,6 +148,7 @@ class Kernel:
     constants: tuple[tuple[int, str], ...] = ()
     folded: tuple[int, ...] = ()
     scratch_bytes: int = 0
+    workspace: Workspace | None = None
     stack_bytes: int = 0
     by_rows: bool = False
     by_columns: bool = False

@@ -14,6 +14,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.passes.band_graph import BandGraph, column_bytes
 from penstock.passes.column_bands import column_bands, single_node_band
+from penstock.pipeline.fusing import fused_part
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
 from penstock.scheduling.bands.chain_costs import CostedBand, with_chain_costs
 from penstock.scheduling.bands.conditions import computes_columns
@@ -53,6 +54,10 @@ class TargetBands:
             found = [self._chain(parts, chain, candidate) for chain in candidate.chains]
         every = tuple(banded for banded in found if banded is not None)
         return every if len(every) == len(found) else None
+
+    def fused(self, parts: Parts, members: Sequence[int]) -> Part | None:
+        """Return the part that runs some parts tile by tile (see `FusionSource`)."""
+        return fused_part(parts, members, self.target, self.accelerators)
 
     def costed(self, schedule: Schedule) -> Schedule:
         """Return a schedule with the costs of its chains, which depend on their calls."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -11,6 +11,7 @@ from itertools import tee
 from penstock.errors import InternalError
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
+from penstock.memory.bank_groups import in_whole_banks
 from penstock.memory.check import check
 from penstock.memory.even_rows import Series, with_even_rows
 from penstock.memory.exact import ExactOptions
@@ -85,7 +86,8 @@ def _placed(
     unbudgeted = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
     every, again = tee(map(ExpandedSchedule, schedules))
-    blocks = map(_problems, again)
+    banks = {m.name: m.bank_bytes for m in target.memories if m.bank_bytes}
+    blocks = map(partial(_problems, banks), again)
     placements = mapped(partial(_place_blocks, PlaceOptions(exact=limits)), blocks, executor)
     for expanded, found in zip(every, placements, strict=True):
         point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted)
@@ -93,10 +95,18 @@ def _placed(
         yield expanded.schedule, replace(point, schedule=costed)
 
 
-def _problems(expanded: ExpandedSchedule) -> tuple[_Problem, ...]:
+def _problems(banks: Mapping[str, int], expanded: ExpandedSchedule) -> tuple[_Problem, ...]:
+    """Return what is to be placed in each memory region of a schedule.
+
+    banks: the size of a bank of each region in which buffers must not share one.
+    """
     series = dict(row_series(expanded))
     return tuple(
-        (memory, problem, series.get(memory, ()))
+        (
+            memory,
+            in_whole_banks(problem, banks[memory]) if memory in banks else problem,
+            series.get(memory, ()),
+        )
         for memory, problem in placement_problems(expanded)
     )
 

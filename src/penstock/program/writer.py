@@ -41,6 +41,7 @@ from penstock.scheduling.simulate.placement_problems import (
     prefetch_name,
     scratch_name,
     table_name,
+    workspace_name,
 )
 
 FirstCallPrefetch = tuple[Prefetch, AcceleratorCopy]
@@ -134,6 +135,8 @@ class Writer:
         inputs = tuple(self.view(value, copied) for value in node.inputs)
         output = self.view(node.output, {})
         scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
+        if part.kernel.workspace is not None:
+            scratch = workspace_name(schedule, part)
         k = schedule.order[position]
         prefetches = plan.accelerator_prefetches
         mine = next((self.prefetched(p) for p, copy in prefetches if copy.part == k), None)
@@ -273,8 +276,15 @@ def scratch_buffers(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[B
         if any(schedule.find_bands(schedule.parts.parts[k]) is None for k in plan.parts)
     )
     home = schedule.memory.default
-    return tuple(
+    shared = tuple(
         Buffer(name, Kind.SCRATCH, home, addresses.offsets[name], size)
         for name, size in named
         if size
     )
+    own = ((part, part.kernel.workspace) for part in schedule.steps)
+    return (*shared, *(
+        Buffer(name, Kind.SCRATCH, space.memory, addresses.offsets[name], space.size_bytes)
+        for part, space in own
+        if space is not None
+        for name in [workspace_name(schedule, part)]
+    ))  # fmt: skip

@@ -9,6 +9,7 @@ from penstock.errors import UsageError, did_you_mean
 from penstock.scheduling.grouping.names import INNER_ORDER_NAMES, ORDER_NAMES, STRATEGY_NAMES
 
 CASCADES, RESIDENT, LEAST, BEST = "cascades", "resident", "least", "best"
+CYCLES, BYTES = "cycles", "bytes"
 _LEAST = {
     "max_parts": 1,
     "max_region_parts": 1,
@@ -24,6 +25,7 @@ _LEAST = {
 _NAMES = {
     "partition": (CASCADES, RESIDENT, *STRATEGY_NAMES),
     "inside": INNER_ORDER_NAMES,
+    "objective": (CYCLES, BYTES),
     "order": (LEAST, *ORDER_NAMES),
 }
 """The allowed values of each option that selects by name."""
@@ -105,6 +107,20 @@ class Options:
             "cascades, for speed. resident: every tensor that fits. Or a strategy that divides the "
             "network into groups of whole layers, and stores there the tensors that only one group "
             f"uses: {', '.join(STRATEGY_NAMES)}."
+        },
+    )
+    objective: str = field(
+        default=CYCLES,
+        metadata={
+            "help": "What the groups of --partition minimise: cycles, or the bytes that pass "
+            "through main memory."
+        },
+    )
+    tiles: bool = field(
+        default=True,
+        metadata={
+            "help": "With a grouping strategy of --partition, let an accelerator run groups tile "
+            "by tile if their tensors do not fit on the chip as a whole."
         },
     )
     inside: str = field(

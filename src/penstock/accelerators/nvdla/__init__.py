@@ -5,7 +5,7 @@ configurations.  The extension, which penstock defines, adds requantisation as i
 products of two tensors, pooling with TFLite's rounding, and depthwise convolutions (`extension.py`,
 docs/nvdla.md).
 
-The target has three attributes:
+The target has four attributes:
 
     config          small, small_256 or large
     extension       True or False; without the extension, NVDLA's own units run convolutions,
@@ -13,6 +13,8 @@ The target has three attributes:
                     exact (`unextended_kernels.py`)
     feature_buffer  size of the extension's on-chip memory for tensors, such as 64KiB; 0 for none;
                     "own" for the configuration's default (`configurations.FEATURE_BANKS`)
+    banked          True or False: whether a layer must not read and write the same bank of the
+                    feature buffer; tensors in use at the same time then have banks of their own
 
 A kernel call is a stream of register writes in NVDLA's register layout (`programs.py`), which a
 functional model executes.
@@ -25,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.accelerators.nvdla import kernels
+from penstock.accelerators.nvdla import fused, kernels
 from penstock.accelerators.nvdla.configurations import (
     FEATURE_BANKS,
     FEATURE_BUFFER,
@@ -40,6 +42,7 @@ from penstock.accelerators.nvdla.unextended_kernels import (
     reason_against,
 )
 from penstock.uma import (
+    FUSED,
     AcceleratorTarget,
     DType,
     Graph,
@@ -66,11 +69,13 @@ class Nvdla(UMABackend):
         self._register_target_attr("config", default="small")
         self._register_target_attr("extension", default=True)
         self._register_target_attr(FEATURE_BUFFER, default="own")
+        self._register_target_attr("banked", default=False)
         self._register_memory(
             FEATURE_BUFFER,
             feature_bytes,
             bandwidth_bytes_per_cycle=feature_bandwidth,
             holds=("arena",),
+            bank_bytes=bank_bytes,
         )
         for op in kernels.SUMMED:
             weighted = is_op(op)(wildcard(), is_constant(), is_constant())
@@ -92,6 +97,7 @@ class Nvdla(UMABackend):
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, with_packed_features)
         for op in kernels.OPERATORS:
             self._register_operator_strategy(op, strategy_of(op))
+        self._register_operator_strategy(FUSED, fused_strategy)
         self._register_codegen(
             fmt="stream", encoder=encode, submit=SUBMIT, includes='#include "nvdla.h"',
             sources=("nvdla.h", "nvdla.c"),
@@ -130,6 +136,18 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
         return 0
     banks, bank_bytes = FEATURE_BANKS[configuration(str(attrs["config"])).name]
     return banks * bank_bytes
+
+
+def bank_bytes(attrs: Mapping[str, object]) -> int:
+    """Return the size in bytes of a bank of the feature buffer; 0 if layers may read and write the
+    same bank, or if there is no feature buffer.
+
+    attrs: the attributes of the target, by name.
+
+    Raises UsageError if the attributes are invalid."""
+    if not attrs["banked"] or not feature_bytes(attrs):
+        return 0
+    return FEATURE_BANKS[configuration(str(attrs["config"])).name][1]
 
 
 def feature_bandwidth(attrs: Mapping[str, object]) -> float:
@@ -277,6 +295,8 @@ def fits_the_core(offloaded: Offloaded) -> bool | str:
     convolution buffer, and every parameter must fit its register.
 
     Return True, or the reason why `offloaded` violates this rule."""
+    if offloaded.composite.name == FUSED:
+        return fused.chosen_plan(offloaded) is not None or "no tile fits the feature buffer"
     try:
         for one in kernels.tasks(offloaded):
             t = one.task
@@ -315,3 +335,23 @@ def strategy_of(op: str) -> Any:
         return found
 
     return strategy
+
+
+def fused_strategy(
+    attrs: object, inputs: object, out_type: object, target: AcceleratorTarget
+) -> OpStrategy:
+    """Return the `OpStrategy` of a group of layers that runs tile by tile."""
+    del attrs, inputs, out_type
+    found = OpStrategy()
+    found.add_implementation(
+        fused.compute,
+        name="nvdla_tiles",
+        cost=fused.cycles,
+        traffic=fused.traffic,
+        tables=fused.tables,
+        scratch_bytes=fused.workspace_bytes,
+        scratch_memory=FEATURE_BUFFER,
+        alignment_bytes=configuration(str(target.attrs["config"])).memory_atom_bytes,
+        placed_cost=fused.placed_cycles,
+    )
+    return found

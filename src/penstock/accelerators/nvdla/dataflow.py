@@ -135,7 +135,11 @@ def layer_cycles(
     longest, fetch = math.ceil(max(busy.values())), chip.memory.latency_cycles
     latency = max(source.latency_cycles, fetch - longest) if chip.extension else fetch
     return Breakdown(
-        latency + longest, {**busy, "latency": latency}, macs, cold_start=fetch - latency
+        latency + longest,
+        {**busy, "latency": latency},
+        macs,
+        cold_start=fetch - latency,
+        memory_bytes=moved.total - buffered,
     )
 
 
@@ -152,7 +156,7 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 15)
 def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Breakdown:
     """Return the cycles of `rows` consecutive output rows of a task: the sum over its hardware
     layers.

@@ -54,10 +54,12 @@ OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "conc
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
     """Return the hardware configuration that the user selected, with the units that penstock adds
-    to NVDLA (`Extension`) unless the user disabled them.  The feature buffer has 0 bytes, because
-    tasks do not depend on the size."""
-    plain = plain_hardware(offloaded)
-    return plain.extended(0, 0) if is_extended(offloaded) else plain
+    to NVDLA (`Extension`) unless the user disabled them.  Its feature buffer has one bank, because
+    tasks depend on the size of the banks only."""
+    plain, buffer = plain_hardware(offloaded), offloaded.target.memories.get(FEATURE_BUFFER)
+    if not is_extended(offloaded):
+        return plain
+    return plain.extended(1, buffer.bank_bytes if buffer else 0)
 
 
 def is_extended(offloaded: Offloaded) -> bool:

@@ -54,9 +54,10 @@ from penstock.accelerators.nvdla.sdp import (
     decode_sdp,
 )
 from penstock.accelerators.nvdla.sequencer import Sequencer
-from penstock.accelerators.nvdla.stream import completes, from_bytes
+from penstock.accelerators.nvdla.single_port import FeaturePlace, check_ports
+from penstock.accelerators.nvdla.stream import completes, from_bytes, invalid_stream
 from penstock.accelerators.nvdla.traffic import LayerTraffic
-from penstock.uma import Array, BackendError, requantise, rounding_shift
+from penstock.uma import Array, requantise, rounding_shift
 
 Memories = Mapping[NvdlaMemory, Array]
 """The contents of each memory as uint8, from address 0 on."""
@@ -89,7 +90,8 @@ class Device:
     moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`.
     sequencer: counts the cycles of layers; None if they are not counted.
     port_bytes: the bytes that the present layer has transferred, by memory.
-    sources: the memories from which the present layer has read features."""
+    sources: the memories from which the present layer has read features.
+    read: the places in the feature buffer from which it has read features."""
 
     hardware: NvdlaConfiguration
     memories: Memories
@@ -103,11 +105,12 @@ class Device:
     sequencer: Sequencer | None = None
     port_bytes: Counter[NvdlaMemory] = field(default_factory=Counter[NvdlaMemory])
     sources: set[NvdlaMemory] = field(default_factory=set[NvdlaMemory])
+    read: list[FeaturePlace] = field(default_factory=list[FeaturePlace])
 
     def memory(self, which: NvdlaMemory) -> Array:
         """Return a memory as a uint8 array.  Raises BackendError if there is no such memory."""
         if which not in self.memories:
-            raise _invalid_stream(f"there is no memory {which.name}", "a tensor lies in it")
+            raise invalid_stream(f"there is no memory {which.name}", "a tensor lies in it")
         return self.memories[which]
 
     def run(self, source: str) -> None:
@@ -120,13 +123,13 @@ class Device:
         stray = self.started - PIPELINES[source] - OPTIONAL.get(source, frozenset())
         if missing or stray:
             named = ", ".join(sorted(missing or stray))
-            raise _invalid_stream(
+            raise invalid_stream(
                 f"{source} is started {'before' if missing else 'beside'} {named}",
                 "the units of one layer, and no others, are started in reverse order of the data "
                 "flow",
             )
         if self.hardware.extension is None and EXTENSION & self.started:
-            raise _invalid_stream(
+            raise invalid_stream(
                 f"NVDLA {self.hardware.name} has no unit {min(EXTENSION & self.started)}",
                 "the configuration has no extension",
             )
@@ -134,8 +137,11 @@ class Device:
         self.moved.append(Counter())
         self.port_bytes.clear()
         self.sources.clear()
+        self.read.clear()
         layer, elements = self._computed(source, post)
         atom = self.hardware.memory_atom_bytes
+        rows, columns, channels = elements.shape
+        check_ports(self.hardware, self.read, (layer.output, (rows, columns, channels)))
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
         self._count_features("output", layer.output.memory, elements)
         if self.sequencer is not None:
@@ -169,7 +175,7 @@ class Device:
             cube = decode_cube(self.words)
             expected = SdpCube(layer.out_width, layer.out_height, layer.kernels)
             if cube != expected:
-                raise _invalid_stream(f"SDP_RDMA is set to {cube}", f"the layer has {expected}")
+                raise invalid_stream(f"SDP_RDMA is set to {cube}", f"the layer has {expected}")
             sums = with_unused_channels(self._delivered(layer), self.hardware)
             return layer, converted(self._operated(sums), layer.conversion)
         layer = decode(self.words, self.hardware)
@@ -196,7 +202,7 @@ class Device:
             return addends, factors
         if unit.per_element:
             if unit.use is Use.BOTH or unit.two_bytes:
-                raise _invalid_stream("SDP reads several bytes per element", "the model reads one")
+                raise invalid_stream("SDP reads several bytes per element", "the model reads one")
             surface = Surface(unit.line_stride, unit.surface_stride, unit.address, unit.memory)
             found = [self._read_features("second", surface, shape).astype(np.int64)]
         else:
@@ -219,6 +225,7 @@ class Device:
         found = unpack_features(self.memory(surface.memory), surface, shape, atom)
         self._count_features(what, surface.memory, found)
         self.sources.add(surface.memory)
+        self.read.append((surface, shape))
         return found
 
     def _read_bytes(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
@@ -278,13 +285,13 @@ class Device:
         if layer.reuse.data or layer.kept_rows:
             kept = shape if layer.reuse.data else (layer.kept_rows, *shape[1:])
             if self.rows is None or self.rows.shape != kept:
-                raise _invalid_stream(
+                raise invalid_stream(
                     f"a layer reuses data of {kept}, in the buffer are "
                     f"{self.rows.shape if self.rows is not None else 'none'}",
                     "they must be those that the previous layer kept",
                 )
             if self.data_banks != layer.data_banks:
-                raise _invalid_stream(
+                raise invalid_stream(
                     f"a layer reuses data in {self.data_banks} banks, and has {layer.data_banks}",
                     "the buffer must be split as it was for the layer before",
                 )
@@ -301,7 +308,7 @@ class Device:
         shape = (layer.kernels, layer.kernel_height, layer.kernel_width, layer.channels)
         if layer.reuse.weights:
             if self.weights is None or self.weights.shape != shape:
-                raise _invalid_stream("a layer reuses weights that are not in the buffer",
+                raise invalid_stream("a layer reuses weights that are not in the buffer",
                                "they must be those that the previous layer kept")  # fmt: skip
             return self.weights
         content = self._read_bytes(
@@ -322,7 +329,7 @@ class Device:
             found = pooled(image, layer)
             return self._post_processed(post, found) if post else found.astype(np.int8)
         if post is None or not post.requantise:
-            raise _invalid_stream(
+            raise invalid_stream(
                 "depthwise sums are not requantised", "only unit POST makes elements of them"
             )
         size = layer.window_height * layer.window_width * layer.kernels
@@ -379,15 +386,3 @@ def execute(
         if completes(write, device.words):
             device.run(write.starts)
     return tuple(LayerTraffic(**moved) for moved in device.moved)
-
-
-def _invalid_stream(what: str, why: str) -> BackendError:
-    """Return the error `what` for a stream that the hardware cannot execute, with the reason
-    `why`."""
-    return BackendError(
-        "nvdla-012",
-        what,
-        where="a stream of register writes for NVDLA",
-        why=why,
-        help="correct the stream",
-    )

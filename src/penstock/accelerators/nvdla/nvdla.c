@@ -436,7 +436,7 @@ static void layer(int is_convolution) {
 
 void nvdla_submit(const void *stream, int32_t bytes, void *bases[]) {
     const uint8_t *words = stream;
-    run.configuration = (int32_t)word(words);
+    run.configuration = (int32_t)(word(words) & 0xff); /* above: the size of a bank */
     run.place_count = (int32_t)word(words + 4);
     run.places = words + 8;
     run.writes = run.places + 8 * run.place_count;

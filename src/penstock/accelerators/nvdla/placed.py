@@ -3,7 +3,7 @@
 The addresses determine how many hardware layers a call takes.  In a ring that wraps around, for
 example, rows have no constant pitch.  Several layers then compute the output rows; if even the
 input rows of one window have no constant pitch, further layers first copy them to scratch
-(`programs.pieces`).
+(`row_pieces.pieces`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from operator import add
 
 from penstock.accelerators.nvdla.dataflow import layer_cycles
 from penstock.accelerators.nvdla.kernels import tasks
-from penstock.accelerators.nvdla.programs import TaskPiece, input_copy_task, pieces
+from penstock.accelerators.nvdla.programs import input_copy_task
+from penstock.accelerators.nvdla.row_pieces import TaskPiece, pieces
 from penstock.accelerators.nvdla.task import Task
 from penstock.uma import Breakdown, Offloaded, PlacedCall, PlacedRows
 
 
 @dataclass(frozen=True, slots=True)
 class AddressedRows:
-    """The addresses of the rows of a tensor; implements `programs.RowAddresses`.
+    """The addresses of the rows of a tensor; implements `row_pieces.RowAddresses`.
 
     rows: the rows of the tensor, with their addresses."""
 

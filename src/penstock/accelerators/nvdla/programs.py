@@ -11,10 +11,12 @@ offset from a base address.  The generated C passes all base addresses to the dr
 
     words  configuration | number of relocations | relocations | register writes
 
-A relocation consists of two words: the index of a write, and the index of the base address to which
-the write is relative.  The highest bit of the second word is set if the base address is in the
-feature buffer.  The loader adds the base address to the word of each relocated write and then
-executes the writes in order (`stream.py`).
+The first word is the index of the configuration, plus the size of a bank of the feature buffer,
+which is a multiple of 256; 0 if layers may read and write the same bank.  A relocation consists of
+two words: the index of a write, and the index of the base address to which the write is relative.
+The highest bit of the second word is set if the base address is in the feature buffer.  The loader
+adds the base address to the word of each relocated write and then executes the writes in order
+(`stream.py`).
 """
 
 from __future__ import annotations
@@ -22,8 +24,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from penstock.accelerators.nvdla.configurations import (
 )
 from penstock.accelerators.nvdla.layer import NvdlaMemory
 from penstock.accelerators.nvdla.model import execute
+from penstock.accelerators.nvdla.row_pieces import pieces, pitches_of_rows
 from penstock.accelerators.nvdla.sequencer import Sequencer
 from penstock.accelerators.nvdla.stream import FORMAT, Write
 from penstock.accelerators.nvdla.task import Task, row_copy_task
@@ -43,6 +44,8 @@ from penstock.uma import Array, Driver, Place, StreamOperation
 
 HEAD = struct.Struct("<II")
 """Two words: configuration and number of relocations, or one relocation."""
+BANK_MASK = 255
+"""The bits of a stream's first word that are the index of the configuration."""
 BASE_BYTES = 256
 """Alignment in bytes of every base in the functional model."""
 CHIPS = (
@@ -183,82 +186,6 @@ def input_copy_task(task: Task) -> Task:
     return copy_task(task) if isinstance(task, UnextendedTask) else row_copy_task(task)
 
 
-class RowAddresses(Protocol):
-    """The addresses of the rows of a tensor, or their offsets from a base address."""
-
-    def between(self, lower: int, upper: int) -> Sequence[int]:
-        """Return the address or offset of each row in [lower, upper), in bytes."""
-        ...
-
-
-class TaskPiece(NamedTuple):
-    """Output rows [first, end) of a task that are computed together.
-
-    gathered: True if the piece is a single output row whose input rows have no constant pitch, so
-        that they must first be copied to scratch.  If False, the rows that the piece reads and
-        writes have a constant pitch in every tensor."""
-
-    first: int
-    end: int
-    gathered: bool
-
-
-def pieces(task: Task, rows: Sequence[RowAddresses], first: int, end: int) -> Iterator[TaskPiece]:
-    """Divide output rows [first, end) of a task into intervals, and yield them in order.
-
-    Each interval is as long as possible under the condition that, in every tensor, the rows that it
-    accesses have a constant pitch.  If even the input rows of a single output row have none, this
-    output row is an interval of its own, with `gathered` True.
-
-    rows: the rows of each input, followed by the rows of the output."""
-    while first < end:
-        if pitches_of_rows(task, rows, first, end) is not None:
-            yield TaskPiece(first, end, gathered=False)
-            return
-        reads = task.reads(first, first + 1)
-        if _pitch(rows[0], *reads, task.in_row_bytes) is None:
-            yield TaskPiece(first, first + 1, gathered=True)
-            first += 1
-            continue
-        until = first + 1
-        while until < end and pitches_of_rows(task, rows, first, until + 1) is not None:
-            until += 1
-        yield TaskPiece(first, until, gathered=False)
-        first = until
-
-
-def pitches_of_rows(
-    task: Task, rows: Sequence[RowAddresses], first: int, end: int
-) -> tuple[int, int, int] | None:
-    """Return the row pitches in bytes, as (input, output, second input).
-
-    Only the rows that are accessed to compute output rows [first, end) are considered.  The last
-    pitch is 0 if there is no second input.  The result is None if the pitch in one of the tensors
-    varies or is less than the size of a row.
-
-    rows: the rows of each input, followed by the rows of the output."""
-    source, *others, result = rows
-    found = [
-        _pitch(source, *task.reads(first, end), task.in_row_bytes),
-        _pitch(result, first, end, task.out_row_bytes),
-        *(_pitch(other, first, end, task.out_row_bytes) for other in others),
-    ]
-    pitches = [pitch for pitch in found if pitch is not None]
-    if len(pitches) < len(found):
-        return None
-    return pitches[0], pitches[1], pitches[2] if others else 0
-
-
-def _pitch(rows: RowAddresses, lower: int, upper: int, row_bytes: int) -> int | None:
-    """Return the pitch of rows [lower, upper) of a tensor: the distance in bytes from row to row.
-
-    The result is None if the pitch varies or is less than `row_bytes`, the size of a row.  For a
-    single row, it is `row_bytes`."""
-    steps = {b - a for a, b in pairwise(rows.between(lower, upper))} or {row_bytes}
-    (step, *others) = steps
-    return step if not others and step >= row_bytes else None
-
-
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
     """Return (write, place) for each write of a layer.  If the write sets an address register, its
     word is an offset in bytes from `place`; for any other write, `place` is None.
@@ -292,6 +219,7 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
     writes: pairs of a write and the `Place` to which its word is relative; None instead of the
         `Place` if the word is not an address."""
     places: list[bytes] = []
+    bank_bytes = 0 if hardware.extension is None else hardware.extension.feature_bank_bytes
     body: list[bytes] = []
     for k, (write, place) in enumerate(writes):
         word = write.word
@@ -300,7 +228,8 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
             places.append(HEAD.pack(k, place.base | there))
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
-    return b"".join((HEAD.pack(_chip_index(hardware), len(places)), *places, *body))
+    head = HEAD.pack(_chip_index(hardware) + bank_bytes, len(places))
+    return b"".join((head, *places, *body))
 
 
 def _chip_index(hardware: NvdlaConfiguration) -> int:
@@ -319,13 +248,15 @@ def decode(
 
     Each relocation is (index of the write, index of the base address, memory of the base address).
     The writes are pairs of little-endian uint32: register address, word before relocation."""
-    number, count = HEAD.unpack_from(stream)
+    word, count = HEAD.unpack_from(stream)
+    bank_bytes, number = word & ~BANK_MASK, word & BANK_MASK
     end = HEAD.size * (1 + count)
     places = tuple(
         (write, base & ~IN_FEATURE_BUFFER, _memory(base))
         for write, base in HEAD.iter_unpack(stream[HEAD.size : end])
     )
-    return CHIPS[number], places, stream[end:]
+    chip = CHIPS[number]
+    return chip.extended(1, bank_bytes) if bank_bytes else chip, places, stream[end:]
 
 
 def _memory(base: int) -> NvdlaMemory:
@@ -361,7 +292,8 @@ def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> Non
 
     Before execution, each array is copied to the modelled memory (main memory or feature buffer)
     that the stream's relocations state for its base address.  Afterwards, only the bytes that
-    changed are copied back, because the arrays may overlap."""
+    changed are copied back, because the arrays may overlap.  Each base address in the feature
+    buffer is the beginning of a bank."""
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}
     ends, starts = dict.fromkeys(NvdlaMemory, 0), list[int]()

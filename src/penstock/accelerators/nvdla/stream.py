@@ -223,3 +223,15 @@ def _malformed(what: str, where: str) -> BackendError:
         why="a stream is pairs of a register's address and a word of 32 bits",
         help='the page "NVDLA: registers, streams, memory, and the extension" lists them',
     )
+
+
+def invalid_stream(what: str, why: str) -> BackendError:
+    """Return the error `what` for a stream that the hardware cannot execute, with the reason
+    `why`."""
+    return BackendError(
+        "nvdla-012",
+        what,
+        where="a stream of register writes for NVDLA",
+        why=why,
+        help="correct the stream",
+    )

@@ -32,6 +32,8 @@ class Task:
         follow from the sizes of input, output and window.
     in_zero: the input's zero point, which is also the value of padding.
     multiplier_d: the number of output channels per input channel of a depthwise convolution.
+    in_span, second_span, out_span: the width of the tensor in memory that contains the input, the
+        second input of an element-wise operation, and the output; 0 if it has no further columns.
     post: the post-processing of results; its addresses are placeholders, which are set when the
         command stream is encoded and loaded."""
 
@@ -54,6 +56,9 @@ class Task:
     in_zero: int = 0
     multiplier_d: int = 1
     post: Post = NO_POST
+    in_span: int = 0
+    second_span: int = 0
+    out_span: int = 0
 
     @property
     def has_tables(self) -> bool:
@@ -64,6 +69,21 @@ class Task:
     def reach_h(self) -> int:
         """The number of rows that a window spans, dilation included."""
         return (self.kernel_h - 1) * self.dilation_h + 1
+
+    @property
+    def in_packs(self) -> int:
+        """The number of packs of channels in which the input is stored."""
+        return -(-self.in_c // self.hardware.memory_atom_bytes)
+
+    @property
+    def out_packs(self) -> int:
+        """The number of packs of channels in which the output is stored."""
+        return -(-self.out_c // self.hardware.memory_atom_bytes)
+
+    @property
+    def reach_w(self) -> int:
+        """The number of columns that a window spans, dilation included."""
+        return (self.kernel_w - 1) * self.dilation_w + 1
 
     def row_bytes(self, width: int, channels: int) -> int:
         """Return the size in bytes of a row of `width` columns, stored as packs of channels.
@@ -90,6 +110,30 @@ class Task:
         upper = (end - 1) * self.stride_h - self.pad_top + self.reach_h
         return max(lower, 0), min(upper, self.in_h)
 
+    def reads_columns(self, first: int, end: int) -> tuple[int, int]:
+        """Return the input columns [lower, upper) that output columns [first, end) read.  Padding
+        is not included."""
+        lower = first * self.stride_w - self.pad_left
+        upper = (end - 1) * self.stride_w - self.pad_left + self.reach_w
+        return max(lower, 0), min(upper, self.in_w)
+
+    def cropped(self, rows: tuple[int, int], columns: tuple[int, int]) -> Task:
+        """Return the task that computes some rows and columns of the output.
+
+        rows, columns: half-open intervals of the output.  The input of the result is the part of
+            the input that they read (`reads`, `reads_columns`)."""
+        lower, upper = self.reads(*rows)
+        left, right = self.reads_columns(*columns)
+        return replace(
+            self,
+            in_w=right - left,
+            in_h=upper - lower,
+            out_w=columns[1] - columns[0],
+            out_h=rows[1] - rows[0],
+            pad_left=max(0, self.pad_left - columns[0] * self.stride_w),
+            pad_top=max(0, self.pad_top - rows[0] * self.stride_h),
+        )
+
     def layers(
         self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
     ) -> list[tuple[Write, ...]]:
@@ -108,7 +152,7 @@ class Task:
         found: list[tuple[Write, ...]] = []
         for layer in self.hardware_layers(first, end, in_lines, out_lines):
             row = layer.output.address // out_lines
-            width_bytes = self.out_w * self.hardware.memory_atom_bytes
+            width_bytes = (self.second_span or self.out_w) * self.hardware.memory_atom_bytes
             second = Surface(second_lines, width_bytes, row * second_lines)
             post = replace(self.post, second=second)
             found.append(
@@ -142,12 +186,11 @@ class Task:
         lower, upper = self.reads(first, end)
         top = max(0, self.pad_top - first * self.stride_h)
         below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
-        reach_w = (self.kernel_w - 1) * self.dilation_w + 1
-        right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
+        right = (self.out_w - 1) * self.stride_w + self.reach_w - self.pad_left - self.in_w
         padding = Padding(self.pad_left, max(0, right), top, max(0, below))
         atom = self.hardware.memory_atom_bytes
-        source = Surface(in_lines, self.in_w * atom)
-        output = Surface(out_lines, self.out_w * atom)
+        source = Surface(in_lines, (self.in_span or self.in_w) * atom)
+        output = Surface(out_lines, (self.out_span or self.out_w) * atom)
         if self.window is not None:
             return (self._window_layer(self.window, upper - lower, source, output, padding),)
         return hardware_layers(self._convolution(upper - lower, source, output, padding))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock.backends.accelerator import Value
 from penstock.backends.description import backend_code, is_name
 from penstock.backends.roofline import ABOVE_0, is_figure
-from penstock.backends.uma.registrations import BandwidthOf, RegisteredMemory, SizeOf
+from penstock.backends.uma.registrations import BandwidthOf, BankOf, RegisteredMemory, SizeOf
 from penstock.errors import BackendError, UsageError
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import MemoryRegion, Target
@@ -19,6 +19,7 @@ def registered_memory(
     region: MemoryRegion,
     size: int | str | SizeOf,
     bandwidth: float | BandwidthOf,
+    bank_bytes: int | BankOf,
     known: Sequence[str],
     place: str,
 ) -> RegisteredMemory:
@@ -26,6 +27,7 @@ def registered_memory(
 
     size: bytes, a string such as "32KiB", or a function of the attributes.
     bandwidth: bytes per cycle, or a function of the attributes.
+    bank_bytes: the size of a bank, or a function of the attributes; 0 without banks.
     known: the names of memories registered before.
     place: the location that errors report.
 
@@ -38,7 +40,8 @@ def registered_memory(
     figure = 1.0 if callable(bandwidth) else bandwidth
     region = replace(region, bandwidth_bytes_per_cycle=figure)
     region = _sized(region, 1 if callable(size) else size, place)
-    return RegisteredMemory(region, size, bandwidth)
+    region = replace(region, bank_bytes=0 if callable(bank_bytes) else bank_bytes)
+    return RegisteredMemory(region, size, bandwidth, bank_bytes)
 
 
 def resolved_memories(
@@ -77,9 +80,14 @@ def _resolved(
     if callable(bandwidth):
         with backend_code("function bandwidth_bytes_per_cycle", where):
             bandwidth = bandwidth(attributes)
+    bank_bytes = one.bank_bytes
+    if callable(bank_bytes):
+        with backend_code("function bank_bytes", where):
+            bank_bytes = bank_bytes(attributes)
     if size == 0:
         return None
-    return _sized(replace(one.region, bandwidth_bytes_per_cycle=bandwidth), size, place)
+    region = replace(one.region, bandwidth_bytes_per_cycle=bandwidth, bank_bytes=bank_bytes)
+    return _sized(region, size, place)
 
 
 def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
@@ -105,6 +113,8 @@ def _problem(memory: MemoryRegion) -> str:
         return "its size must be a positive number of bytes"
     if not is_figure(memory.bandwidth_bytes_per_cycle, ABOVE_0):
         return "its bandwidth must be a positive number of bytes per cycle"
+    if type(memory.bank_bytes) is not int or not 0 <= memory.bank_bytes <= memory.size_bytes:
+        return f"its banks have {memory.bank_bytes!r} bytes, must be at most the memory's size"
     return "" if is_figure(memory.latency_cycles, 0) else "its latency is no number of cycles"
 
 

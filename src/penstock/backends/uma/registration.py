@@ -29,6 +29,7 @@ from penstock.backends.uma.files import read_sources
 from penstock.backends.uma.memories import registered_memory
 from penstock.backends.uma.registrations import (
     BandwidthOf,
+    BankOf,
     Judge,
     RegisteredCodegen,
     RegisteredStrategy,
@@ -292,6 +293,7 @@ class Registration(DriverRegistration):
         latency_cycles: int = 0,
         holds: tuple[str, ...] = ("scratch",),
         budget: bool = False,
+        bank_bytes: int | BankOf = 0,
     ) -> None:
         """Register a memory of the accelerator, available as `target.memories[name]`.
 
@@ -302,6 +304,8 @@ class Registration(DriverRegistration):
         holds: what the memory may contain: "scratch" for data during a call; "arena" for tensors
             between calls, which the scheduler assigns to the memory and the processor can access.
         budget: whether the search for a schedule minimises the use of this memory.
+        bank_bytes: the size of a bank, or a function of the attributes, if tensors that are live at
+            the same time must not share a bank; 0 for a memory without banks.
 
         UMA has no memories.
 
@@ -317,7 +321,9 @@ class Registration(DriverRegistration):
         known = [memory.region.name for memory in self._registered.memories]
         region = MemoryRegion(name, 1, holds, 1.0, latency_cycles, budget)
         self._registered.memories.append(
-            registered_memory(region, size, bandwidth_bytes_per_cycle, known, self._place)
+            registered_memory(
+                region, size, bandwidth_bytes_per_cycle, bank_bytes, known, self._place
+            )
         )
 
     def _register_roofline(

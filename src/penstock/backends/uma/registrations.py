@@ -30,6 +30,7 @@ SizeOf = Callable[[Mapping[str, Value]], int | str]
 
 0 means that the accelerator does not have the memory."""
 BandwidthOf = Callable[[Mapping[str, Value]], float]
+BankOf = Callable[[Mapping[str, Value]], int]
 """Returns the bandwidth of a memory in bytes per cycle, from the attributes."""
 
 Files = Mapping[str, str] | Sequence[str]
@@ -76,14 +77,16 @@ class RegisteredCodegen:
 class RegisteredMemory:
     """A memory whose size and bandwidth may depend on the accelerator's attributes.
 
-    region: the other properties of the memory, such as its latency.  Its size and bandwidth may be
-        placeholders; the following fields replace them.
+    region: the other properties of the memory, such as its latency.  Its size, its bandwidth and
+        the size of its banks may be placeholders; the following fields replace them.
     size: bytes, a string such as "32KiB", or a function of the attributes.
-    bandwidth_bytes_per_cycle: a number, or a function of the attributes."""
+    bandwidth_bytes_per_cycle: a number, or a function of the attributes.
+    bank_bytes: the size of a bank, or a function of the attributes; 0 without banks."""
 
     region: MemoryRegion
     size: int | str | SizeOf
     bandwidth_bytes_per_cycle: float | BandwidthOf
+    bank_bytes: int | BankOf
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
 from penstock.scheduling.cascades.candidate import Candidate, Chain
 from penstock.scheduling.model.bands import Bands
+from penstock.scheduling.model.fused_parts import FusionSource, fused_members
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
@@ -38,8 +39,8 @@ class BandedCascade:
     bands: Bands
 
 
-class BandSource(Protocol):
-    """Creates bands of columns, which depend on the target."""
+class BandSource(FusionSource, Protocol):
+    """Creates bands of columns and groups in tiles, which depend on the target."""
 
     def bands(
         self, parts: Parts, cascade: Sequence[int], candidate: Candidate
@@ -78,6 +79,8 @@ class AssignedPlan:
     plan: the plan; its field `parts` contains indices of original parts.
     columns: number of columns of a band; None if the plan does not run in bands.
     chains: the chains of the plan, in execution order.
+    in_tiles: whether an accelerator runs the parts as one, tile by tile; `costs` then has a single
+        entry.
 
     Some fields of `plan` have a special meaning.  If the plan runs in bands:
     - `stripe` and `scratch_bytes` apply inside each band.
@@ -91,6 +94,7 @@ class AssignedPlan:
     plan: Plan
     columns: int | None = None
     chains: tuple[Chain, ...] = ()
+    in_tiles: bool = False
 
     @property
     def in_bands(self) -> bool:
@@ -118,7 +122,7 @@ class AssignedPlan:
 
 def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
     """Return the plans of a schedule, converted to refer to the original parts."""
-    if not schedule.bands:
+    if schedule.assigned is None:
         return tuple(AssignedPlan(without_row_copies(plan)) for plan in schedule.plans)
     numbers = {part.name: k for k, part in enumerate(schedule.assigned_parts.parts)}
     return tuple(_assigned_plan(schedule, plan, numbers) for plan in schedule.plans)
@@ -130,6 +134,11 @@ def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -
     numbers: index of each original part, by name.
     """
     index = {k: numbers[part.name] for k, part in enumerate(schedule.parts.parts)}
+    members = fused_members(schedule.parts.parts[plan.parts[-1]])
+    if members:
+        return AssignedPlan(
+            replace(plan, parts=tuple(numbers[name] for name in members)), in_tiles=True
+        )
     plan, single = _renumbered(plan, index), plan.parts
     found: list[tuple[Bands, tuple[int, ...]]] = []
     for part in (schedule.parts.parts[k] for k in single):

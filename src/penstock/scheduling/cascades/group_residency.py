@@ -10,18 +10,23 @@ All other tensors are in the first memory, the default.  There are two ways to s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from penstock.errors import CapacityError
+from penstock.memory.bank_groups import whole_banks
 from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.cascades.fused_groups import FusedGroups, memory_bytes
 from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.model.memories import FILL, MemorySystem
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.options import BEST, Options
+from penstock.scheduling.options import BEST, BYTES, CYCLES, Options
 from penstock.scheduling.order.step_table import bits
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.execution import WHOLE
@@ -30,11 +35,19 @@ SECOND = 1
 """Index, in `MemorySystem.tensors`, of the memory region for tensors that only one group uses."""
 
 
-def group_cycles(accounting: CostAccounting, capacity_bytes: int) -> GroupCycles:
-    """Return the cost function of groups of parts: the cycles of their calls in the program.
+def group_cycles(
+    accounting: CostAccounting,
+    capacity_bytes: int,
+    fused: FusedGroups | None = None,
+    objective: str = CYCLES,
+) -> GroupCycles:
+    """Return the cost function of groups of parts: the cycles of their calls in the program, or the
+    bytes of main memory that they move.
 
     accounting: computes the costs of calls.
     capacity_bytes: maximum live bytes of the tensors of a group in the second memory.
+    fused: creates the kernels of groups that run tile by tile; None if none may.
+    objective: `CYCLES` or `BYTES`.
 
     The cost leaves out cold starts (`simulate/cold_starts.py`), which depend on the order.
     """
@@ -42,19 +55,38 @@ def group_cycles(accounting: CostAccounting, capacity_bytes: int) -> GroupCycles
     default, second = memories.default_assignment, memories.tensors[SECOND].name
     names = _written_storages(parts)
 
+    def assigned(kept: int) -> MemoryAssignment:
+        return default.extended((names[t], second) for t in bits(kept))
+
     def node_cycles(i: int, kept: int) -> int:
-        memory = default.extended((names[t], second) for t in bits(kept))
-        return accounting.whole_call_cost(i, memory).cycles
+        return accounting.whole_call_cost(i, assigned(kept)).cycles
 
-    return GroupCycles(grouping_problem(parts), node_cycles, capacity_bytes)
+    def node_bytes(i: int, kept: int) -> int:
+        return memory_bytes(parts, i, assigned(kept))
+
+    problem = grouping_problem(parts, memories.tensors[SECOND].bank_bytes)
+    cost, tie = (node_bytes, node_cycles) if objective == BYTES else (node_cycles, None)
+    tiled = None if fused is None else partial(fused.cost, problem, objective)
+    return GroupCycles(problem, cost, capacity_bytes, tie, tiled)
 
 
-def grouped(cost: GroupCycles, options: Options) -> tuple[tuple[int, ...], Set[int]]:
-    """Divide the nodes into groups that run one after the other; return (order, selected).
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Nodes divided into groups that run one after the other.
 
     order: the execution order, as indices of nodes.
     selected: indices of the nodes whose outputs are to be stored in the second memory, since only
         nodes of the same group use them.
+    in_tiles: node masks of the groups that run tile by tile.
+    """
+
+    order: tuple[int, ...]
+    selected: Set[int]
+    in_tiles: tuple[int, ...]
+
+
+def grouped(cost: GroupCycles, options: Options) -> Grouped:
+    """Divide the nodes into groups that run one after the other.
 
     options: `partition` names the strategy that forms the groups, `inside` the one that orders the
         nodes of a group.
@@ -63,24 +95,33 @@ def grouped(cost: GroupCycles, options: Options) -> tuple[tuple[int, ...], Set[i
     groups = STRATEGIES[options.partition](cost, DEFAULTS).groups
     inside, states = ORDERS_INSIDE[options.inside], options.order_states // len(groups)
     order: list[int] = []
+    in_tiles = tuple(group for group in groups if group in cost.in_tiles)
     for group in groups:
+        if group in in_tiles:
+            order += bits(group)
+            continue
         piece, nodes = problem.kept_piece(group), tuple(bits(group))
         found = inside(piece, piece.everything, states)
         known = tuple(nodes[k] for k in found.order)
         if options.inside == BEST and found.peak_bytes > cost.capacity_bytes:
             known = cost.fitting_order(group) or known
         order += known
-    return tuple(order), {i for group in groups for i in bits(problem.kept_inside(group))}
+    whole = (group for group in groups if group not in in_tiles)
+    selected = {i for group in whole for i in bits(problem.kept_inside(group))}
+    return Grouped(tuple(order), selected, in_tiles)
 
 
-def grouping_problem(parts: Parts) -> GroupingProblem:
+def grouping_problem(parts: Parts, bank_bytes: int = 0) -> GroupingProblem:
     """Return the problem of dividing parts into groups.
+
+    bank_bytes: the size of a bank of the second memory; the sizes of tensors are those of whole
+        banks.  0: it has no banks.
 
     Node k of the problem is part k.  A tensor of the problem is a storage of the network, that is,
     the memory of a tensor and its aliases.
     """
     rows, count = parts.rows, len(parts.parts)
-    sizes = [storage.size_bytes for storage in rows.storages]
+    sizes = [whole_banks(storage.size_bytes, bank_bytes) for storage in rows.storages]
     tensors = {part.written: k for k, part in enumerate(rows.row_parts)}
     tensors |= {storage: count + k for k, storage in enumerate(rows.inputs)}
     nodes = tuple(

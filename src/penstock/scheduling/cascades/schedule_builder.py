@@ -39,12 +39,14 @@ class ScheduleBuilder:
     accounting: computes the costs of the schedules.
     order: the execution order whose optimality gap the schedules report.
     row_copies: estimates copies of rows; None if the copy engine copies no rows.
+    assigned: the original parts, if single parts stand for several of them; else None.
     """
 
     accounting: CostAccounting
     order: Order
     options: Options
     row_copies: RowCopyEstimates | None
+    assigned: Parts | None = None
 
     def schedules(self, proposal: Proposal) -> Iterator[Schedule]:
         """Yield the proposal's schedule, then variants with double buffering by the copy engine.
@@ -66,7 +68,17 @@ class ScheduleBuilder:
         partition = _partition_gap(parts, proposal.peak_bytes, memories, self.options)
         gaps = Gaps(self.order.gap, partition)
         updating = self.accounting.update_costs(memory)
-        bare = Schedule(parts, plans, memory, copier, keep, proposal.peak_bytes, gaps, updating)
+        bare = Schedule(
+            parts,
+            plans,
+            memory,
+            copier,
+            keep,
+            proposal.peak_bytes,
+            gaps,
+            updating,
+            assigned=self.assigned,
+        )
         costed = self._costed(bare)
         every = [costed]
         if memories.copier is not None and self.options.copies and self.options.double_buffering:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
 
+from penstock.errors import UsageError
 from penstock.pareto import is_dominated, near_frontier
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
@@ -24,7 +25,7 @@ from penstock.scheduling.cascades.proposals import CandidateSource, proposals
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.cascades.uniform_search import UniformSearch
-from penstock.scheduling.cascades.whole_proposals import whole_proposals
+from penstock.scheduling.cascades.whole_proposals import grouped_proposal, whole_proposals
 from penstock.scheduling.grouping.orders import ORDERS
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
@@ -105,7 +106,8 @@ def frontier_search(
 
     limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
         exceed the limit, because prefetches by accelerators are added after the search.
-    bands: creates the bands (intervals of columns) of a cascade; None: no cascade runs in bands.
+    bands: creates the bands (intervals of columns) of a cascade, and the tiles of a group; None: no
+        cascade runs in bands and no group in tiles.
     others: schedules found so far for other graphs that compute the same outputs.  Proposals that
         one of them dominates may be left out.  If one of them has no bands and needs no more memory
         than the smallest proposal without bands, bands are not considered.  If `parts` saves
@@ -118,6 +120,18 @@ def frontier_search(
     found, orders = _orders(parts, options)
     row_copies = row_copy_estimates(parts, memories, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options, row_copies)
+    if options.partition not in (CASCADES, RESIDENT):
+        grouped = grouped_proposal(builder, options, bands)
+        return FrontierSearch(grouped.builder, [grouped.proposal])
+    banked = [memory.name for memory in memories.tensors if memory.bank_bytes]
+    if banked and options.partition == CASCADES:
+        raise UsageError(
+            "usage-152",
+            f"cascades do not assign rows to the banks of {banked[0]}",
+            where=f"--partition {CASCADES}",
+            why="tensors that are in use at the same time must not share a bank",
+            help="use a strategy for groups of layers, such as --partition best",
+        )
     searches = _uniform_searches(parts, orders, model, memories.nominal, options, limit_bytes)
     chosen = _chosen_proposals(builder, orders, searches, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
@@ -153,8 +167,6 @@ def _chosen_proposals(
         CASCADES               the search selects cascades and tensors together
         RESIDENT               each part runs alone, in a single call; the tensors in the second
                                memory are selected greedily, as long as they fit
-        a grouping strategy    each part runs alone, in a single call; the tensors that only one
-                               group uses are in the second memory
 
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least

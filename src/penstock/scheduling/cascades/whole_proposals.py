@@ -6,12 +6,14 @@ They differ in the tensors that are stored in the second memory (`group_residenc
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.errors import UsageError
 from penstock.scheduling.cascades.candidate import Proposal
+from penstock.scheduling.cascades.fused_groups import FusedGroups, memory_bytes
 from penstock.scheduling.cascades.group_residency import (
     SECOND,
+    Grouped,
     group_cycles,
     group_too_large,
     grouped,
@@ -22,8 +24,10 @@ from penstock.scheduling.cascades.group_residency import (
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.grouping.strategies import COMPARED
+from penstock.scheduling.model.fused_parts import FusionSource
 from penstock.scheduling.model.memories import FILL
-from penstock.scheduling.options import BEST, RESIDENT, Options
+from penstock.scheduling.options import BEST, CYCLES, Options
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
 
 
 def whole_proposals(
@@ -31,14 +35,80 @@ def whole_proposals(
 ) -> list[Proposal]:
     """Return proposals in which every part runs alone, in a single call.
 
-    `options.partition` names the method that selects the tensors to store in the second memory
-    region.  With `RESIDENT`, there is one proposal for each order in `orders`.  With the name of a
-    grouping strategy, there is one proposal, and the strategy determines its order.  The strategy
-    `best` compares the proposals of several strategies; the one whose schedule takes the fewest
-    cycles is returned.
+    `options.partition` is `RESIDENT`: there is one proposal for each order in `orders`, and the
+    tensors in the second memory region are selected greedily.
+
+    Raises UsageError if there is no second region.
+    """
+    capacity = _capacity_bytes(builder, options)
+    bank_bytes = builder.accounting.memories.tensors[SECOND].bank_bytes
+    problem = grouping_problem(builder.accounting.parts, bank_bytes)
+    assigned = ((order, resident(problem, order, capacity)) for order in orders)
+    return [_whole_proposal(builder, *each, options) for each in assigned]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedProposal:
+    """A proposal in which every part runs alone, for parts some of which stand for groups.
+
+    builder: builds its schedule.
+    """
+
+    builder: ScheduleBuilder
+    proposal: Proposal
+
+
+def grouped_proposal(
+    builder: ScheduleBuilder, options: Options, fusion: FusionSource | None
+) -> GroupedProposal:
+    """Return the proposal in which groups of parts run one after the other.
+
+    `options.partition` names the strategy that forms the groups, `options.objective` what they
+    minimise.  With `best`, the result is the best one of several strategies.
+
+    fusion: creates parts that run groups tile by tile; None: no group runs so.
 
     Raises UsageError if there is no second region, and CapacityError if the selected tensors do not
     fit there.
+    """
+    capacity = _capacity_bytes(builder, options)
+    fused = FusedGroups(builder.accounting.parts, fusion) if fusion and options.tiles else None
+    cost = group_cycles(builder.accounting, capacity, fused, options.objective)
+    names = (options.partition, *(COMPARED if options.partition == BEST else ()))
+    every = (grouped(cost, replace(options, partition=name)) for name in names)
+    found = [_grouped_proposal(builder, one, options, fused) for one in every]
+
+    def rank(one: GroupedProposal) -> tuple[int, int]:
+        schedule = next(one.builder.schedules(one.proposal))
+        cycles = schedule.cost.cycles
+        if options.objective == CYCLES:
+            return cycles, 0
+        pairs = ((schedule.parts, k) for k in schedule.order)
+        return sum(memory_bytes(*pair, schedule.memory) for pair in pairs), cycles
+
+    return min(found, key=rank)
+
+
+def _grouped_proposal(
+    builder: ScheduleBuilder, found: Grouped, options: Options, fused: FusedGroups | None
+) -> GroupedProposal:
+    """Return the proposal that runs groups one after the other."""
+    order, selected = found.order, found.selected
+    if found.in_tiles:
+        assert fused is not None
+        parts, index = fused.replaced(found.in_tiles)
+        known = builder.accounting  # its results are those of other parts of the same names
+        accounting = CostAccounting(parts, known.model, known.memories)
+        builder = replace(builder, accounting=accounting, row_copies=None, assigned=known.parts)
+        order = tuple(dict.fromkeys(index[k] for k in order))
+        selected = {index[k] for k in selected}
+    return GroupedProposal(builder, _whole_proposal(builder, order, selected, options))
+
+
+def _capacity_bytes(builder: ScheduleBuilder, options: Options) -> int:
+    """Return the maximum live bytes in the second memory region.
+
+    Raises UsageError if there is none.
     """
     memories = builder.accounting.memories
     if len(memories.tensors) == 1:
@@ -49,17 +119,7 @@ def whole_proposals(
             why=f"all tensors are in {memories.tensors[0].name}",
             help="use a target or an accelerator that has one, or omit the option",
         )
-    capacity = int(memories.tensors[SECOND].size_bytes * FILL)
-    if options.partition == RESIDENT:
-        problem = grouping_problem(builder.accounting.parts)
-        assigned = ((order, resident(problem, order, capacity)) for order in orders)
-        return [_whole_proposal(builder, *each, options) for each in assigned]
-    cost = group_cycles(builder.accounting, capacity)
-    found = [_whole_proposal(builder, *grouped(cost, options), options)]
-    if options.partition == BEST:
-        every = (grouped(cost, replace(options, partition=name)) for name in COMPARED)
-        found += (_whole_proposal(builder, *each, options) for each in every)
-    return [min(found, key=lambda proposal: next(builder.schedules(proposal)).cost.cycles)]
+    return int(memories.tensors[SECOND].size_bytes * FILL)
 
 
 def _whole_proposal(

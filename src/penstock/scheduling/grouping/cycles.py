@@ -5,7 +5,8 @@ a node depend on which of the tensors that it reads and writes stay on chip.  Th
 cycles from a function (`NodeCycles`) that computes the cycles of the calls in the compiled program.
 So the cost that the search minimises is that of the compiled program.
 
-A set of nodes can be a group if the tensors that stay on chip fit there in some order of the nodes.
+A set of nodes can be a group if the tensors that stay on chip fit there in some order of the nodes,
+or if the nodes can run tile by tile, so that only tiles of these tensors are on chip.
 """
 
 from __future__ import annotations
@@ -26,25 +27,32 @@ from penstock.scheduling.order.step_table import bit_mask, bits
 
 NodeCycles = Callable[[int, int], int]
 """Cycles of a node, by its index and the mask of those of its tensors that stay on chip."""
-PATIENCE = 2
+TiledCost = Callable[[int], int | None]
+"""Cost of a group, given as a mask of nodes, that runs tile by tile; None if it cannot."""
+PATIENCE, TILED_PATIENCE = 2, 6
 """`interval_costs` tries ever larger groups, and stops after this number of consecutive groups for
 which it finds no order that fits.  Larger groups then almost never fit, and a search for an order
-would take most of the time."""
+would take most of the time.  The second number holds if groups may run tile by tile."""
 MOST_TENSORS = 8
 """Maximum number of tensors of a node for which all assignments to memories are compared."""
 
 
 @dataclass(slots=True, eq=False)
 class GroupCycles:
-    """Cost of groups in cycles of the compiled program.
+    """Cost of groups in cycles of the compiled program, or in another measure of its calls.
 
-    node_cycles: the cycles of a node.
+    node_cycles: the cycles of a node, or the other measure.
     capacity_bytes: bytes of the on-chip memory that live tensors may occupy.
+    node_tie: a secondary cost of a node, which breaks ties; None: the bytes of the tensors that
+        cross the boundary of a group.
+    tiled: cost of a group that runs tile by tile, for groups that do not fit otherwise; None if no
+        group can.
     order_states: limit of the work per group: maximum number of states in the search for an order
         of its nodes in which the tensors fit on chip.
     additive: False, because the cost is not a sum over tensors.
     separable: True, because the cost is a sum over nodes.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
+    in_tiles: the node masks of the groups in `known` that run tile by tile.
     _unsure: masks of nodes that may be a group although no order in which they fit was found.
     _orders: the orders of all nodes in which groups are tested.  Keys: the orders, as node indices.
         Entries: lists whose element i is the position of node i in the order.
@@ -55,10 +63,13 @@ class GroupCycles:
     problem: GroupingProblem
     node_cycles: NodeCycles
     capacity_bytes: int
+    node_tie: NodeCycles | None = None
+    tiled: TiledCost | None = None
     order_states: int = 200
     additive: bool = False
     separable: bool = True
     known: dict[int, int | None] = field(default_factory=dict[int, int | None])
+    in_tiles: set[int] = field(default_factory=set[int])
     _unsure: set[int] = field(default_factory=set[int])
     _orders: dict[tuple[int, ...], list[int]] = field(
         default_factory=dict[tuple[int, ...], list[int]]
@@ -78,8 +89,13 @@ class GroupCycles:
         """
         if group not in self.known:
             kept = self.problem.kept_inside(group)
-            total = sum(self._node(i, kept) for i in bits(group))
-            self.known[group] = total if self._is_group(group, kept) else None
+            total: int | None = sum(self._node(i, kept) for i in bits(group))
+            if not self._is_group(group, kept):
+                total = self.tiled(group) if self.tiled is not None else None
+                if total is not None:
+                    self.in_tiles.add(group)
+                    self._unsure.discard(group)
+            self.known[group] = total
         return self.known[group]
 
     def tie(self, group: int) -> int:
@@ -89,6 +105,9 @@ class GroupCycles:
         group: mask of nodes.
         """
         problem = self.problem
+        if self.node_tie is not None:
+            kept = 0 if group in self.in_tiles else problem.kept_inside(group)
+            return sum(self.node_tie(i, kept) for i in bits(group))
         moved = (problem.read_from_outside(group), group & ~problem.kept_inside(group))
         return sum(problem.sizes[t] for mask in moved for t in bits(mask))
 
@@ -105,13 +124,15 @@ class GroupCycles:
         feasible: list[bool] = []
         growing = _GrowingGroup(self.problem, self._node)
         failed = 0
+        patience = PATIENCE if self.tiled is None else TILED_PATIENCE
         for i in order[lower:upper]:
             growing.add(i)
-            fits = growing.peak_bytes <= self.capacity_bytes or self.of(growing.group) is not None
-            costs.append(growing.cycles)
-            feasible.append(fits)
-            failed = 0 if fits else failed + 1
-            if failed == PATIENCE or (failed and self.hopeless(growing.group)):
+            fits = growing.peak_bytes <= self.capacity_bytes
+            found = growing.cycles if fits else self.of(growing.group)
+            costs.append(found or 0)
+            feasible.append(found is not None)
+            failed = failed + 1 if found is None else 0
+            if failed == patience or (failed and self.hopeless(growing.group)):
                 break
         return IntervalCosts(np.array(costs, np.int64), np.array(feasible, np.bool_))
 
@@ -122,6 +143,8 @@ class GroupCycles:
         if `group` provably is.  False proves nothing.
         group: mask of nodes.
         """
+        if self.tiled is not None:
+            return False  # a larger group may have a single output and run tile by tile
         return self.of(group) is None and group not in self._unsure
 
     def apart(self, writer: int, reader: int) -> bool:
@@ -144,7 +167,9 @@ class GroupCycles:
 
         nodes: mask of nodes.
 
-        Each node counts with its cycles for the best choice of tensors that stay on chip.
+        Each node counts with its cycles for the best choice of tensors that stay on chip.  A layer
+        may take fewer cycles in tiles; if groups may run in tiles, the result is only an estimate,
+        and a proof of optimality that relies on it holds for groups of whole layers only.
         """
         if self._least is None:
             self._least = np.array(

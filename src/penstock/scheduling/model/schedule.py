@@ -45,8 +45,8 @@ class Schedule(Brief):
     updating: cost of each of `Parts.updates`, which run after all plans.
     bands: one entry for each cascade that runs in bands of columns, and for each chain.  In
         `parts`, a single part replaces all parts of the cascade or chain.
-    assigned: the original parts, before cascades and chains were replaced by single parts; None if
-        `bands` is empty.
+    assigned: the original parts, before single parts replaced cascades, chains and groups in tiles;
+        None if there are no such single parts.
     """
 
     parts: Parts

@@ -101,6 +101,14 @@ def scratch_name(schedule: Schedule, plan: Plan) -> str:
     return _unused_name(schedule, f"{schedule.parts.parts[plan.parts[-1]].name}/scratch")
 
 
+def workspace_name(schedule: Schedule, part: Part) -> str:
+    """Return the name of the workspace of a part's kernel: "part/workspace".
+
+    A number is appended if a value of the graph has this name.
+    """
+    return _unused_name(schedule, f"{part.name}/workspace")
+
+
 def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
     """Return the name of the buffer that receives a prefetched constant.
 
@@ -209,8 +217,17 @@ def _prefetched(
 
 
 def _scratch(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield (name of the memory region, buffer) for each cascade that needs scratch memory."""
+    """Yield (name of the memory region, buffer) for the working memory of each cascade.
+
+    That is the scratch memory, and the workspaces of kernels in memories of accelerators."""
     for cascade in expanded.cascades:
+        for k in cascade.plan.parts:
+            part = expanded.schedule.parts.parts[k]
+            space = part.kernel.workspace
+            if space is not None:
+                name, alignment = workspace_name(expanded.schedule, part), scratch_alignment([part])
+                buffer = LiveBuffer(name, cascade.tick, cascade.end, space.size_bytes, alignment)
+                yield space.memory, buffer
         size = cascade.plan.scratch_bytes
         if size:
             name = scratch_name(expanded.schedule, cascade.plan)

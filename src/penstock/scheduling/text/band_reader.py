@@ -19,7 +19,9 @@ from penstock.scheduling.bands.variant import (
 )
 from penstock.scheduling.cascades.candidate import Candidate
 from penstock.scheduling.model.bands import Bands
+from penstock.scheduling.model.fused_parts import with_fused
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
@@ -66,6 +68,8 @@ class BandReader:
         `source`, or if a schedule with bands contains a part twice.
         """
         bare = tuple(read.assigned.plan for read in plans)
+        if any(read.assigned.in_tiles for read in plans):
+            return (*self._with_fused(plans), ())
         if not any(read.assigned.in_bands for read in plans):
             return self.parts, bare, ()
         counts = Counter(k for plan in bare for k in plan.parts)
@@ -75,6 +79,27 @@ class BandReader:
                 raise self.scanner.contradiction(f"the schedule runs {name} {count} times", at=at)
         cascades = [self._banded(read, memory) for read in plans]
         return with_bands(self.parts, tuple(zip(bare, cascades, strict=True)))
+
+    def _with_fused(self, plans: Sequence[ReadPlan]) -> tuple[Parts, tuple[Plan, ...]]:
+        """Replace each group in tiles by a single part; return (parts, plans).
+
+        Raises ModelError if no accelerator can run such a group, or if there is no `source`.
+        """
+        groups: list[tuple[tuple[int, ...], Part]] = []
+        for read in plans:
+            members = read.assigned.plan.parts
+            if read.assigned.in_tiles:
+                part = self.source.fused(self.parts, members) if self.source else None
+                if part is None:
+                    text = f"the plan that begins with {read.at} cannot run in tiles on this target"
+                    raise self.scanner.contradiction(text, at=read.at)
+                groups.append((members, part))
+        parts, index = with_fused(self.parts, groups)
+        renumbered = (
+            replace(plan, parts=tuple(dict.fromkeys(index[k] for k in plan.parts)))
+            for plan in (read.assigned.plan for read in plans)
+        )
+        return parts, tuple(renumbered)
 
     def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[BandedCascade, ...]:
         """Return the bands of a plan or of each of its chains; empty if the plan has no bands.

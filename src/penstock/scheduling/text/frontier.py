@@ -21,6 +21,8 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
                                           rows of a that it needs, in bands of N columns; with
                                           `kept`, each band keeps the columns that the next one
                                           needs; there is one clause and one cost for each chain
+    tiles                                 an accelerator runs the parts as one, tile by tile; there
+                                          is only one cost
     rows x to dtcm early                  row copy: the cascade reads the tensor x from a ring in
                                           dtcm; with `early`, the rows for a call are copied during
                                           the previous call (double buffering); the costs of the row

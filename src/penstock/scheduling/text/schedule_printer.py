@@ -125,6 +125,8 @@ def _figures(schedule: Schedule) -> Iterator[str]:
 
 
 def _bands(assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str]:
+    if assigned.in_tiles:
+        yield "tiles"
     if assigned.columns is not None:
         yield f"columns {assigned.columns}"
     for chain in assigned.chains:

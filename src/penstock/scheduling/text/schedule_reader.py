@@ -154,7 +154,7 @@ class ScheduleReader:
                 gaps,
                 state.updating,
                 bands,
-                self._parts if bands else None,
+                self._parts if parts is not self._parts and not rings else None,
             )
             found = self._bands.costed(bare)
             if (total := found.cost.cycles) != cycles:
@@ -212,6 +212,7 @@ class ScheduleReader:
         stripe = scanner.integer() if scanner.accept_word("stripe") else None
         nearest = scanner.accept_word("nearest")
         scratch = scanner.integer() if scanner.accept_word("scratch") else 0
+        in_tiles = scanner.accept_word("tiles")
         columns = scanner.integer() if not nearest and scanner.accept_word("columns") else None
         chains: list[Chain] = []
         while columns is None and scanner.accept_word("chain"):
@@ -250,7 +251,7 @@ class ScheduleReader:
                 if plan.stripe is None or not copyable(self._parts, plan.parts, copy.tensor):
                     text = f"the cascade cannot read {at} from copies of its rows"
                     raise scanner.contradiction(text, at=at)
-            return ReadPlan(AssignedPlan(plan, columns, tuple(chains)), first)
+            return ReadPlan(AssignedPlan(plan, columns, tuple(chains), in_tiles), first)
 
         return cache(plan)
 

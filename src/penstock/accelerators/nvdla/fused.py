@@ -1,0 +1,293 @@
+"""fused: kernels that run a group of layers tile by tile (`tiled_group.py`), with the tensors
+between the layers in the feature buffer.
+
+The strategy compares tiles of several sizes and takes the one of least cost that fits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+
+from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER
+from penstock.accelerators.nvdla.dataflow import task_cycles
+from penstock.accelerators.nvdla.task import Task
+from penstock.accelerators.nvdla.tiled_group import (
+    AxisPart,
+    GroupLayer,
+    LayerGroup,
+    Spans,
+    TileSize,
+    layer_group,
+)
+from penstock.uma import (
+    Array,
+    Breakdown,
+    Command,
+    Composite,
+    KernelCall,
+    Offloaded,
+    Operand,
+    PlacedCall,
+    TensorRows,
+)
+
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""The numbers of parts into which an axis of the output is divided."""
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlan:
+    """Tiles of a size, and where they store the inner tensors.
+
+    offsets: of each inner tensor in the memory of tiles, in bytes, by name.
+    size_bytes: the bytes of this memory."""
+
+    size: TileSize
+    offsets: Mapping[str, int]
+    size_bytes: int
+
+
+def tile_plan(group: LayerGroup, size: TileSize, bank_bytes: int) -> TilePlan:
+    """Return the plan of tiles of a size.
+
+    An inner tensor has the same memory in all tiles.  Tensors that are live at the same time do not
+    share a bank of `bank_bytes` bytes.  Larger ones are placed first, each at the lowest offset
+    where it fits."""
+    shapes = group.tile_shapes(size)
+    sizes = {
+        name: -(-h * w * group.tensors[name].packs * group.atom_bytes // bank_bytes) * bank_bytes
+        for name, (h, w) in shapes.items()
+    }
+    found: dict[str, int] = {}
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        offset = 0
+        for other in sorted(found, key=found.__getitem__):
+            if not _live_together(group, name, other):
+                continue
+            if offset + sizes[name] <= found[other]:
+                break
+            offset = max(offset, found[other] + sizes[other])
+        found[name] = offset
+    most = max((offset + sizes[name] for name, offset in found.items()), default=0)
+    return TilePlan(size, found, most)
+
+
+def _live_together(group: LayerGroup, one: str, other: str) -> bool:
+    """Return whether two inner tensors are live at the same time.
+
+    A tensor is live from the layer that computes it to the last one that reads it."""
+    a, b = group.tensors[one], group.tensors[other]
+    assert a.writer is not None
+    assert b.writer is not None
+    return a.writer <= b.last and b.writer <= a.last
+
+
+def tiled_cycles(
+    group: LayerGroup, size: TileSize, inside: frozenset[str] = frozenset()
+) -> Breakdown:
+    """Return the cycles of a group that runs in tiles.
+
+    inside: the inputs, and the output, of the group that are in the feature buffer, by name."""
+    every = [
+        (task, _buffered(group, layer, names, inside))
+        for layer in group.layers
+        for task, names in layer.tasks
+    ]
+    cycles, memory_bytes, by_resource = 0.0, 0.0, dict[str, float]()
+    for rows, columns, count in group.kinds(size):
+        for (task, fields), row, column in zip(every, rows, columns, strict=True):
+            found = _part_cycles(task, row, column, fields)
+            cycles += count * found.cycles
+            memory_bytes += count * found.memory_bytes
+            for name, busy in found.by_resource.items():
+                by_resource[name] = by_resource.get(name, 0.0) + count * busy
+    first = next(group.kinds(size))
+    cold = _part_cycles(every[0][0], first[0][0], first[1][0], every[0][1])
+    return replace(cold, cycles=cycles, by_resource=by_resource, memory_bytes=memory_bytes)
+
+
+@lru_cache(maxsize=1 << 15)
+def _part_cycles(
+    task: Task, rows: AxisPart, columns: AxisPart, inside: frozenset[str]
+) -> Breakdown:
+    """Return the cycles of a part of the output of a task.
+
+    rows, columns: what is computed and read along these axes.
+    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`."""
+    part = replace(
+        task,
+        in_h=rows.input,
+        in_w=columns.input,
+        out_h=rows.output,
+        out_w=columns.output,
+        pad_top=rows.padding,
+        pad_left=columns.padding,
+    )
+    return task_cycles(part, part.out_h, inside)
+
+
+def _buffered(
+    group: LayerGroup, layer: GroupLayer, inputs: Sequence[str], inside: frozenset[str]
+) -> frozenset[str]:
+    """Return which tensors of a task are in the feature buffer, as fields of `LayerTraffic`."""
+    names = (*zip(("features", "second"), inputs, strict=False), ("output", layer.output))
+    return frozenset(f for f, name in names if name in inside or group.is_inner(name))
+
+
+@lru_cache(maxsize=1 << 12)
+def best_plan(group: LayerGroup, capacity_bytes: int, bank_bytes: int) -> TilePlan | None:
+    """Return the plan of tiles that takes the fewest cycles and, of these, moves the fewest bytes.
+
+    For each number of columns, only the largest number of rows that fits is considered.  None if
+    no size fits."""
+    output = group.tensors[group.output]
+    found: list[tuple[float, float, TilePlan]] = []
+    heights = _shares(output.height)
+    for columns in _shares(output.width):
+        plans = (tile_plan(group, TileSize(rows, columns), bank_bytes) for rows in heights)
+        plan = next((plan for plan in plans if plan.size_bytes <= capacity_bytes), None)
+        if plan is not None:
+            cost = tiled_cycles(group, plan.size)
+            found.append((cost.cycles, cost.memory_bytes, plan))
+            heights = [rows for rows in heights if rows >= plan.size.rows]
+    return min(found, key=lambda one: one[:2])[2] if found else None
+
+
+def _shares(count: int) -> Sequence[int]:
+    """Return the lengths into which an axis is divided, the whole axis first."""
+    return sorted({-(-count // n) for n in PARTS if n <= count}, reverse=True)
+
+
+def tables(offloaded: Offloaded) -> Mapping[str, Array]:
+    """Return the tables of all layers of a group, each named after the number of its layer."""
+    found: dict[str, Array] = {}
+    for k, node in enumerate(offloaded.composite.nodes):
+        assert isinstance(node.op, Composite)
+        assert node.op.chosen is not None
+        found |= {f"{name} {k}": table.array for name, table in node.op.chosen.tables}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A tile of a call.
+
+    rows, columns: those of each tensor that the tile needs."""
+
+    call: KernelCall
+    plan: TilePlan
+    rows: Spans
+    columns: Spans
+
+    @property
+    def group(self) -> LayerGroup:
+        """The group that the call computes."""
+        return layer_group(self.call)
+
+    def commands(self) -> Iterator[Command]:
+        """Yield the commands that compute the tile."""
+        for one in self.group.tasks(self.rows, self.columns, self.plan.size):
+            task, output = one.task, self.group.layers[one.layer].output
+            counts = (task.in_h, task.out_h)
+            inputs = zip(one.inputs, one.reads, counts, strict=False)
+            read = [self._tensor_rows(name, at, 0, count) for name, at, count in inputs]
+            result = self._tensor_rows(output, one.out, one.packs_before, task.out_h)
+            names = ("weights", "post") if task.post.requantise else ()
+            used = tuple(self.call.table(f"{name} {one.layer}") for name in names)
+            issue = self.call.issue(task, read, result, tables=used)
+            yield replace(issue, first=0, end=task.out_h)
+
+    def _tensor_rows(self, tensor: str, at: tuple[int, int], packs: int, count: int) -> TensorRows:
+        """Return rows of a tensor.
+
+        at: the row and the column of the tensor with which they begin.
+        packs: the number of packs of the tensor that precede them.
+        count: the number of rows."""
+        group, (row, column) = self.group, at
+        packs_of_row = group.tensors[tensor].packs
+        inner = group.is_inner(tensor)
+        if inner:
+            row, column = row - self.rows[tensor][0], column - self.columns[tensor][0]
+            width = group.tile_shapes(self.plan.size)[tensor][1]
+        else:
+            width = group.tensors[tensor].width
+        pitch = packs_of_row * width * group.atom_bytes
+        begin = row * pitch + (packs * width + column) * group.atom_bytes
+        rows = replace(self.call.result.view.rows, pitch=pitch, ring=count, table=None)
+        if not inner:
+            return replace(self._operand(tensor).rows(0, count, begin), rows=rows)
+        space = self.call.scratch
+        offset = space.offset + self.plan.offsets[tensor] + begin
+        return TensorRows(space.buffer, rows, 0, count, offset)
+
+    def _operand(self, tensor: str) -> Operand:
+        """Return an input or the output of the group."""
+        if tensor == self.group.output:
+            return self.call.result
+        names = [value.name for value in self.call.node.inputs]
+        return self.call.operands[names.index(tensor)]
+
+
+def chosen_plan(offloaded: Offloaded) -> TilePlan | None:
+    """Return the tiles in which a group runs; None if none fit the feature buffer."""
+    if "plan" not in offloaded.cache:
+        group, buffer = layer_group(offloaded), offloaded.target.memories[FEATURE_BUFFER]
+        bank = buffer.bank_bytes or group.atom_bytes
+        offloaded.cache["plan"] = best_plan(group, buffer.size_bytes // bank * bank, bank)
+    return offloaded.cache["plan"]
+
+
+def _plan(offloaded: Offloaded) -> TilePlan:
+    found = chosen_plan(offloaded)
+    assert found is not None
+    return found
+
+
+def workspace_bytes(offloaded: Offloaded) -> int:
+    """Return the bytes of the feature buffer in which a group stores its inner tensors."""
+    return _plan(offloaded).size_bytes
+
+
+def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
+    """Return the cycles of a group, which a single call computes."""
+    del rows
+    memories, values = offloaded.memory_assignment, (*offloaded.node.inputs, offloaded.node.output)
+    pairs = zip(values, memories, strict=False)
+    inside = frozenset(value.name for value, memory in pairs if memory == FEATURE_BUFFER)
+    return tiled_cycles(layer_group(offloaded), _plan(offloaded).size, inside)
+
+
+def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
+    """Return the cycles of a group whose inputs and output have addresses."""
+    pairs = zip(offloaded.node.inputs, call.inputs, strict=True)
+    every = (*pairs, (offloaded.node.output, call.output))
+    inside = frozenset(
+        value.name for value, rows in every if rows is not None and rows.memory != call.beside
+    )
+    return tiled_cycles(layer_group(offloaded), _plan(offloaded).size, inside)
+
+
+def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
+    """Return the bytes that a group transfers, by field of `LayerTraffic`."""
+    del first, end
+    group, total = layer_group(offloaded), Counter[str]()
+    size = _plan(offloaded).size
+    for rows in group.rows(size):
+        for columns in group.columns(size):
+            for one in group.tasks(rows, columns, size):
+                for _, moved in one.task.layers_with_traffic(0, one.task.out_h):
+                    total.update(asdict(moved))
+    return total
+
+
+def compute(call: KernelCall) -> Sequence[Command]:
+    """Return the commands of a group, which run it tile by tile."""
+    group, plan = layer_group(call), _plan(call)
+    return [
+        command
+        for rows in group.rows(plan.size)
+        for columns in group.columns(plan.size)
+        for command in _Tile(call, plan, rows, columns).commands()
+    ]

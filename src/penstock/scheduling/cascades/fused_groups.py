@@ -1,0 +1,96 @@
+"""FusedGroups: groups of parts that an accelerator runs as one part, tile by tile.
+
+The tensors between the parts of such a group are on chip one tile at a time, so a group whose
+tensors do not fit there as a whole may still avoid their transfers to and from main memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.ir.breakdown import Breakdown
+from penstock.ir.op import row_count
+from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.model.fused_parts import FusionSource, with_fused
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.options import BYTES
+from penstock.scheduling.order.step_table import bits
+
+MOST_MEMBERS = 24
+"""Maximum number of nodes of a group that runs tile by tile."""
+MOST_FUSED = 1_000
+"""Maximum number of groups for which tiles are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusedGroups:
+    """The groups of parts that can run tile by tile, by node mask.
+
+    parts: the parts; node k of a mask is part k.
+    _known: the part that runs a group; None if it cannot run tile by tile.
+    """
+
+    parts: Parts
+    source: FusionSource
+    _known: dict[int, Part | None] = field(default_factory=dict[int, Part | None])
+
+    def cost(self, problem: GroupingProblem, objective: str, group: int) -> int | None:
+        """Return the cycles, or the bytes of main memory, of a group that runs tile by tile.
+
+        None if it cannot, or if `MOST_FUSED` groups have been tried.
+        objective: `CYCLES` or `BYTES`.
+        """
+        wanted = problem.wanted_outside(group)
+        single = wanted == 1 << group.bit_length() - 1
+        if not single or not 1 < group.bit_count() <= MOST_MEMBERS:
+            return None
+        if group not in self._known and len(self._known) >= MOST_FUSED:
+            return None
+        part = self.part(group)
+        if part is None or part.kernel.cycles is None:
+            return None
+        found = part.kernel.cycles(row_count(part.output.type.shape), ())
+        if not isinstance(found, Breakdown):
+            return None if objective == BYTES else round(found)
+        return round(found.memory_bytes if objective == BYTES else found.cycles)
+
+    def part(self, group: int) -> Part | None:
+        """Return the part that runs a group tile by tile; None if it cannot.
+
+        group: mask of nodes.
+        """
+        if group not in self._known:
+            self._known[group] = self.source.fused(self.parts, tuple(bits(group)))
+        return self._known[group]
+
+    def replaced(self, groups: Sequence[int]) -> tuple[Parts, Mapping[int, int]]:
+        """Return the parts in which a single part stands for each group, and the new indices.
+
+        groups: masks of nodes.
+
+        All parts of a group have the index of the single part.
+        """
+        found: list[tuple[Sequence[int], Part]] = []
+        for group in groups:
+            part = self.part(group)
+            assert part is not None
+            found.append((tuple(bits(group)), part))
+        return with_fused(self.parts, found)
+
+
+def memory_bytes(parts: Parts, k: int, memory: MemoryAssignment) -> int:
+    """Return the bytes of main memory that part `k` moves in one call, if its engine states them.
+
+    memory: the memory assignment of a schedule.
+
+    The result is 0 for parts on other engines.
+    """
+    part = parts.parts[k]
+    if part.kernel.cycles is None:
+        return 0
+    regions = memory.for_part(part, parts.owners).operand_regions(part)
+    found = part.kernel.cycles(row_count(part.output.type.shape), regions)
+    return round(found.memory_bytes) if isinstance(found, Breakdown) else 0

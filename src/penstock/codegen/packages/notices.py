@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from penstock.backends.cores.registry import core_family
 from penstock.codegen.packages.package_format import PackageFormat
 from penstock.hardware.target import Target
 
-PORTABLE = "portable"
-"""The core family of targets whose kernels are plain C."""
 PORTABLE_TARGET = "cortex-m4-portable"
-"""A target with that family and enough memory for any model."""
+"""A target whose kernels are plain C, with enough memory for any model."""
 
 
 def notices(
@@ -19,8 +18,8 @@ def notices(
     """Yield what, why and help for each format whose chips have cores other than the target's.
 
     is_board: the target is a board, which settles the core where a format serves several."""
-    families = {engine.kernels for engine in target.engines}
-    if target.core is None or families == {PORTABLE}:
+    families = (core_family(engine.kernels) for engine in target.engines)
+    if target.core is None or all(family.is_plain_c for family in families):
         return
     for format in formats:
         if format.other_cores and not (format.serves_arm and is_board):

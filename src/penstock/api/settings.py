@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypedDict, Unpack
 
 from penstock.accelerators.registry import check_is_target, open_accelerators
+from penstock.api.choices import one_of
 from penstock.backends.cores.targets import load_checked_target
 from penstock.codegen.c_text import prefix
 from penstock.errors import UsageError, did_you_mean
@@ -224,28 +225,12 @@ def _check_names(settings: Mapping[str, object]) -> None:
 
 def _rounding(name: str) -> Rounding:
     """Raises UsageError if there is no rounding of that name."""
-    try:
-        return Rounding(name)
-    except ValueError:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {name!r}",
-            where="--rounding",
-            help=_misspelt(name, [rounding.value for rounding in Rounding]),
-        ) from None
+    return Rounding(one_of(name, [rounding.value for rounding in Rounding], "--rounding"))
 
 
 def _interface_types(name: str) -> InterfaceTypes:
     """Raises UsageError if there are no interface types of that name."""
-    try:
-        return InterfaceTypes(name)
-    except ValueError:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {name!r}",
-            where="--io",
-            help=_misspelt(name, [types.value for types in InterfaceTypes]),
-        ) from None
+    return InterfaceTypes(one_of(name, [types.value for types in InterfaceTypes], "--io"))
 
 
 def _hertz(clock: object) -> int:
@@ -262,11 +247,6 @@ def _hertz(clock: object) -> int:
             help="write 168MHz, 1.5GHz or 168000000",
         )
     return found
-
-
-def _misspelt(name: str, known: Sequence[str]) -> str:
-    """The help about a misspelt name."""
-    return f"{did_you_mean(name, known)}use one of {', '.join(known)}"
 
 
 def _bytes(size: Size, option: str) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock import api
+from penstock.api.choices import one_of
 from penstock.cli import parameters as p
-from penstock.errors import OutputError, UsageError, did_you_mean
+from penstock.errors import OutputError, UsageError
 from penstock.scheduling.options import Options
 
 if TYPE_CHECKING:
@@ -65,18 +66,6 @@ def folder(
     except OutputError:
         api.show(wanted, stop_after="assign", workers=min(workers, 1))
         raise
-
-
-def one_of(value: str, allowed: tuple[str, ...], option: str) -> str:
-    """The value.  Raises UsageError if it is not allowed."""
-    if value not in allowed:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {value!r}",
-            where=option,
-            help=f"{did_you_mean(value, allowed)}use one of {', '.join(allowed)}",
-        )
-    return value
 
 
 def packages(texts: Sequence[str] | None) -> tuple[str, ...]:

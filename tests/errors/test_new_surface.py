@@ -92,6 +92,20 @@ CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
         lambda: package.compile("good.tflite", optimize="fast"),  # pyright: ignore
         "usage-013", "use one of speed",
     ),
+    "no reference": (
+        lambda: package.verify("good.tflite", reference="tflit"),  # pyright: ignore
+        "usage-013", "did you mean tflite?",
+    ),
+    "no reference of a scan": (
+        lambda: list(package.scan(".", reference="tflit")),  # pyright: ignore
+        "usage-013", "did you mean tflite?",
+    ),
+    "no last stage of a scan": (
+        lambda: list(package.scan(".", stop_after="rea")), "usage-013", "did you mean read?",
+    ),
+    "no compiler": (
+        lambda: package.run("good.tflite", compiler="clang"), "usage-013", "use one of zig, gcc",
+    ),
     "results into a folder that has files": (
         lambda: package.compile("good.tflite").write("full"), "output-001", "--force",
     ),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock import api
-from penstock.api.choices import one_of
+from penstock.api.choices import COMPILERS, one_of
 from penstock.cli import parameters as p
 from penstock.errors import OutputError, UsageError
 from penstock.scheduling.options import Options
@@ -79,7 +79,7 @@ def packages(texts: Sequence[str] | None) -> tuple[str, ...]:
 
 def compiler(name: str) -> str:
     """The name of a C compiler.  Raises UsageError."""
-    return one_of(name, ("zig", "gcc"), "--compiler")
+    return one_of(name, COMPILERS, "--compiler")
 
 
 def dimensions(items: Sequence[str] | None) -> dict[str, int]:

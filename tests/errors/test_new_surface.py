@@ -106,6 +106,34 @@ CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
     "no compiler": (
         lambda: package.run("good.tflite", compiler="clang"), "usage-013", "use one of zig, gcc",
     ),
+    "options in a dictionary": (
+        lambda: package.compile("good.tflite", options={"max_parts": 3}),  # pyright: ignore
+        "usage-160", "options=penstock.Options(max_parts=3)",
+    ),
+    "an option of a text": (
+        lambda: package.Options(max_parts="3"),  # pyright: ignore
+        "usage-016", "the limit is '3'",
+    ),
+    "memory in a text": (
+        lambda: package.compile("good.tflite", memory="sram=4KiB"),  # pyright: ignore
+        "usage-160", 'write memory={"sram": "64KiB"}',
+    ),
+    "a flag in a text": (
+        lambda: package.compile("good.tflite", stream_input="no"),  # pyright: ignore
+        "usage-160", "must be True or False",
+    ),
+    "a flag of verify in a text": (
+        lambda: package.verify("good.tflite", every_point="no"),  # pyright: ignore
+        "usage-160", "must be True or False",
+    ),
+    "a path as a target": (
+        lambda: package.compile("good.tflite", Path("board.toml")),  # pyright: ignore
+        "usage-160", "must be str",
+    ),
+    "inputs without a list": (
+        lambda: package.run("good.tflite", "host", {"x": []}),  # pyright: ignore
+        "usage-161", "sets=[{",
+    ),
     "results into a folder that has files": (
         lambda: package.compile("good.tflite").write("full"), "output-001", "--force",
     ),

@@ -115,6 +115,20 @@ def read_inputs(
     return tuple(dict(zip(names, arrays, strict=True)) for arrays in zip(*runs, strict=True))
 
 
+def check_are_sets(sets: object) -> None:
+    """Raises UsageError unless `sets` is None or a sequence of mappings."""
+    if sets is None:
+        return
+    if isinstance(sets, Sequence) and all(isinstance(one, Mapping) for one in sets):  # pyright: ignore[reportUnknownVariableType]
+        return
+    raise UsageError(
+        "usage-161",
+        f"`sets` is a {type(sets).__name__}, must be a list with a dictionary for each inference",
+        where="the argument `sets`",
+        help='write sets=[{"input": array}], even for a single inference',
+    )
+
+
 def check_sets(
     model: Graph, sets: Sequence[Mapping[str, Array]], io: InterfaceTypes = InterfaceTypes.QUANTISED
 ) -> None:

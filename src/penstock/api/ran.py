@@ -13,7 +13,8 @@ import numpy as np
 
 from penstock import execution, ladder
 from penstock.alternatives import with_measured_stack
-from penstock.api.arrays import check_sets, drawn_sets
+from penstock.api.argument_types import check_flags
+from penstock.api.arrays import check_are_sets, check_sets, drawn_sets
 from penstock.api.choices import check_compiler
 from penstock.api.compiled import Compiled, check_flash, compile
 from penstock.api.progress import ignore_stage
@@ -149,6 +150,7 @@ def run(
     or the measured code and constants the flash budget; ToolError if a compiler or simulator
     fails."""
     check_compiler(compiler)
+    check_are_sets(sets)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     require_tools(wanted.target, compiler)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
@@ -189,6 +191,7 @@ def profile(
     the driver of an accelerator has no model in C; `Ran.unmeasured` states which.  Raises as
     `run`."""
     check_compiler(compiler)
+    check_flags("profile", simulate=simulate)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     has_c = all(map(ladder.has_c, wanted.accelerators))
     if simulate and has_c and wanted.target.core is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypedDict, Unpack
+from typing import Annotated, Literal, TypedDict, Unpack, get_type_hints
 
 from penstock.accelerators.registry import check_is_target, open_accelerators
+from penstock.api.argument_types import check_type
 from penstock.api.choices import one_of
 from penstock.backends.cores.targets import load_checked_target
 from penstock.codegen.c_text import prefix
@@ -118,12 +119,24 @@ DEFAULT_SETTINGS = Settings(
 )
 
 
+_EXAMPLES = {
+    "memory": '{"sram": "64KiB"}',
+    "dimensions": '{"batch": 1}',
+    "states": '{"state_in": "state_out"}',
+    "accelerators": '["ethos_u55:macs=256"]',
+    "options": "penstock.Options(max_parts=3)",
+}
+"""By the name of a setting that is no scalar, a value as it is written in Python."""
+
+
 def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]) -> Request:
     """A request with sizes and names resolved.
 
     Raises UsageError, TargetError, BackendError."""
     check_is_model(model)
     _check_names(settings)
+    _check_types(settings)
+    check_type("target", target, str, "the call")
     check_is_target(target)
     sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
     chip = load_checked_target(target).resized(sizes)
@@ -165,6 +178,17 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
         model if isinstance(model, Graph) else None,
         _name(settings.get("name")),
     )
+
+
+def _check_types(settings: Mapping[str, object]) -> None:
+    """Raises UsageError if a setting has another type than its annotation states.
+
+    Sizes, frequencies, and names of choices are checked where they are read."""
+    hints = {**get_type_hints(Settings), "memory": Mapping}
+    for name in settings.keys() - {"clock", "sram", "flash", "stack", "rounding", "io"}:
+        example = _EXAMPLES.get(name)
+        help = "" if example is None else f"write {name}={example}"
+        check_type(name, settings[name], hints[name], "the call", help)
 
 
 def _name(name: str | None) -> str | None:

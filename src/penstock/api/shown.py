@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from penstock.api.argument_types import check_flags
 from penstock.api.choices import one_of
 from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
@@ -33,6 +34,7 @@ def show(
 
     Raises as `compile`; UsageError also if there is no such stage."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    check_flags("show", with_data=with_data)
     one_of(stop_after, STAGE_NAMES, "--stop-after")
     with executor_of(workers) as executor:
         outcomes = run_through(wanted, stop_after, executor)

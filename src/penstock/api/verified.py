@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from penstock import ladder
+from penstock.api.argument_types import check_flags
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.choices import check_compiler, check_reference
 from penstock.api.compiled import Compiled, compile
@@ -173,6 +174,7 @@ def verify(
 
     Raises as `run`."""
     check_reference(reference)
+    check_flags("verify", every_point=every_point, separate_regions=separate_regions)
     check_compiler(compiler)
     last = check_last_rung(last_rung)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)

@@ -28,6 +28,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "a clock of zero": ("compile good.tflite --clock 0MHz", "usage-003", "above 0"),
     "a negative clock": ("compile good.tflite --clock=-1MHz", "usage-003", "write 168MHz"),
     "a clock of a part of a hertz": ("run good.tflite --clock 0.3Hz", "usage-003", "whole number"),
+    "a clock whose unit is missing": (
+        "compile good.tflite --clock 16", "usage-003", "did you mean 16MHz?",
+    ),
     "a clock beyond physics": ("profile good.tflite --clock 1000GHz", "usage-003", "at most"),
     "a clock with two units": ("explore good.tflite --clock 1kMHz", "usage-003", "GHz, or none"),
     "an output that has files": ("compile good.tflite -o full", "output-001", "--force"),

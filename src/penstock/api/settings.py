@@ -17,7 +17,7 @@ from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import Reading
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hardware.frequency import parse_frequency
-from penstock.hardware.schema import LARGEST_CLOCK_HZ
+from penstock.hardware.schema import LARGEST_CLOCK_HZ, SMALLEST_CLOCK_HZ
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Value
@@ -258,7 +258,7 @@ def _interface_types(name: str) -> InterfaceTypes:
 
 
 def _hertz(clock: object) -> int:
-    """A clock in hertz.  Raises UsageError if it is malformed, not above 0, or too fast."""
+    """A clock in hertz.  Raises UsageError if it is malformed, too slow, or too fast."""
     try:
         found = parse_frequency(str(clock))
     except UsageError as error:
@@ -269,6 +269,14 @@ def _hertz(clock: object) -> int:
             f"'{clock}' is {found:g} Hz, must be at most {LARGEST_CLOCK_HZ:g} Hz",
             where="--clock",
             help="write 168MHz, 1.5GHz or 168000000",
+        )
+    if found < SMALLEST_CLOCK_HZ:
+        raise UsageError(
+            "usage-003",
+            f"'{clock}' is {found} Hz, must be at least 1 kHz",
+            where="--clock",
+            why="a number without a unit is in hertz",
+            help=f"did you mean {found}MHz?",
         )
     return found
 

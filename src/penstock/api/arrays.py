@@ -100,8 +100,8 @@ def read_inputs(
         )
     within = _generated_inputs(graph, io)
     runs = [
-        read_runs(path, value, other.type, stateful=bool(graph.states))
-        for path, value, other in zip(paths, values, within, strict=True)
+        read_runs(path, value, other.type, index, stateful=bool(graph.states))
+        for index, (path, value, other) in enumerate(zip(paths, values, within, strict=True))
     ]
     lengths = [len(arrays) for arrays in runs]
     if len(set(lengths)) > 1:
@@ -145,7 +145,8 @@ def check_sets(
                 where=f"sets[{number}]",
                 help="give one array for each input of the model, by its name",
             )
-        for value, within in zip(model.inputs, _generated_inputs(model, io), strict=True):
+        within_values = _generated_inputs(model, io)
+        for index, (value, within) in enumerate(zip(model.inputs, within_values, strict=True)):
             where, array = f'sets[{number}], input "{value.name}"', given[value.name]
             if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise UsageError(
@@ -155,7 +156,7 @@ def check_sets(
                     help=f"convert it: np.array(.., np.{value.type.dtype.value})",
                 )
             help = "convert the array to this shape and element type"
-            accepted_runs(array, value, within.type, stateful=False, where=where, help=help)
+            accepted_runs(array, value, within.type, index, stateful=False, where=where, help=help)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -141,6 +141,7 @@ COMMANDS: dict[str, str] = {
     "usage-019": "compile good.tflite --accelerator vanilla:macs_per_cycle=many",
     "usage-021": "backend new my-npu",
     "usage-022": "backend new vanilla",
+    "usage-162": "run good.tflite --output y.txt",
     "usage-016": "compile good.tflite --order-states -1",
     "usage-056": "compile good.tflite --partition tears",
     "usage-057": "compile good.tflite --partition paper",

@@ -54,6 +54,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "an output array that is a folder": (
         "run good.tflite -t host --output full", "output-003", "Is a directory",
     ),
+    "an output array as text": (
+        "run good.tflite -t host --output y.txt", "usage-162", "write --output y.npy",
+    ),
     "no stage of this name": ("compile good.tflite --stop-after lowr", "usage-013", "mean lower?"),
     "no stage of this name to show": ("show good.tflite --stop-after red", "usage-013", "read?"),
     "no goal of this name": ("compile good.tflite --optimize sped", "usage-013", "mean speed?"),

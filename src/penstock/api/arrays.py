@@ -171,7 +171,17 @@ def _generated_inputs(graph: Graph, io: InterfaceTypes) -> Sequence[Value]:
 def check_outputs(model: str, paths: Sequence[Path], reading: Reading = AS_IT_IS) -> None:
     """Check the files that receive the first outputs of a model, before it is compiled.
 
-    Raises UsageError if the model has fewer outputs, OutputError if a file cannot be written."""
+    Raises UsageError if the model has fewer outputs, or if a name does not end in .npy; OutputError
+    if a file cannot be written."""
+    for path in paths:
+        if path.suffix != ".npy" and not path.is_dir():
+            raise UsageError(
+                "usage-162",
+                f"{path} is not the name of a .npy file",
+                where="--output",
+                why="outputs are written in NumPy's format",
+                help=f"write --output {path.parent / path.stem}.npy",
+            )
     outputs = len(read(model, reading).outputs) if paths else 0
     if len(paths) > outputs:
         raise UsageError(

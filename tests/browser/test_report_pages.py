@@ -11,6 +11,7 @@ import pytest
 from available import SHARED, SMALL_VWW
 from browser import PROBES, Browser
 from penstock import api
+from penstock.frontends.builder import GraphBuilder
 from penstock.reports.row import rows
 from penstock.simulators.counts import ExecutionCounts
 
@@ -445,6 +446,21 @@ def test_any_names_and_any_number_of_layers(browser: Browser, tmp_path: Path, co
     assert min(middle) > 0
     browser.find("#layers input").send_keys(f"step={count - 1}")
     assert len(browser.all("#layers tbody tr")) == 1
+
+
+def test_the_ends_of_short_names_are_seen_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    net = GraphBuilder("net")
+    y = net.input((1, 8, 8, 4))
+    names = [f"activation_{k}" for k in range(1, 4)]
+    for name in names:
+        y = net.conv2d(y, 4, 3, name=name)
+    done = api.compile(net.build(y))
+    path = tmp_path / "report.html"
+    path.write_bytes(done.page(done.report))
+    browser.open(path)
+    browser.resize(400)
+    ends = browser.texts("#layers tbody th .cut > .end")
+    assert ends == [name[-4:] for name in names]
 
 
 def test_an_exploration_and_a_frame_of_a_notebook(browser: Browser, tmp_path: Path) -> None:

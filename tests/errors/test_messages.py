@@ -141,6 +141,7 @@ COMMANDS: dict[str, str] = {
     "usage-019": "compile good.tflite --accelerator vanilla:macs_per_cycle=many",
     "usage-021": "backend new my-npu",
     "usage-022": "backend new vanilla",
+    "usage-162": "run good.tflite --output y.txt",
     "usage-016": "compile good.tflite --order-states -1",
     "usage-056": "compile good.tflite --partition tears",
     "usage-057": "compile good.tflite --partition paper",
@@ -273,6 +274,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "tool-028": _with_an_executor_that_is_closed,
     "usage-031": lambda: api.request("zoo:lenet5", accumulate=False),  # pyright: ignore[reportCallIssue, reportUnknownLambdaType]
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
+    "usage-160": lambda: api.request("zoo:lenet5", stream_input="no"),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
+    "usage-161": lambda: api.run("zoo:lenet5", "host", {}),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-149": _with_a_time_limit_in_a_thread,

@@ -28,6 +28,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "a clock of zero": ("compile good.tflite --clock 0MHz", "usage-003", "above 0"),
     "a negative clock": ("compile good.tflite --clock=-1MHz", "usage-003", "write 168MHz"),
     "a clock of a part of a hertz": ("run good.tflite --clock 0.3Hz", "usage-003", "whole number"),
+    "a clock whose unit is missing": (
+        "compile good.tflite --clock 16", "usage-003", "did you mean 16MHz?",
+    ),
     "a clock beyond physics": ("profile good.tflite --clock 1000GHz", "usage-003", "at most"),
     "a clock with two units": ("explore good.tflite --clock 1kMHz", "usage-003", "GHz, or none"),
     "an output that has files": ("compile good.tflite -o full", "output-001", "--force"),
@@ -50,6 +53,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "an output array that is a folder": (
         "run good.tflite -t host --output full", "output-003", "Is a directory",
+    ),
+    "an output array as text": (
+        "run good.tflite -t host --output y.txt", "usage-162", "write --output y.npy",
     ),
     "no stage of this name": ("compile good.tflite --stop-after lowr", "usage-013", "mean lower?"),
     "no stage of this name to show": ("show good.tflite --stop-after red", "usage-013", "read?"),
@@ -91,6 +97,48 @@ CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
     "no goal": (
         lambda: package.compile("good.tflite", optimize="fast"),  # pyright: ignore
         "usage-013", "use one of speed",
+    ),
+    "no reference": (
+        lambda: package.verify("good.tflite", reference="tflit"),  # pyright: ignore
+        "usage-013", "did you mean tflite?",
+    ),
+    "no reference of a scan": (
+        lambda: list(package.scan(".", reference="tflit")),  # pyright: ignore
+        "usage-013", "did you mean tflite?",
+    ),
+    "no last stage of a scan": (
+        lambda: list(package.scan(".", stop_after="rea")), "usage-013", "did you mean read?",
+    ),
+    "no compiler": (
+        lambda: package.run("good.tflite", compiler="clang"), "usage-013", "use one of zig, gcc",
+    ),
+    "options in a dictionary": (
+        lambda: package.compile("good.tflite", options={"max_parts": 3}),  # pyright: ignore
+        "usage-160", "options=penstock.Options(max_parts=3)",
+    ),
+    "an option of a text": (
+        lambda: package.Options(max_parts="3"),  # pyright: ignore
+        "usage-016", "the limit is '3'",
+    ),
+    "memory in a text": (
+        lambda: package.compile("good.tflite", memory="sram=4KiB"),  # pyright: ignore
+        "usage-160", 'write memory={"sram": "64KiB"}',
+    ),
+    "a flag in a text": (
+        lambda: package.compile("good.tflite", stream_input="no"),  # pyright: ignore
+        "usage-160", "must be True or False",
+    ),
+    "a flag of verify in a text": (
+        lambda: package.verify("good.tflite", every_point="no"),  # pyright: ignore
+        "usage-160", "must be True or False",
+    ),
+    "a path as a target": (
+        lambda: package.compile("good.tflite", Path("board.toml")),  # pyright: ignore
+        "usage-160", "must be str",
+    ),
+    "inputs without a list": (
+        lambda: package.run("good.tflite", "host", {"x": []}),  # pyright: ignore
+        "usage-161", "sets=[{",
     ),
     "results into a folder that has files": (
         lambda: package.compile("good.tflite").write("full"), "output-001", "--force",

@@ -43,6 +43,7 @@ def test_other_shapes_and_element_types_are_refused(
         penstock.run(MODEL, "host", [inputs, changed(inputs, how)])
     assert caught.value.code == "input-003"
     assert caught.value.where.startswith("sets[1], input ")
+    assert ("compiled.inputs[0].quantize(array)" in caught.value.help) == (how == "float32")
 
 
 @pytest.mark.parametrize("how", ["list", "misspelt", "further", "none"])

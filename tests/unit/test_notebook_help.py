@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -32,6 +33,11 @@ def test_each_setting_is_a_keyword_with_a_description(function: object) -> None:
     described = re.findall(r"^  (\w+): ", inspect.getdoc(function) or "", re.MULTILINE)
     assert described == list(Settings.__annotations__) == list(DEFAULT_SETTINGS)
     assert {name: parameters[name].default for name in described} == DEFAULT_SETTINGS
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, penstock.golden, penstock.scan])
+def test_help_shows_no_addresses(function: Callable[..., object]) -> None:
+    assert " at 0x" not in str(inspect.signature(function))
 
 
 @pytest.mark.parametrize("function", [*FUNCTIONS, penstock.golden, penstock.scan])

@@ -14,23 +14,33 @@ from penstock.ir.tensor import Array, TensorType
 NPY_MAGIC = b"\x93NUMPY"
 
 
-def read_runs(path: Path, value: Value, within: TensorType, *, stateful: bool) -> tuple[Array, ...]:
+def read_runs(
+    path: Path, value: Value, within: TensorType, index: int, *, stateful: bool
+) -> tuple[Array, ...]:
     """The array of each run in a file.
 
     value: the input of the model; its type is accepted.
     within: the type of that input in the generated code, which is accepted, too.
+    index: the position of the input among those of the model.
     stateful: whether the file may contain a sequence of runs.
 
     Raises ModelError."""
     where = f'{path}, input "{value.name}"'
     help = "give the files in the order of the model's inputs, with these shapes and element types"
     found = read_array(path)
-    runs = accepted_runs(found, value, within, stateful=stateful, where=where, help=help)
+    runs = accepted_runs(found, value, within, index, stateful=stateful, where=where, help=help)
     return tuple(np.array(array) for array in runs)
 
 
 def accepted_runs(
-    array: Array, value: Value, within: TensorType, *, stateful: bool, where: str, help: str
+    array: Array,
+    value: Value,
+    within: TensorType,
+    index: int,
+    *,
+    stateful: bool,
+    where: str,
+    help: str,
 ) -> tuple[Array, ...]:
     """The array of each run in an array, see `read_runs`.
 
@@ -50,7 +60,7 @@ def accepted_runs(
         + _accepted(accepted, stateful=stateful),
         where=where,
         why=_reason_of_refusal(array, value.type, dtypes, stateful=stateful),
-        help=help,
+        help=_quantising(index) if _is_unquantised(array, value.type, dtypes) else help,
     )
 
 
@@ -95,10 +105,22 @@ def _reason_of_refusal(array: Array, type: TensorType, dtypes: set[str], *, stat
             return "the model has no state, so a file holds a single run, not a sequence"
         if not len(array):
             return "the sequence is empty"
-    if array.dtype.kind == "f" and dtypes == {"int8"} and type.quantisation is not None:
+    if _is_unquantised(array, type, dtypes):
         scale, zero = float(type.scale), type.zero_point
         return f"the compiled network takes int8 elements q; real = {scale:.9g} * (q - {zero})"
     return ""
+
+
+def _is_unquantised(array: Array, type: TensorType, dtypes: set[str]) -> bool:
+    """Whether an array holds real numbers, but the input their quantised elements."""
+    return array.dtype.kind == "f" and dtypes == {"int8"} and type.quantisation is not None
+
+
+def _quantising(index: int) -> str:
+    return (
+        "quantise the array; in Python, with compiled = penstock.compile(..): "
+        f"compiled.inputs[{index}].quantize(array)"
+    )
 
 
 def _reason(path: Path, error: Exception) -> str:

@@ -100,8 +100,8 @@ def read_inputs(
         )
     within = _generated_inputs(graph, io)
     runs = [
-        read_runs(path, value, other.type, stateful=bool(graph.states))
-        for path, value, other in zip(paths, values, within, strict=True)
+        read_runs(path, value, other.type, index, stateful=bool(graph.states))
+        for index, (path, value, other) in enumerate(zip(paths, values, within, strict=True))
     ]
     lengths = [len(arrays) for arrays in runs]
     if len(set(lengths)) > 1:
@@ -113,6 +113,20 @@ def read_inputs(
         )
     names = [value.name for value in values]
     return tuple(dict(zip(names, arrays, strict=True)) for arrays in zip(*runs, strict=True))
+
+
+def check_are_sets(sets: object) -> None:
+    """Raises UsageError unless `sets` is None or a sequence of mappings."""
+    if sets is None:
+        return
+    if isinstance(sets, Sequence) and all(isinstance(one, Mapping) for one in sets):  # pyright: ignore[reportUnknownVariableType]
+        return
+    raise UsageError(
+        "usage-161",
+        f"`sets` is a {type(sets).__name__}, must be a list with a dictionary for each inference",
+        where="the argument `sets`",
+        help='write sets=[{"input": array}], even for a single inference',
+    )
 
 
 def check_sets(
@@ -131,7 +145,8 @@ def check_sets(
                 where=f"sets[{number}]",
                 help="give one array for each input of the model, by its name",
             )
-        for value, within in zip(model.inputs, _generated_inputs(model, io), strict=True):
+        within_values = _generated_inputs(model, io)
+        for index, (value, within) in enumerate(zip(model.inputs, within_values, strict=True)):
             where, array = f'sets[{number}], input "{value.name}"', given[value.name]
             if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise UsageError(
@@ -141,7 +156,7 @@ def check_sets(
                     help=f"convert it: np.array(.., np.{value.type.dtype.value})",
                 )
             help = "convert the array to this shape and element type"
-            accepted_runs(array, value, within.type, stateful=False, where=where, help=help)
+            accepted_runs(array, value, within.type, index, stateful=False, where=where, help=help)
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -156,7 +171,17 @@ def _generated_inputs(graph: Graph, io: InterfaceTypes) -> Sequence[Value]:
 def check_outputs(model: str, paths: Sequence[Path], reading: Reading = AS_IT_IS) -> None:
     """Check the files that receive the first outputs of a model, before it is compiled.
 
-    Raises UsageError if the model has fewer outputs, OutputError if a file cannot be written."""
+    Raises UsageError if the model has fewer outputs, or if a name does not end in .npy; OutputError
+    if a file cannot be written."""
+    for path in paths:
+        if path.suffix != ".npy" and not path.is_dir():
+            raise UsageError(
+                "usage-162",
+                f"{path} is not the name of a .npy file",
+                where="--output",
+                why="outputs are written in NumPy's format",
+                help=f"write --output {path.parent / path.stem}.npy",
+            )
     outputs = len(read(model, reading).outputs) if paths else 0
     if len(paths) > outputs:
         raise UsageError(

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-
-def ignore_stage(name: str) -> None:
-    """Ignore the beginning of a stage."""
+from dataclasses import dataclass
 
 
-def ignore_progress(name: str, done: int = 0, of: int = 1) -> None:
-    """Ignore the beginning of a stage, and its progress."""
+@dataclass(frozen=True, slots=True, repr=False)
+class _Ignored:
+    """Ignores the beginning of a stage, and its progress.  `help` shows `name` as the default."""
+
+    name: str
+
+    def __call__(self, name: str, done: int = 0, of: int = 1) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ignore_stage = _Ignored("ignore_stage")
+ignore_progress = _Ignored("ignore_progress")

@@ -13,7 +13,9 @@ import numpy as np
 
 from penstock import execution, ladder
 from penstock.alternatives import with_measured_stack
-from penstock.api.arrays import check_sets, drawn_sets
+from penstock.api.argument_types import check_flags
+from penstock.api.arrays import check_are_sets, check_sets, drawn_sets
+from penstock.api.choices import check_compiler
 from penstock.api.compiled import Compiled, check_flash, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.settings import Model, Settings, request
@@ -147,6 +149,8 @@ def run(
     not those of the model's inputs; CapacityError also if the measured stack exceeds its reserve,
     or the measured code and constants the flash budget; ToolError if a compiler or simulator
     fails."""
+    check_compiler(compiler)
+    check_are_sets(sets)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     require_tools(wanted.target, compiler)
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
@@ -186,6 +190,8 @@ def profile(
     All figures are estimates if `simulate` is false, if the target has no simulated core, or if
     the driver of an accelerator has no model in C; `Ran.unmeasured` states which.  Raises as
     `run`."""
+    check_compiler(compiler)
+    check_flags("profile", simulate=simulate)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     has_c = all(map(ladder.has_c, wanted.accelerators))
     if simulate and has_c and wanted.target.core is not None:

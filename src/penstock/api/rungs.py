@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import UsageError, did_you_mean
+from penstock.api.choices import one_of
 
 LAST_RUNGS = ("reference", "machine", "host", "core")
 """Lowest first."""
@@ -10,11 +10,4 @@ LAST_RUNGS = ("reference", "machine", "host", "core")
 
 def check_last_rung(name: str) -> str:
     """The name of a rung.  Raises UsageError if `verify` cannot end there."""
-    if name not in LAST_RUNGS:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {name!r}",
-            where="--last-rung",
-            help=f"{did_you_mean(name, LAST_RUNGS)}use one of {', '.join(LAST_RUNGS)}",
-        )
-    return name
+    return one_of(name, LAST_RUNGS, "--last-rung")

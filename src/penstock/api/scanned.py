@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Unpack, cast
 
+from penstock.api.argument_types import check_counts, check_flags
+from penstock.api.choices import check_reference, one_of
 from penstock.api.compiled import compile
 from penstock.api.progress import ignore_progress
 from penstock.api.rungs import check_last_rung
@@ -30,6 +32,7 @@ from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import Request
+from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.pipeline.stages import run_through
 from penstock.reports.scan import Scanned, TimeLimitError, Verdict, scanned
 from penstock.time_limit import TimeLimitReached, check_time_limit, time_limit
@@ -78,6 +81,11 @@ class Examination:
         shared = {name: value for name, value in settings.items() if name not in own}
         stop_after, reference = settings.get("stop_after"), settings.get("reference")
         last_rung = settings.get("last_rung")
+        check_reference(reference)
+        if stop_after is not None:
+            one_of(stop_after, STAGE_NAMES, "--stop-after")
+        check_flags("scan", verify=settings.get("verify", False))
+        check_counts("scan", min_operators=settings.get("min_operators", 0))
         verify = settings.get("verify", False) or reference is not None or last_rung is not None
         if verify and stop_after is not None:
             raise UsageError(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypedDict, Unpack
+from typing import Annotated, Literal, TypedDict, Unpack, get_type_hints
 
 from penstock.accelerators.registry import check_is_target, open_accelerators
+from penstock.api.argument_types import check_type
+from penstock.api.choices import one_of
 from penstock.backends.cores.targets import load_checked_target
 from penstock.codegen.c_text import prefix
 from penstock.errors import UsageError, did_you_mean
@@ -15,7 +17,7 @@ from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import Reading
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hardware.frequency import parse_frequency
-from penstock.hardware.schema import LARGEST_CLOCK_HZ
+from penstock.hardware.schema import LARGEST_CLOCK_HZ, SMALLEST_CLOCK_HZ
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Value
@@ -117,12 +119,24 @@ DEFAULT_SETTINGS = Settings(
 )
 
 
+_EXAMPLES = {
+    "memory": '{"sram": "64KiB"}',
+    "dimensions": '{"batch": 1}',
+    "states": '{"state_in": "state_out"}',
+    "accelerators": '["ethos_u55:macs=256"]',
+    "options": "penstock.Options(max_parts=3)",
+}
+"""By the name of a setting that is no scalar, a value as it is written in Python."""
+
+
 def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]) -> Request:
     """A request with sizes and names resolved.
 
     Raises UsageError, TargetError, BackendError."""
     check_is_model(model)
     _check_names(settings)
+    _check_types(settings)
+    check_type("target", target, str, "the call")
     check_is_target(target)
     sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
     chip = load_checked_target(target).resized(sizes)
@@ -164,6 +178,17 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
         model if isinstance(model, Graph) else None,
         _name(settings.get("name")),
     )
+
+
+def _check_types(settings: Mapping[str, object]) -> None:
+    """Raises UsageError if a setting has another type than its annotation states.
+
+    Sizes, frequencies, and names of choices are checked where they are read."""
+    hints = {**get_type_hints(Settings), "memory": Mapping}
+    for name in settings.keys() - {"clock", "sram", "flash", "stack", "rounding", "io"}:
+        example = _EXAMPLES.get(name)
+        help = "" if example is None else f"write {name}={example}"
+        check_type(name, settings[name], hints[name], "the call", help)
 
 
 def _name(name: str | None) -> str | None:
@@ -224,32 +249,16 @@ def _check_names(settings: Mapping[str, object]) -> None:
 
 def _rounding(name: str) -> Rounding:
     """Raises UsageError if there is no rounding of that name."""
-    try:
-        return Rounding(name)
-    except ValueError:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {name!r}",
-            where="--rounding",
-            help=_misspelt(name, [rounding.value for rounding in Rounding]),
-        ) from None
+    return Rounding(one_of(name, [rounding.value for rounding in Rounding], "--rounding"))
 
 
 def _interface_types(name: str) -> InterfaceTypes:
     """Raises UsageError if there are no interface types of that name."""
-    try:
-        return InterfaceTypes(name)
-    except ValueError:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {name!r}",
-            where="--io",
-            help=_misspelt(name, [types.value for types in InterfaceTypes]),
-        ) from None
+    return InterfaceTypes(one_of(name, [types.value for types in InterfaceTypes], "--io"))
 
 
 def _hertz(clock: object) -> int:
-    """A clock in hertz.  Raises UsageError if it is malformed, not above 0, or too fast."""
+    """A clock in hertz.  Raises UsageError if it is malformed, too slow, or too fast."""
     try:
         found = parse_frequency(str(clock))
     except UsageError as error:
@@ -261,12 +270,15 @@ def _hertz(clock: object) -> int:
             where="--clock",
             help="write 168MHz, 1.5GHz or 168000000",
         )
+    if found < SMALLEST_CLOCK_HZ:
+        raise UsageError(
+            "usage-003",
+            f"'{clock}' is {found} Hz, must be at least 1 kHz",
+            where="--clock",
+            why="a number without a unit is in hertz",
+            help=f"did you mean {found}MHz?",
+        )
     return found
-
-
-def _misspelt(name: str, known: Sequence[str]) -> str:
-    """The help about a misspelt name."""
-    return f"{did_you_mean(name, known)}use one of {', '.join(known)}"
 
 
 def _bytes(size: Size, option: str) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from penstock.api.argument_types import check_flags
+from penstock.api.choices import one_of
 from penstock.api.settings import Model, Settings, request
 from penstock.api.signatures import with_settings
-from penstock.errors import UsageError, did_you_mean
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import STAGE_NAMES, run_through
@@ -33,13 +34,8 @@ def show(
 
     Raises as `compile`; UsageError also if there is no such stage."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    if stop_after not in STAGE_NAMES:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {stop_after!r}",
-            where="--stop-after",
-            help=f"{did_you_mean(stop_after, STAGE_NAMES)}use one of {', '.join(STAGE_NAMES)}",
-        )
+    check_flags("show", with_data=with_data)
+    one_of(stop_after, STAGE_NAMES, "--stop-after")
     with executor_of(workers) as executor:
         outcomes = run_through(wanted, stop_after, executor)
     return print_stage(outcomes, with_data=with_data)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from penstock import ladder
+from penstock.api.argument_types import check_flags
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
+from penstock.api.choices import check_compiler, check_reference
 from penstock.api.compiled import Compiled, compile
 from penstock.api.progress import ignore_stage
 from penstock.api.rungs import LAST_RUNGS, check_last_rung
@@ -171,11 +173,14 @@ def verify(
     on_stage: called with the name of each stage when it begins.
 
     Raises as `run`."""
+    check_reference(reference)
+    check_flags("verify", every_point=every_point, separate_regions=separate_regions)
+    check_compiler(compiler)
+    last = check_last_rung(last_rung)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     if separate_regions:
         apart = tuple(replace(a, merge_compiler_regions=False) for a in wanted.accelerators)
         wanted = replace(wanted, accelerators=apart)
-    last = check_last_rung(last_rung)
     if wanted.graph is not None and reference is not None:
         raise _no_model_file(wanted.graph, reference)
     _require_tools(wanted, goldens, reference, last, compiler)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock import api
+from penstock.api.choices import check_reference
 from penstock.api.sequences import HOPS
 from penstock.cli import parameters as p
 from penstock.cli import values
@@ -70,8 +71,7 @@ def verify(
     ground truth for the operators.  Without it, the inputs are random, and program and C code are
     compared with penstock's own arithmetic of the operators."""
     wanted = values.request(model, target, limits, options)
-    if reference is not None:
-        values.one_of(reference, ("tflite", "onnx"), "--reference")
+    check_reference(reference)
     with progress(len(STAGE_NAMES) + RUNGS) as on_stage:
         done = api.verify(
             wanted,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock import api
+from penstock.api.choices import check_reference
 from penstock.api.rungs import LAST_RUNGS
 from penstock.cli import parameters as p
 from penstock.cli import values
@@ -165,11 +166,8 @@ def _say_unfinished(name: str, done: int, of: int) -> None:
 
 def _settings(checks: Checks, limits: p.Limits, options: Options) -> api.ScanSettings:
     """The settings that a command line states.  Raises UsageError."""
-    if checks.stop_after is not None:
-        values.one_of(checks.stop_after, STAGE_NAMES, "--stop-after")
     reference = checks.reference
-    if reference is not None:
-        values.one_of(reference, ("tflite", "onnx"), "--reference")
+    check_reference(reference)
     return api.ScanSettings(
         **values.settings(limits, options),
         min_operators=checks.min_operators,

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock import api
+from penstock.api.choices import COMPILERS, one_of
 from penstock.cli import parameters as p
-from penstock.errors import OutputError, UsageError, did_you_mean
+from penstock.errors import OutputError, UsageError
 from penstock.scheduling.options import Options
 
 if TYPE_CHECKING:
@@ -67,18 +68,6 @@ def folder(
         raise
 
 
-def one_of(value: str, allowed: tuple[str, ...], option: str) -> str:
-    """The value.  Raises UsageError if it is not allowed."""
-    if value not in allowed:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {value!r}",
-            where=option,
-            help=f"{did_you_mean(value, allowed)}use one of {', '.join(allowed)}",
-        )
-    return value
-
-
 def packages(texts: Sequence[str] | None) -> tuple[str, ...]:
     """The names of package formats, by default that of CMake.  Raises UsageError."""
     from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats
@@ -90,7 +79,7 @@ def packages(texts: Sequence[str] | None) -> tuple[str, ...]:
 
 def compiler(name: str) -> str:
     """The name of a C compiler.  Raises UsageError."""
-    return one_of(name, ("zig", "gcc"), "--compiler")
+    return one_of(name, COMPILERS, "--compiler")
 
 
 def dimensions(items: Sequence[str] | None) -> dict[str, int]:

@@ -113,7 +113,7 @@ def _reported(folder: Path) -> Generator[None]:
             "output-002",
             f"the output folder cannot be written: {error.strerror or error}",
             where=str(folder),
-            help="use a folder in an existing, writable location",
+            help="use a folder in a writable location; missing folders above it are created",
         ) from error
 
 

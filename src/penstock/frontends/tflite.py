@@ -85,6 +85,9 @@ def decode(raw: bytes, name: str) -> ForeignModel:
         return _Reader(raw, name).model()
     except _Malformed as error:
         raise _damaged(name, str(error)) from error
+    except struct.error as error:
+        text = f"it ends at byte {len(raw)}, before data that it refers to: it may be truncated"
+        raise _damaged(name, text) from error
     except _DAMAGE as error:
         text = f"reading its flatbuffer failed ({type(error).__name__}: {error})"
         raise _damaged(name, text) from error

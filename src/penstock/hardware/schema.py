@@ -19,6 +19,8 @@ LARGEST_SIZE_BYTES = 2**40
 """1 TiB.  No memory of an embedded system is larger; sums of sizes stay far below 2**63."""
 LARGEST_CLOCK_HZ = 10**11
 """100 GHz; no processor is faster."""
+SMALLEST_CLOCK_HZ = 1000
+"""1 kHz; processors are faster, and smaller numbers lack their unit."""
 LARGEST_FIGURE = 2**20
 """Upper limit of a rate or a cycle count.  A network of 2**40 operations then costs less than 2**63
 cycles."""
@@ -100,9 +102,9 @@ Frequency = Annotated[
     int,
     Field(
         strict=True,
-        gt=0,
+        ge=SMALLEST_CLOCK_HZ,
         le=LARGEST_CLOCK_HZ,
-        description='a frequency from 1 Hz to 100 GHz, such as "168MHz"',
+        description='a frequency from 1 kHz to 100 GHz, such as "168MHz"',
         examples=["168MHz"],
     ),
     BeforeValidator(_hertz),
@@ -246,7 +248,7 @@ class TargetFile(TargetTable):
     )
     clock: Frequency | None = Field(
         None,
-        description='a frequency from 1 Hz to 100 GHz, such as "168MHz"',
+        description='a frequency from 1 kHz to 100 GHz, such as "168MHz"',
         examples=["168MHz"],
     )
     compiler: CompilerTable = Field(description="a table [compiler]")

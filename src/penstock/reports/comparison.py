@@ -60,21 +60,27 @@ class LayerChange:
 class ReportComparison(Brief):
     """Two reports side by side.
 
-    facts: what describes the model, the request and the schedule, where it differs: before, after.
+    facts: what describes the model, the request and the schedule, where it differs: before, after;
+        None where a report does not state it, as older ones may not.
     layers: the layers that differ; None unless both reports list layers.
     same_outputs: None unless both reports record outputs."""
 
     before: str
     after: str
     figures: tuple[FigureChange, ...]
-    facts: Mapping[str, tuple[str, str]]
+    facts: Mapping[str, tuple[str | None, str | None]]
     layers: tuple[LayerChange, ...] | None
     same_outputs: bool | None
 
     @property
-    def requests(self) -> Mapping[str, tuple[str, str]]:
-        """The facts that state what was requested: if some differ, so may all figures."""
-        return {key: pair for key, pair in self.facts.items() if key in REQUEST_FACTS}
+    def requests(self) -> Mapping[str, tuple[str | None, str | None]]:
+        """The facts that state what was requested, if both reports state them: if some differ, so
+        may all figures."""
+        return {
+            key: pair
+            for key, pair in self.facts.items()
+            if key in REQUEST_FACTS and None not in pair
+        }
 
     @property
     def worse(self) -> tuple[str, ...]:

@@ -51,11 +51,15 @@ def _request_lines(found: ReportComparison) -> Iterator[Text]:
         yield from _fact_lines(found.requests)
 
 
-def _fact_lines(facts: Mapping[str, tuple[str, str]]) -> Iterator[Text]:
+def _fact_lines(facts: Mapping[str, tuple[str | None, str | None]]) -> Iterator[Text]:
     for key, (before, after) in facts.items():
         yield Text(key)
-        yield Text(f"  before  {printable(before) or ABSENT}")
-        yield Text(f"  after   {printable(after) or ABSENT}")
+        yield Text(f"  before  {_fact(before)}")
+        yield Text(f"  after   {_fact(after)}")
+
+
+def _fact(text: str | None) -> str:
+    return "not stated by this report" if text is None else printable(text) or ABSENT
 
 
 def _layer_tables(found: ReportComparison) -> Iterator[RenderableType]:

@@ -18,6 +18,15 @@ def number(value: int | None) -> str:
     return ABSENT if value is None else f"{value:,}"
 
 
+def counted(value: int, unit: str) -> str:
+    """Return a count with its unit, in the plural unless it is one.
+
+    >>> counted(1, "call"), counted(1200, "call")
+    ('1 call', '1,200 calls')
+    """
+    return f"{number(value)} {unit}{'s' * (value != 1)}"
+
+
 def per_mac(cycles: int | None, macs: int) -> str:
     """Return cycles per multiply-accumulate.
 

@@ -34,14 +34,14 @@ class RecordedReport:
     """A report as a file records it.
 
     figures: counts by path of keys, such as `ram_bytes.total`; None if not measured.
-    facts: texts by key that describe request and schedule.
+    facts: texts by key that describe request and schedule; None if not stated.
     steps: by tensor name, summed over those that have the same; empty if the file lists none.
     model_layers: operators of the model by name; empty in files of older versions.
     outputs: the outputs that `run --json` records, or None."""
 
     path: str
     figures: Mapping[str, int | None]
-    facts: Mapping[str, str]
+    facts: Mapping[str, str | None]
     steps: Mapping[str, RecordedLayer]
     model_layers: Mapping[str, RecordedLayer]
     outputs: Json = None
@@ -117,15 +117,21 @@ def _recorded(name: str, report: Mapping[str, Json]) -> RecordedReport:
         name,
         {path: _count(name, report, path) for path in FIGURES},
         {
-            **{key: str(report.get(key, "")) for key in ("model", "target", "version", "commit")},
-            "command": str(report.get("command", "")),
-            "goal": str(report.get("optimize", "")),
+            **{key: _stated(report, key) for key in ("model", "target", "version", "commit")},
+            "command": _stated(report, "command"),
+            "goal": _stated(report, "optimize"),
             "cascades": _cascades(name, report.get("cascades")),
         },
         _layers(name, report, "layers"),
         _layers(name, report, "model_layers"),
         report.get("outputs"),
     )
+
+
+def _stated(report: Mapping[str, Json], key: str) -> str | None:
+    """The text of a key; None if the report does not state it, as older versions do not."""
+    value = report.get(key)
+    return None if value is None or value == "" else str(value)
 
 
 def _count(name: str, record: Mapping[str, Json], path: str) -> int | None:

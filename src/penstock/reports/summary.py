@@ -16,6 +16,7 @@ from rich.text import Text
 from penstock.reports.command import CompileCommand
 from penstock.reports.engine_work import EngineWork, FallbackReport, NodeLine, has_simulated, shares
 from penstock.reports.formats import (
+    counted,
     extents,
     kib,
     number,
@@ -122,10 +123,10 @@ def node_table(nodes: Sequence[NodeLine]) -> Table:
 def engine_lines(engines: Sequence[EngineWork]) -> Iterator[Text]:
     """With accelerators, yield one line per engine."""
     for engine in engines:
-        nodes = "1 node" if engine.nodes == 1 else f"{number(engine.nodes)} nodes"
         name = printable(engine.name)
         if engine.nodes:
-            yield Text(f"{name} runs {nodes} in {number(engine.calls)} calls")
+            work = f"{counted(engine.nodes, 'node')} in {counted(engine.calls, 'call')}"
+            yield Text(f"{name} runs {work}")
         else:
             yield Text(
                 f"{name} runs no node of this model: `penstock show MODEL --nodes --accelerator "
@@ -242,11 +243,12 @@ def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     skipped = [found for found in report.constant_channels if found.skipped]
     if not skipped:
         return ()
-    channels = number(sum(len(found.channels) for found in skipped))
-    saved = number(sum(found.dropped_bytes for found in skipped))
-    where = "1 layer" if len(skipped) == 1 else f"{len(skipped)} layers"
-    note = f"channels of {where} do not depend on the input: {saved} bytes of weights dropped"
-    return (("constant", channels, note),)
+    channels = sum(len(found.channels) for found in skipped)
+    saved = counted(sum(found.dropped_bytes for found in skipped), "byte")
+    of = f"of {counted(len(skipped), 'layer')}"
+    words = f"channel {of} does" if channels == 1 else f"channels {of} do"
+    note = f"{words} not depend on the input: {saved} of weights dropped"
+    return (("constant", number(channels), note),)
 
 
 def _frontier_words(report: Report) -> str:

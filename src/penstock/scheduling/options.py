@@ -205,10 +205,10 @@ class Options:
                 )
         for name, least in _LEAST.items():
             value = getattr(self, name)
-            if not least <= value < math.inf:
+            if not isinstance(value, int | float) or not least <= value < math.inf:
                 raise UsageError(
                     "usage-016",
-                    f"the limit is {value}, must be at least {least}",
+                    f"the limit is {value!r}, must be at least {least}",
                     where=f"--{name.replace('_', '-')}",
                     help="`penstock options` lists the options with their defaults",
                 )

@@ -109,6 +109,20 @@ def test_an_update_is_no_other_request(penstock: CommandLine) -> None:
     assert "after   0.2.0" in out.partition("ram_bytes.total")[2]
 
 
+def test_a_report_that_does_not_state_its_command_is_no_other_request(
+    penstock: CommandLine,
+) -> None:
+    before = _write("a.json", command="", commit=None)
+    out = penstock("compare", before, _write("b.json", commit="1234567")).out
+    assert "different" not in out
+    assert "command\n  before  not stated by this report\n  after   penstock compile" in out
+    assert "commit\n  before  not stated by this report\n  after   1234567\n" in out
+    assert penstock("compare", "a.json", "b.json", "--json").json["facts"]["commit"] == {
+        "before": None,
+        "after": "1234567",
+    }
+
+
 def test_layers_and_facts_that_differ(penstock: CommandLine) -> None:
     bands = {**LAYER, "name": "conv", "kernel": "conv2d_s8_dsp", "cycles": 11}
     layers = [bands, bands, {**LAYER, "name": "added"}]

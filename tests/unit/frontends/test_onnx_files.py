@@ -154,6 +154,18 @@ def test_every_operator_that_is_not_supported_is_named_at_once() -> None:
     assert "STFT" in caught.value.why
 
 
+def test_a_refused_node_is_named_as_in_the_model() -> None:
+    model = Model()
+    model.output(model.node("Einsum", model.input(1, 4), equation="ij->ji"))
+    proto = model.proto()
+    (node,) = (node for node in proto.graph.node if node.op_type == "Einsum")
+    for name, shown in (("attention/scores", "attention/scores"), ("", node.output[0])):
+        node.name = name
+        with pytest.raises(UnsupportedError) as caught:
+            graph_of(proto.SerializeToString())
+        assert caught.value.where.endswith(f'Einsum "{shown}"')
+
+
 def test_two_scales_between_two_nodes_become_a_requantisation(tmp_path: Path) -> None:
     model = Model()
     x = model.node("Relu", model.input(1, 5))

@@ -57,8 +57,11 @@ def is_size(value: object, _: Data) -> bool:
 
 def is_clock(value: object, _: Data) -> bool:
     if isinstance(value, str):
-        return re.fullmatch(r"[1-9][0-9]{0,3}(Hz|kHz|MHz|GHz)?", value) is not None
-    return value is MISSING or (isinstance(value, int) and is_number(value) and 0 < value <= 10**11)
+        units = r"[1-9][0-9]{0,3}(kHz|MHz|GHz)|[1-9][0-9]{3}(Hz)?"
+        return re.fullmatch(units, value) is not None
+    if value is MISSING:
+        return True
+    return isinstance(value, int) and is_number(value) and 1000 <= value <= 10**11
 
 
 def is_whole_cycles(value: object, _: Data) -> bool:

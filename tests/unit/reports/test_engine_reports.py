@@ -16,7 +16,7 @@ from penstock.reports.engine_work import CycleCounts, EngineWork, FallbackReport
 from penstock.reports.layer_table import layer_table
 from penstock.reports.model_layer import model_layers
 from penstock.reports.row import rows
-from penstock.reports.summary import summary
+from penstock.reports.summary import engine_lines, summary
 from penstock.simulators.counts import ExecutionCounts
 from toy_accelerator import STUB, Toy, toy_request
 
@@ -98,6 +98,11 @@ def test_cycles_of_engines_sum_up_where_others_copy_and_hand_over() -> None:
     assert sum(engine.cycles.estimated for engine in report.engines) == report.cycles.estimated
     assert sum(engine.macs for engine in report.engines) == report.macs.executed
     assert [engine.nodes for engine in report.engines[2:]] == [0, 0]
+
+
+def test_one_node_and_one_call_are_singular() -> None:
+    lines = [str(line) for line in engine_lines((CPU, NPU))]
+    assert lines == ["cpu runs 2 nodes in 3 calls", "npu[red] runs 1 node in 1 call"]
 
 
 def test_nodes_inside_of_a_composite_are_counted(compiled: api.Compiled) -> None:

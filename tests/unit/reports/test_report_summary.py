@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 from small_compilation import Example
 
+from penstock.reports.constant_channels import ConstantChannels
 from penstock.reports.ladder_table import ladder_table
 from penstock.reports.layer_table import LayerOrder, LayerSelection, code_table, layer_table
 from penstock.reports.model_layer import model_layers
@@ -45,6 +46,20 @@ def test_the_summary_says_the_totals_and_what_is_proven(example: Example) -> Non
         assert words in text
     assert "+ stack 1,024 (not measured)" in text
     assert "instructions" not in text
+
+
+@pytest.mark.parametrize(
+    ("channels", "words"),
+    [
+        ((3,), "constant 1 channel of 1 layer does not depend on the input: 72 bytes of weights"),
+        ((3, 4), "constant 2 channels of 1 layer do not depend on the input: 72 bytes of weights"),
+    ],
+)
+def test_the_number_of_constant_channels_is_stated(
+    example: Example, channels: tuple[int, ...], words: str
+) -> None:
+    found = ConstantChannels("conv", channels, 8, "w", skipped=True, dropped_bytes=72)
+    assert words in shown(summary(dataclasses.replace(example.report, constant_channels=(found,))))
 
 
 def test_details_and_certificates_without_a_proof_are_only_listed_if_asked_for(

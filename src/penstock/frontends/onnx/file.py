@@ -258,7 +258,8 @@ class _Reader:
         name = printable(node.op_type)
         inputs = tuple(self._unique(n) for n in node.input)
         outputs = tuple(self._unique(n) for n in node.output)
-        label = f' "{outputs[0]}"' if outputs else ""
+        named = printable(node.name) or (outputs[0] if outputs else "")
+        label = f' "{named}"' if named else ""
         where = f"{self._name}: node {index} {name}{label}"
         if node.domain not in DOMAINS:
             name = f"{printable(node.domain)}.{name}"

@@ -122,7 +122,7 @@ function copyButton(command) {
 /** Return a name that loses its middle where there is no room: its last letters remain. */
 function nameElement(name) {
   const letters = [...name];
-  const end = letters.length > 12 ? 8 : 0;
+  const end = letters.length > 12 ? 8 : letters.length > 8 ? 4 : 0;
   return element(
     "bdi",
     { class: "cut", dir: "ltr", title: name },

@@ -1,0 +1,72 @@
+"""Types of arguments: finds what callers of the API mix up, such as a text and a number."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Mapping, Sequence
+from types import UnionType
+from typing import Literal, Union, cast, get_args, get_origin
+
+import numpy as np
+
+from penstock.errors import UsageError
+
+
+def check_type(name: str, value: object, hint: object, where: str, help: str = "") -> None:
+    """Raises UsageError unless the value of an argument has the annotated type."""
+    if not _is_instance(value, hint):
+        wanted = "True or False" if hint is bool else _written(hint)
+        raise UsageError(
+            "usage-160",
+            f"{name}={value!r} is of type {type(value).__name__}, must be {wanted}",
+            where=where,
+            help=help or f"pass a value of this type, or omit {name}",
+        )
+
+
+def check_flags(where: str, **flags: object) -> None:
+    """Raises UsageError unless all arguments are True or False."""
+    for name, value in flags.items():
+        check_type(name, value, bool, where)
+
+
+def check_counts(where: str, **counts: object) -> None:
+    """Raises UsageError unless all arguments are whole numbers."""
+    for name, value in counts.items():
+        check_type(name, value, int, where)
+
+
+def _is_instance(value: object, hint: object) -> bool:
+    """Whether a value has the annotated type.  Any text passes for a literal: see `one_of`."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_is_instance(value, one) for one in arguments)
+    if origin is Literal:
+        return isinstance(value, str)
+    if origin is Mapping:
+        key, item = arguments
+        return isinstance(value, Mapping) and all(
+            _is_instance(k, key) and _is_instance(one, item)
+            for k, one in cast(Mapping[object, object], value).items()
+        )
+    if origin is Sequence:
+        if not isinstance(value, Collection) or isinstance(value, str | bytes | Mapping):
+            return False
+        return all(_is_instance(one, arguments[0]) for one in cast(Collection[object], value))
+    if hint is bool:
+        return isinstance(value, bool | np.bool_)
+    if hint is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(hint, type) and isinstance(value, hint)
+
+
+def _written(hint: object) -> str:
+    """An annotation, without the modules of its names."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " | ".join(map(_written, arguments))
+    if origin in (Mapping, Sequence):
+        return f"{origin.__name__}[{', '.join(map(_written, arguments))}]"
+    if origin is None and isinstance(hint, type):
+        return "None" if hint is type(None) else hint.__name__
+    return inspect.formatannotation(hint)

@@ -151,7 +151,7 @@ def print_executed() -> None:
 def print_tiles() -> None:
     """Compile a network of cells for fewest bytes, without and with tiles and bank groups."""
     graph = irregular(TILED_CELLS, 28, 8)
-    print(f"\n{TILED_CELLS} larger cells, fused in tiles (5.2), with one tensor per bank group (4.3):")
+    print(f"\n{TILED_CELLS} larger cells, in tiles (5.2), one tensor per bank group (4.3):")
     for tiles, banked in ((False, False), (True, False), (True, True)):
         options = Options(partition="best", objective=BYTES, tiles=tiles)
         found = executed(graph, f"config=small,feature_buffer=32k,banked={banked}", options)

@@ -12,6 +12,7 @@ from penstock.pipeline.flash_capacity import (
     boards_with,
     flash_limit_bytes,
     part_constant_bytes,
+    slower_kernels,
     smaller_kernels,
     with_last_resort,
 )
@@ -59,11 +60,9 @@ def _flash_shortage(least: PlacedPoint, request: Request) -> tuple[str, tuple[st
     if size <= limit:
         return None
     remedies = ["use a larger --flash"] if size <= memory.size_bytes else []
-    remedies += [
-        f"the kernels of --target {name} are slower and store the constants in {size - saved} bytes"
-        for name, saved in smaller_kernels(parts, request)
-        if size - saved <= limit
-    ]
+    smaller = smaller_kernels(parts, request)
+    if smaller is not None and size - smaller[1] <= limit:
+        remedies.append(slower_kernels(smaller[0], size - smaller[1]))
     subject = f"the constants alone need {size} bytes of {memory.name}, there are {limit}"
     return subject, tuple(remedies)
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from penstock.errors import CapacityError
+from penstock.guides import guide
 from penstock.hardware.load import board_names
+from penstock.passes.streamed_rows import channels_first
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.flash_capacity import (
     boards_with,
@@ -33,7 +35,10 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
     If its constants exceed the flash, too, the memory for which no remedy is known comes first."""
     conflict = memory_conflict(least, request)
     found = (*_larger(least, request), *_lowering(least, request, conflict))
-    remedies = "; ".join((*found, "a smaller input or fewer channels in these layers reduces it"))
+    planes = _planes(least)
+    remedies = "; ".join(
+        (*found, *planes, "a smaller input or fewer channels in these layers reduces it")
+    )
     ram_bytes, limit_bytes = least.ram_bytes(request), request.ram_limit_bytes
     subject = f"the network needs {ram_bytes} bytes of RAM, the budget is {limit_bytes}"
     where = least.schedule.parts.graph.name
@@ -138,6 +143,17 @@ def _lowering(least: PlacedPoint, request: Request, conflict: MemoryConflict) ->
     alone = len(conflict.irreducible) == 1
     if options.max_parts < len(parts.parts) and not alone:
         yield f"--max-parts above {options.max_parts} may reduce it"
+
+
+def _planes(least: PlacedPoint) -> Iterator[str]:
+    """Yield a clause about each input of which a streamed row is a whole channel."""
+    for x in channels_first(least.schedule.assigned_parts.graph):
+        height, width = x.type.shape[2:]
+        yield (
+            f'the input "{x.name}" is channels-first, so a streamed row is a plane of {height} x '
+            f"{width} elements: a model whose input has its channels last may need less with "
+            f"--stream-input (see the {guide('from-pytorch')})"
+        )
 
 
 def _with(

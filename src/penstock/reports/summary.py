@@ -53,6 +53,7 @@ def summary(
         *(_class_lines(report) if verbose else ()),
         *_constant_lines(report),
         *_assumed_lines(report),
+        *_plane_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
@@ -78,6 +79,19 @@ def _assumed_lines(report: Report) -> Iterator[tuple[str, str, str]]:
             "assumed",
             "scheduled as if int8; scales are arbitrary, outputs meaningless",
         )
+
+
+def _plane_lines(report: Report) -> Iterator[tuple[str, str, str]]:
+    """Yield a line for each input of which a streamed row is a whole channel."""
+    for x in report.interface.inputs:
+        if x.channels_first:
+            height, width = x.shape[2:]
+            yield (
+                "input",
+                "",
+                f'"{printable(x.name)}" is channels-first: a streamed row (--stream-input) is a '
+                f"plane of {height} x {width} elements",
+            )
 
 
 def _engine_tables(report: Report) -> Iterator[RenderableType]:

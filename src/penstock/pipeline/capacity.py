@@ -43,7 +43,7 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
     subject = f"the network needs {ram_bytes} bytes of RAM, the budget is {limit_bytes}"
     where = least.schedule.parts.graph.name
     why = (
-        f"the smallest schedule needs {least.height_bytes} bytes for tensors and "
+        f"the smallest schedule{_form(least)} needs {least.height_bytes} bytes for tensors and "
         f"{request.stack_bytes} for the stack; {_conflict_text(conflict)}"
     )
     flash = _flash_shortage(least, request)
@@ -143,6 +143,13 @@ def _lowering(least: PlacedPoint, request: Request, conflict: MemoryConflict) ->
     alone = len(conflict.irreducible) == 1
     if options.max_parts < len(parts.parts) and not alone:
         yield f"--max-parts above {options.max_parts} may reduce it"
+
+
+def _form(least: PlacedPoint) -> str:
+    """Return words that say that a schedule is one of an equivalent network, if it is."""
+    if not least.schedule.assigned_parts.alternative:
+        return ""
+    return " (of an equivalent network, see --no-alternatives)"
 
 
 def _planes(least: PlacedPoint) -> Iterator[str]:

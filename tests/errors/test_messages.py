@@ -535,3 +535,14 @@ def test_every_message_has_a_fault_and_a_place() -> None:
 
 def test_a_code_is_of_one_class() -> None:
     assert {code: c for code, c in raised_codes().items() if len(c) > 1} == {}
+
+
+def test_a_board_with_too_little_ram_names_boards_with_enough(penstock: CommandLine) -> None:
+    """No other board has the kernels of the RP2040; a budget does not hide the boards."""
+    fixed = ("compile", "zoo:lenet5", "--memory", "sram=2KiB")
+    said = penstock(*fixed, "--target", "rp2040", "--keep-input")
+    assert said.err.startswith("error[capacity-001]")
+    assert "memory and other kernels, which may need more: stm32f407, " in said.err
+    for budget in ((), ("--sram", "1900")):
+        said = penstock(*fixed, "--target", "stm32f407", "--keep-input", *budget)
+        assert "boards with enough memory: nrf52840, " in said.err

@@ -81,8 +81,13 @@ def _larger(least: PlacedPoint, request: Request) -> Iterator[str]:
         return
     size = part_constant_bytes(least.schedule.assigned_parts)
     boards = boards_with(ram_bytes, size, request.target)
-    if boards and request.sram_bytes is None and request.flash_bytes is None:
+    if boards:
         yield f"boards with enough memory: {', '.join(boards)}"
+        return
+    others = boards_with(ram_bytes, size, request.target, other_kernels=True)
+    if others:
+        names = ", ".join(others)
+        yield f"boards with that much memory and other kernels, which may need more: {names}"
 
 
 def _may_be_larger(ram_bytes: int, request: Request) -> bool:

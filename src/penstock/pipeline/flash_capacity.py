@@ -52,15 +52,23 @@ def part_constant_bytes(parts: Parts) -> int:
     return sum(constants.values()) + sum(table.type.size_bytes for _, _, table in tables)
 
 
-def boards_with(ram_bytes: int, flash_bytes: int, target: Target) -> tuple[str, ...]:
+def boards_with(
+    ram_bytes: int, flash_bytes: int, target: Target, *, other_kernels: bool = False
+) -> tuple[str, ...]:
     """Return the boards with that much memory whose kernels are those of `target`, those with the
-    least RAM first.  Other kernels need other amounts of memory."""
+    least RAM first.
+
+    other_kernels: return boards with other kernels instead, which need other amounts of memory."""
     found: list[tuple[int, str]] = []
     for name in board_names():
         board = load_target(name)
         ram, flash = board.memory_for("arena"), board.memory_for("constant")
         is_large = ram.size_bytes >= ram_bytes and flash.size_bytes >= flash_bytes
-        if is_large and _kernels(board) == _kernels(target) and name != target.name:
+        if (
+            is_large
+            and (_kernels(board) != _kernels(target)) == other_kernels
+            and name != target.name
+        ):
             found.append((ram.size_bytes, name))
     return tuple(name for _, name in sorted(found)[:NAMED_BOARDS])
 

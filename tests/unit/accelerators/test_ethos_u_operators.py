@@ -212,9 +212,8 @@ def put_together(draw: st.DrawFn) -> Graph:
     return net.build(net.conv2d(x, 8, 3, name="reader") if draw(st.booleans()) else x)
 
 
-@every_accelerator
-@settings(max_examples=4)
-@given(graph=put_together(), layout=layouts)
+@settings(max_examples=8)
+@given(graph=put_together(), accelerator=st.sampled_from(EVERY), layout=layouts)
 def test_concatenations(graph: Graph, accelerator: str, layout: str) -> None:
     assert_runs(graph, accelerator, layout)
 

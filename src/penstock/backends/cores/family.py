@@ -44,6 +44,11 @@ class CoreFamily:
     cycle_model: CycleModel | None = None
     certifies_portable: bool = True
 
+    @property
+    def is_plain_c(self) -> bool:
+        """Whether all operators run in portable C, because the family has no kernels of its own."""
+        return self.kernel is no_kernel
+
     def priced(self, op: Op, site: Site, kernel: Kernel) -> Kernel:
         """Return the kernel with its cycles set, or unchanged if the cycles are unknown."""
         return kernel if self.cycle_model is None else self.cycle_model.priced(op, site, kernel)

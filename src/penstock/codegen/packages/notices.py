@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from penstock.backends.cores.registry import core_family
 from penstock.codegen.packages.package_format import PackageFormat
 from penstock.hardware.target import Target
 
-PORTABLE = "portable"
-"""The core family of targets whose kernels are plain C."""
 PORTABLE_TARGET = "cortex-m4-portable"
-"""A target with that family and enough memory for any model."""
+"""A target whose kernels are plain C, with enough memory for any model."""
 
 
 def notices(
@@ -19,11 +18,11 @@ def notices(
     """Yield what, why and help for each format whose chips have cores other than the target's.
 
     is_board: the target is a board, which settles the core where a format serves several."""
-    families = {engine.kernels for engine in target.engines}
     if target.core is None:
         return
+    is_plain_c = all(core_family(engine.kernels).is_plain_c for engine in target.engines)
     for format in formats:
-        if families == {PORTABLE}:
+        if is_plain_c:
             if not format.serves_arm:
                 yield (
                     f"the {format.name} package runs on other cores than {target.core}",

@@ -158,14 +158,13 @@ def with_measured_stack(done: Compilation, stack_bytes: int) -> tuple[Alternativ
     return (Alternative(f"--stack {stack_bytes}", *figures, condition),)
 
 
-def with_smaller_kernels(done: Compilation, flash: Flash) -> tuple[SmallerKernels, ...]:
-    """Targets with other kernels for the same core that save much flash; empty unless the tables of
-    the selected kernels need much."""
+def with_smaller_kernels(done: Compilation, flash: Flash) -> SmallerKernels | None:
+    """Kernels that save much flash; None unless the tables of the selected kernels need much."""
     notable_bytes = max(NOTABLE_TABLE_BYTES, int(NOTABLE_TABLE_SHARE * flash.model))
     if flash.weights - flash.model < notable_bytes:
-        return ()
+        return None
     found = smaller_kernels(done.parts, done.request)
-    return tuple(SmallerKernels(*each) for each in found if each[1] >= notable_bytes)
+    return SmallerKernels(*found) if found is not None and found[1] >= notable_bytes else None
 
 
 def _named(

@@ -19,6 +19,7 @@ TITLES = MappingProxyType(
         "add-an-operator": "Add an operator",
         "add-to-a-firmware-project": "Add a model to a firmware project",
         "from-keras": "From Keras and TensorFlow Lite",
+        "from-pytorch": "From PyTorch",
         "quantise-onnx": "Quantise an ONNX model",
         "write-a-tiler": "Write a tiler",
     }

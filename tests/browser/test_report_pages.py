@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from available import SHARED, SMALL_VWW
 from browser import PROBES, Browser
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
+from penstock.reports.layer_tensor import TensorRole
 from penstock.reports.row import rows
 from penstock.simulators.counts import ExecutionCounts
 
@@ -90,6 +92,9 @@ def test_a_report_loads_nothing_and_fits_at_every_width(
     assert len(browser.all("#graph .row")) == len(layers) + 1
     blocks = sum(len(timeline.spans) for timeline in compiled(opened).timelines)
     assert len(browser.all("path.block")) == blocks
+    outputs = {t.size_bytes for one in layers for t in one.tensors if t.role is TensorRole.OUTPUT}
+    wholes = browser.texts("#graph .row .bytes .whole")[1:]
+    assert {int(re.sub(r"\D", "", text)) for text in wholes} <= outputs
     cascades = {step.cascade for layer in layers for step in layer.steps} - {None}
     assert len(browser.all("#graph .cascade")) == len(cascades)
     bands = {layer.main.bands.total_words for layer in layers if layer.main.bands}

@@ -160,6 +160,7 @@ COMMANDS: dict[str, str] = {
     "usage-118": "compile good.tflite --state pixels=clamped",
     "usage-121": "scan no_models",
     "usage-122": "scan . --stop-after read --verify",
+    "usage-158": "compile good.tflite --target stm32f407 --kernels mve",
     "usage-150": "compile good.tflite --name 3d-model",
     "usage-148": "scan . --time-limit 0",
     "usage-141": "compare missing.json good.tflite",
@@ -343,27 +344,41 @@ def test_boards_that_are_proposed_have_enough_memory_and_the_same_kernels() -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "remedies"),
+    ("target", "words", "remedies"),
     [
-        (("--flash", "50KiB"), ["use at least --flash 66062"]),
-        (("--flash", "64KiB"), ["use at least --flash 66062", "the kernels of --target"]),
-        (("--memory", "flash=50KiB"), ["use a board with more flash: stm32f407"]),
-        (("--memory", "flash=50KiB", "--sram", "8KiB"), []),
+        ("nrf52840", ("--flash", "50KiB"), ["use at least --flash 66062"]),
+        (
+            "nrf52840",
+            ("--flash", "64KiB"),
+            ["use at least --flash 66062", "--kernels portable is slower"],
+        ),
+        (
+            "rp2040",
+            ("--flash", "64KiB"),
+            ["use at least --flash", "--kernels portable is slower"],
+        ),
+        (
+            "nrf52840",
+            ("--memory", "flash=50KiB"),
+            ["use a board with more flash: stm32f407"],
+        ),
+        ("nrf52840", ("--memory", "flash=50KiB", "--sram", "8KiB"), []),
     ],
-    ids=lambda words: " ".join(words),
+    ids=lambda words: words if isinstance(words, str) else " ".join(words),
 )
 def test_remedies_for_flash_fit(
-    penstock: CommandLine, words: tuple[str, ...], remedies: list[str]
+    penstock: CommandLine, target: str, words: tuple[str, ...], remedies: list[str]
 ) -> None:
-    """The portable kernels need 63 KiB."""
-    said = penstock("compile", "zoo:lenet5", "--target", "nrf52840", *words)
+    """On the nRF52840, the portable kernels need 63 KiB."""
+    said = penstock("compile", "zoo:lenet5", "--target", target, *words)
     assert said.err.startswith("error[capacity-002]")
     *found, last = said.err.partition("help: ")[2].split("; ")
     assert [one[: len(begin)] for one, begin in zip(found, remedies, strict=True)] == remedies
     assert ("choose a network with fewer weights" in last) == (not remedies)
     for one in found:
-        if match := re.search(r"--target (\S+) are slower and store the constants in (\d+)", one):
-            done = penstock("compile", "zoo:lenet5", "-t", match[1], *words, "--json")
+        if match := re.search(r"--kernels (\S+) is slower and stores the constants in (\d+)", one):
+            board = ("--target", target, "--kernels", match[1])
+            done = penstock("compile", "zoo:lenet5", *board, *words, "--json")
             assert done.json["flash_bytes"]["weights"] == int(match[2])
 
 
@@ -523,3 +538,14 @@ def test_every_message_has_a_fault_and_a_place() -> None:
 
 def test_a_code_is_of_one_class() -> None:
     assert {code: c for code, c in raised_codes().items() if len(c) > 1} == {}
+
+
+def test_a_board_with_too_little_ram_names_boards_with_enough(penstock: CommandLine) -> None:
+    """No other board has the kernels of the RP2040; a budget does not hide the boards."""
+    fixed = ("compile", "zoo:lenet5", "--memory", "sram=2KiB")
+    said = penstock(*fixed, "--target", "rp2040", "--keep-input")
+    assert said.err.startswith("error[capacity-001]")
+    assert "memory and other kernels, which may need more: stm32f407, " in said.err
+    for budget in ((), ("--sram", "1900")):
+        said = penstock(*fixed, "--target", "stm32f407", "--keep-input", *budget)
+        assert "boards with enough memory: nrf52840, " in said.err

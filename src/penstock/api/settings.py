@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypedDict, Unpack, get_type_hints
 from penstock.accelerators.registry import check_is_target, open_accelerators
 from penstock.api.argument_types import check_type
 from penstock.api.choices import one_of
-from penstock.backends.cores.targets import load_checked_target
+from penstock.backends.cores.targets import load_checked_target, with_kernels
 from penstock.codegen.c_text import prefix
 from penstock.errors import UsageError, did_you_mean
 from penstock.fixedpoint import Rounding
@@ -46,6 +46,11 @@ class Settings(TypedDict, total=False):
         int | str | None,
         "clock of the processor, in hertz or a text such as '168MHz', for which cycles are also "
         "stated as time; None: that of the target, if it states one",
+    ]
+    kernels: Annotated[
+        str | None,
+        "core family whose kernels to use: 'portable', 'thumb', 'dsp' or 'mve'; None: that of the "
+        "target",
     ]
     sram: Annotated[Size | None, "RAM budget, stack included"]
     memory: Annotated[
@@ -99,6 +104,7 @@ class Settings(TypedDict, total=False):
 DEFAULT_SETTINGS = Settings(
     name=None,
     clock=None,
+    kernels=None,
     sram=None,
     memory={},
     flash=None,
@@ -142,6 +148,8 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     chip = load_checked_target(target).resized(sizes)
     if settings.get("clock") is not None:
         chip = dataclasses.replace(chip, clock_hz=_hertz(settings.get("clock")))
+    family = settings.get("kernels")
+    chip = chip if family is None else with_kernels(chip, family)
     named = settings.get("accelerators", ())
     opened = open_accelerators((named,) if isinstance(named, str) else named, chip)
     accelerators = tuple(one.resized(sizes) for one in opened)

@@ -55,6 +55,15 @@ Clock = Annotated[
         "default: that of the target, if it states one.",
     ),
 ]
+Kernels = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FAMILY",
+        help="Core family whose kernels to use on the target's processor: portable (plain C, whose "
+        "constants need the least flash, but slow), thumb, dsp or mve; default: that of the "
+        "target.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Verbose = Annotated[
     bool,
@@ -256,6 +265,7 @@ class Limits:
     """Budgets and settings of a compilation: one field per option."""
 
     clock: Clock = None
+    kernels: Kernels = None
     sram: Sram = None
     memory: Memory = None
     flash: Flash = None

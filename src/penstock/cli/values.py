@@ -36,6 +36,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
     io = one_of(limits.io, ("quantized", "model"), "--io")
     return api.Settings(
         clock=limits.clock,
+        kernels=limits.kernels,
         sram=limits.sram,
         memory=sizes(limits.memory or ()),
         flash=limits.flash,

@@ -104,6 +104,10 @@ class Target(Brief):
         """The target with its C code compiled for speed or size."""
         return replace(self, compiler=replace(self.compiler, optimise=optimise))
 
+    def with_kernels(self, family: str) -> Target:
+        """The target with the kernels of another core family."""
+        return replace(self, engines=tuple(replace(e, kernels=family) for e in self.engines))
+
     def beside(self, memories: Iterable[MemoryRegion]) -> Target:
         """The target with additional memories."""
         return replace(self, memories=(*self.memories, *memories))

@@ -13,6 +13,10 @@ from dataclasses import replace
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
 from penstock.ops.reshape import Reshape
+from penstock.ops.transpose import Transpose
+
+CHANNELS_LAST = (0, 2, 3, 1)
+"""The order of a transpose from NCHW to NHWC."""
 
 
 def streamed_rows(graph: Graph) -> Graph:
@@ -23,6 +27,17 @@ def streamed_rows(graph: Graph) -> Graph:
         if shape != x.type.shape and x.name not in results:
             graph = _with_shape(graph, x, shape)
     return graph
+
+
+def channels_first(graph: Graph) -> tuple[Value, ...]:
+    """Returns the inputs that are images with their channels first, as in ONNX: they are transposed
+    before anything else reads them.  Their rows are whole channels."""
+    moved = {
+        node.inputs[0].name
+        for node in graph.nodes
+        if isinstance(node.op, Transpose) and node.op.order == CHANNELS_LAST
+    }
+    return tuple(x for x in graph.inputs if x.name in moved)
 
 
 def _most_rows(graph: Graph, x: Value) -> tuple[int, ...]:

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from penstock.errors import CapacityError
+from penstock.guides import guide
 from penstock.hardware.load import board_names
+from penstock.passes.streamed_rows import channels_first
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.flash_capacity import (
     boards_with,
     flash_limit_bytes,
     part_constant_bytes,
+    slower_kernels,
     smaller_kernels,
     with_last_resort,
 )
@@ -32,12 +35,15 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
     If its constants exceed the flash, too, the memory for which no remedy is known comes first."""
     conflict = memory_conflict(least, request)
     found = (*_larger(least, request), *_lowering(least, request, conflict))
-    remedies = "; ".join((*found, "a smaller input or fewer channels in these layers reduces it"))
+    planes = _planes(least)
+    remedies = "; ".join(
+        (*found, *planes, "a smaller input or fewer channels in these layers reduces it")
+    )
     ram_bytes, limit_bytes = least.ram_bytes(request), request.ram_limit_bytes
     subject = f"the network needs {ram_bytes} bytes of RAM, the budget is {limit_bytes}"
     where = least.schedule.parts.graph.name
     why = (
-        f"the smallest schedule needs {least.height_bytes} bytes for tensors and "
+        f"the smallest schedule{_form(least)} needs {least.height_bytes} bytes for tensors and "
         f"{request.stack_bytes} for the stack; {_conflict_text(conflict)}"
     )
     flash = _flash_shortage(least, request)
@@ -59,11 +65,9 @@ def _flash_shortage(least: PlacedPoint, request: Request) -> tuple[str, tuple[st
     if size <= limit:
         return None
     remedies = ["use a larger --flash"] if size <= memory.size_bytes else []
-    remedies += [
-        f"the kernels of --target {name} are slower and store the constants in {size - saved} bytes"
-        for name, saved in smaller_kernels(parts, request)
-        if size - saved <= limit
-    ]
+    smaller = smaller_kernels(parts, request)
+    if smaller is not None and size - smaller[1] <= limit:
+        remedies.append(slower_kernels(smaller[0], size - smaller[1]))
     subject = f"the constants alone need {size} bytes of {memory.name}, there are {limit}"
     return subject, tuple(remedies)
 
@@ -77,8 +81,13 @@ def _larger(least: PlacedPoint, request: Request) -> Iterator[str]:
         return
     size = part_constant_bytes(least.schedule.assigned_parts)
     boards = boards_with(ram_bytes, size, request.target)
-    if boards and request.sram_bytes is None and request.flash_bytes is None:
+    if boards:
         yield f"boards with enough memory: {', '.join(boards)}"
+        return
+    others = boards_with(ram_bytes, size, request.target, other_kernels=True)
+    if others:
+        names = ", ".join(others)
+        yield f"boards with that much memory and other kernels, which may need more: {names}"
 
 
 def _may_be_larger(ram_bytes: int, request: Request) -> bool:
@@ -139,6 +148,24 @@ def _lowering(least: PlacedPoint, request: Request, conflict: MemoryConflict) ->
     alone = len(conflict.irreducible) == 1
     if options.max_parts < len(parts.parts) and not alone:
         yield f"--max-parts above {options.max_parts} may reduce it"
+
+
+def _form(least: PlacedPoint) -> str:
+    """Return words that say that a schedule is one of an equivalent network, if it is."""
+    if not least.schedule.assigned_parts.alternative:
+        return ""
+    return " (of an equivalent network, see --no-alternatives)"
+
+
+def _planes(least: PlacedPoint) -> Iterator[str]:
+    """Yield a clause about each input of which a streamed row is a whole channel."""
+    for x in channels_first(least.schedule.assigned_parts.graph):
+        height, width = x.type.shape[2:]
+        yield (
+            f'the input "{x.name}" is channels-first, so a streamed row is a plane of {height} x '
+            f"{width} elements: a model whose input has its channels last may need less with "
+            f"--stream-input (see the {guide('from-pytorch')})"
+        )
 
 
 def _with(

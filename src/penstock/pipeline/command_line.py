@@ -69,6 +69,8 @@ def _target_options(request: Request) -> Iterator[str]:
         yield from ("--accelerator", _spelled(accelerator))
     for memory in _resized(request):
         yield from ("--memory", f"{memory.name}={memory.size_bytes}")
+    if _has_other_kernels(request):
+        yield from ("--kernels", request.target.engines[0].kernels)
     clock_hz = request.target.clock_hz
     if clock_hz is not None and _has_other_clock(request):
         megahertz = f"{clock_hz / 1e6:.6f}".rstrip("0").rstrip(".")
@@ -85,6 +87,12 @@ def _has_other_clock(request: Request) -> bool:
     """Whether the user has stated the clock of a shipped target."""
     name, clock_hz = request.target.name, request.target.clock_hz
     return name in target_names() and load_target(name).clock_hz != clock_hz
+
+
+def _has_other_kernels(request: Request) -> bool:
+    """Whether the user has chosen the kernels of a shipped target."""
+    name, engines = request.target.name, request.target.engines
+    return name in target_names() and load_target(name).engines != engines
 
 
 def _resized(request: Request) -> Iterator[MemoryRegion]:

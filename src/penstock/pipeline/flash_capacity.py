@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.hardware.load import board_names, generic_target_names, load_target
+from penstock.hardware.load import board_names, load_target
 from penstock.hardware.target import Target
 from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.request import Request
 from penstock.scheduling.model.parts import Parts
 
+PLAIN_FAMILY = "portable"
+"""The core family without kernels of its own.  Every processor runs it, and it does not reorder
+constants."""
 NAMED_BOARDS = 3
 """Maximum number of boards that a message proposes, those with the least memory first."""
 
@@ -29,6 +32,11 @@ def with_last_resort(remedies: Sequence[str]) -> tuple[str, ...]:
     return ("no kernels of this core fit into that flash: choose a network with fewer weights",)
 
 
+def slower_kernels(family: str, size_bytes: int) -> str:
+    """Return a clause about kernels with which the constants need that much flash."""
+    return f"--kernels {family} is slower and stores the constants in {size_bytes} bytes"
+
+
 def part_constant_bytes(parts: Parts) -> int:
     """Return the bytes of constants and of kernel tables, without tables of rows and loop bounds,
     which depend on the schedule."""
@@ -44,35 +52,33 @@ def part_constant_bytes(parts: Parts) -> int:
     return sum(constants.values()) + sum(table.type.size_bytes for _, _, table in tables)
 
 
-def boards_with(ram_bytes: int, flash_bytes: int, target: Target) -> tuple[str, ...]:
+def boards_with(
+    ram_bytes: int, flash_bytes: int, target: Target, *, other_kernels: bool = False
+) -> tuple[str, ...]:
     """Return the boards with that much memory whose kernels are those of `target`, those with the
-    least RAM first.  Other kernels need other amounts of memory."""
+    least RAM first.
+
+    other_kernels: return boards with other kernels instead, which need other amounts of memory."""
     found: list[tuple[int, str]] = []
     for name in board_names():
         board = load_target(name)
         ram, flash = board.memory_for("arena"), board.memory_for("constant")
         is_large = ram.size_bytes >= ram_bytes and flash.size_bytes >= flash_bytes
-        if is_large and _kernels(board) == _kernels(target) and name != target.name:
+        if (
+            is_large
+            and (_kernels(board) != _kernels(target)) == other_kernels
+            and name != target.name
+        ):
             found.append((ram.size_bytes, name))
     return tuple(name for _, name in sorted(found)[:NAMED_BOARDS])
 
 
-def smaller_kernels(parts: Parts, request: Request) -> Iterator[tuple[str, int]]:
-    """Yield targets with the same core whose kernels need less flash, and about how many bytes
-    they save."""
-    own = part_constant_bytes(parts)
-    for name in generic_target_names():
-        other = load_target(name)
-        same_core = other.core is not None and other.core == request.target.core
-        if (
-            not same_core
-            or not name.startswith(str(other.core))
-            or _kernels(other) == _kernels(request.target)
-        ):
-            continue
-        size = part_constant_bytes(assign_kernels(parts.graph, replace(request, target=other)))
-        if size < own:
-            yield name, own - size
+def smaller_kernels(parts: Parts, request: Request) -> tuple[str, int] | None:
+    """Return the core family whose kernels store constants as the model does, and about how many
+    bytes of flash it saves; None if it saves none."""
+    other = replace(request, target=request.target.with_kernels(PLAIN_FAMILY))
+    saved = part_constant_bytes(parts) - part_constant_bytes(assign_kernels(parts.graph, other))
+    return (PLAIN_FAMILY, saved) if saved > 0 else None
 
 
 def _kernels(target: Target) -> str:

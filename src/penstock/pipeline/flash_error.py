@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.errors import CapacityError
-from penstock.hardware.load import board_names, load_target
+from penstock.hardware.load import board_names
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.flash_capacity import (
     boards_with,
     flash_limit_bytes,
+    slower_kernels,
     smaller_kernels,
     with_last_resort,
 )
@@ -41,30 +42,25 @@ def _fitting(report: Report, done: Compilation) -> Iterator[str]:
     capacity = request.target.memory_for("constant").size_bytes
     if needed <= capacity:
         yield f"use at least --flash {needed}"
-    for name, size in _fitting_kernels(report, done):
-        yield f"the kernels of --target {name} are slower and store the constants in {size} bytes"
+    smaller = _fitting_kernels(report, done)
+    if smaller is not None:
+        yield slower_kernels(*smaller)
     if needed > capacity and request.flash_bytes is None and request.sram_bytes is None:
         boards = boards_with(report.ram_bytes.total, needed, request.target)
         if boards and request.target.name in board_names():
             yield f"use a board with more flash: {', '.join(boards)}"
 
 
-def _fitting_kernels(report: Report, done: Compilation) -> Iterator[tuple[str, int]]:
-    """Yield targets with the same core whose kernels fit into the RAM and the flash of the request,
-    and the bytes of their constants.  Their code is assumed to be no larger."""
+def _fitting_kernels(report: Report, done: Compilation) -> tuple[str, int] | None:
+    """Return the core family whose kernels fit into the RAM and the flash of the request, and the
+    bytes of their constants; None if there is none.  Their code is assumed to be no larger."""
     flash, request, limit = report.flash_bytes, done.request, flash_limit_bytes(done.request)
-    for name, saved in smaller_kernels(done.parts, request):
-        if flash.total - saved > limit:
-            continue
-        other = replace(
-            request,
-            target=load_target(name),
-            sram_bytes=request.ram_limit_bytes,
-            optimize=request.goal,
-        )
-        try:
-            size = weight_bytes(compile_graph(done.model, other).program)
-        except CapacityError:
-            continue
-        if size + (flash.code or 0) <= limit:
-            yield name, size
+    smaller = smaller_kernels(done.parts, request)
+    if smaller is None or flash.total - smaller[1] > limit:
+        return None
+    other = replace(request, target=request.target.with_kernels(smaller[0]))
+    try:
+        size = weight_bytes(compile_graph(done.model, other).program)
+    except CapacityError:
+        return None
+    return (smaller[0], size) if size + (flash.code or 0) <= limit else None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from penstock.memory.conflict import conflict
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     block_name,
@@ -64,15 +67,16 @@ def memory_conflict(point: PlacedPoint, request: Request) -> MemoryConflict:
     expanded = ExpandedSchedule(point.schedule)
     memory, available = _exceeded(point, request)
     problem = dict(placement_problems(expanded))[memory]
-    labels = _labels(expanded, problem)
+    names = _shown_names(point.schedule)
+    labels = _labels(expanded, problem, names)
     peak = live_peak(problem)
     live = frozenset(peak.names)
     held = _by_label([b for b in problem.buffers if b.name in live], labels)
-    whole = {_file_name(s.name): s.size_bytes for s in point.schedule.parts.rows.storages}
+    whole = {names[s.name]: s.size_bytes for s in point.schedule.parts.rows.storages}
     tensors = (HeldTensor(name, size, whole.get(name, size)) for name, size in held.items())
     return MemoryConflict(
         memory,
-        _moment(expanded, peak.tick),
+        _moment(expanded, peak.tick, names),
         tuple(sorted(tensors, key=lambda tensor: -tensor.live_bytes)),
         available,
         _irreducible(problem, held, labels, available),
@@ -91,18 +95,58 @@ def _exceeded(point: PlacedPoint, request: Request) -> tuple[str, int]:
     return tensors, max(0, min(sizes[tensors], left))
 
 
-def _labels(expanded: ExpandedSchedule, problem: PlacementProblem) -> Mapping[str, str]:
+def _labels(
+    expanded: ExpandedSchedule, problem: PlacementProblem, names: Mapping[str, str]
+) -> Mapping[str, str]:
     """Return the names for messages, by buffer name: those of tensors, or "NAME (scratch)"."""
     schedule = expanded.schedule
-    labels = {buffer.name: buffer.name for buffer in problem.buffers}
-    labels |= {block_name(schedule, block): block.storage for block in expanded.blocks()}
+    labels = {buffer.name: _first_name(buffer.name) for buffer in problem.buffers}
+    labels |= {block_name(schedule, block): names[block.storage] for block in expanded.blocks()}
     for plan in schedule.plans:
         last = schedule.parts.parts[plan.parts[-1]]
-        labels[scratch_name(schedule, plan)] = f"{last.name} (scratch)"
-    return {block: _file_name(label) for block, label in labels.items()}
+        labels[scratch_name(schedule, plan)] = f"{names[last.name]} (scratch)"
+    return labels
 
 
-def _file_name(name: str) -> str:
+def _shown_names(schedule: Schedule) -> Mapping[str, str]:
+    """Return the names for messages, by name of a tensor or part.
+
+    Of names that a model file has joined with semicolons, this is the first one if it is unique.  A
+    tensor that only an alternative graph contains has the name of the tensor of the network from
+    which it derives, with a remark if both are named."""
+    parts = schedule.parts
+    every = sorted({s.name for s in parts.rows.storages} | {part.name for part in parts.parts})
+    sources = _network_names(every, schedule.assigned_parts)
+    firsts = {source: _first_name(source) for source in sources.values()}
+    sharing_first, sharing = Counter(firsts.values()), Counter(sources.values())
+    shown: dict[str, str] = {}
+    for name, source in sources.items():
+        short = firsts[source] if sharing_first[firsts[source]] == 1 else source
+        is_other = sharing[source] > 1 and source != name
+        shown[name] = f"{short} (in another form)" if is_other else short
+    return shown
+
+
+def _network_names(names: Iterable[str], assigned: Parts) -> Mapping[str, str]:
+    """Return the names of the network's tensors from which those of an alternative derive, which
+    are their own for tensors of the network."""
+    if assigned.similar is None:
+        return {name: name for name in names}
+    network = assigned.similar.graph
+    known = network.names()
+    by_origin = {node.origin: node.name for node in network.nodes}
+    nodes = {node.name: node for node in assigned.graph.nodes}
+
+    def source(name: str) -> str:
+        node = nodes.get(name)
+        if name in known or node is None:
+            return name
+        return source(by_origin.get(node.origin, node.variable_inputs[0].name))
+
+    return {name: source(name) for name in names}
+
+
+def _first_name(name: str) -> str:
     """Return the first of several names that a model file has joined with semicolons."""
     return name.split(";")[0]
 
@@ -142,12 +186,12 @@ def _irreducible(
     return tuple(sorted(names, key=lambda name: -held.get(name, 0)))
 
 
-def _moment(expanded: ExpandedSchedule, tick: int) -> str:
+def _moment(expanded: ExpandedSchedule, tick: int, names: Mapping[str, str]) -> str:
     """Return what happens at a tick, as a clause for messages."""
     schedule = expanded.schedule
     for cascade in expanded.cascades:
         if cascade.tick <= tick < cascade.tick + len(cascade.calls):
             position = int(cascade.calls[tick - cascade.tick, 0])
             part = schedule.parts.parts[schedule.order[position]]
-            return f'while "{_file_name(part.name)}" runs'
+            return f'while "{names[part.name]}" runs'
     return "when the caller writes the inputs" if tick == 0 else "when the caller reads the outputs"

@@ -51,14 +51,6 @@ class CompileCommand:
         changes = (*command.changes, str(ram_bytes))
         return replace(command, sram_bytes=ram_bytes, optimize=None, changes=changes)
 
-    def with_target(self, name: str) -> CompileCommand:
-        """Return the command for another built-in target.
-
-        >>> str(CompileCommand("a.onnx", "cortex-m4", folder="a").with_target("host"))
-        'penstock compile a.onnx --target host -o a-host'
-        """
-        return replace(self, target=name, changes=(*self.changes, name))
-
     def with_options(self, text: str) -> CompileCommand:
         """Return the command with further options, which replace the budget and the goal.
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from penstock.hardware.load import generic_target_names
 from penstock.reports.command import CompileCommand
-from penstock.reports.formats import number, printable
+from penstock.reports.formats import number
 from penstock.reports.goal import alternative_words
 from penstock.reports.report import Report
 
@@ -18,7 +17,7 @@ def proposals(report: Report, named: CompileCommand | None) -> Iterator[Renderab
     """Yield what other options yield, each with the command to copy, which is not wrapped."""
     found = tuple(alternative_words(report))
     is_complete = report.ram_bytes_streamed_input is not None
-    if not found and not report.smaller_kernels and is_complete:
+    if not found and report.smaller_kernels is None and is_complete:
         return
     yield Text("\nother options:")
     command = report.command if named is None else named.with_rest(report.command)
@@ -26,13 +25,10 @@ def proposals(report: Report, named: CompileCommand | None) -> Iterator[Renderab
         yield Text(words, "dim")
         whole = str(command.with_options(other.options))
         yield Text(f"    {whole}", no_wrap=True, overflow="ignore")
-    for kernels in report.smaller_kernels:
-        saved = number(kernels.saved_bytes)
-        words = f"about {saved} bytes of flash less: slower kernels with smaller tables"
-        if report.target not in generic_target_names():
-            words += f"; memory sizes and clock are not those of {printable(report.target)}"
-        yield Text(words, "dim")
-        whole = str(command.with_target(kernels.target))
+    if report.smaller_kernels is not None:
+        saved = number(report.smaller_kernels.saved_bytes)
+        yield Text(f"about {saved} bytes of flash less: slower kernels with smaller tables", "dim")
+        whole = str(command.with_options(f"--kernels {report.smaller_kernels.kernels}"))
         yield Text(f"    {whole}", no_wrap=True, overflow="ignore")
     if not is_complete:
         yield Text("a streamed input was not planned: --plan-streaming", "dim")

@@ -9,6 +9,7 @@ import numpy as np
 from penstock.errors import UsageError
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, DType, TensorType
+from penstock.passes.streamed_rows import channels_first
 
 _MAX_STEPS = np.float32(131072)
 """Larger than any difference of two elements of 16 bits."""
@@ -21,16 +22,19 @@ class InterfaceTensor:
     name: key of `sets` and `outputs` in Python.
     element_type: the name of the type in NumPy.
     scale, zero_point: real = scale * (element - zero_point); None without quantisation, and with
-        one per channel."""
+        one per channel.
+    channels_first: whether the tensor is an input image of shape (N, C, H, W); a row of it, if it
+        is streamed, is a channel of H x W elements."""
 
     name: str
     shape: tuple[int, ...]
     element_type: str
     scale: float | None
     zero_point: int | None
+    channels_first: bool = False
 
     @staticmethod
-    def of(name: str, type: TensorType) -> InterfaceTensor:
+    def of(name: str, type: TensorType, *, channels_first: bool = False) -> InterfaceTensor:
         """The record of a tensor of this type."""
         q = type.quantisation
         single = q is not None and len(q.scales) == len(q.zero_points) == 1
@@ -40,6 +44,7 @@ class InterfaceTensor:
             type.dtype.value,
             type.scale if single else None,
             type.zero_point if single else None,
+            channels_first,
         )
 
     def quantize(self, array: Array) -> Array:
@@ -98,11 +103,15 @@ def model_interface(model: Graph, compiled: Graph) -> ModelInterface:
     compiled input has another name; the record has that of the model."""
     names = {value.name for value in model.inputs}
     producers = model.producers()
+    planes = {value.name for value in channels_first(compiled)}
 
     def name(value: Value) -> str:
         return value.name if value.name in names else producers[value.name].inputs[0].name
 
     return ModelInterface(
-        tuple(InterfaceTensor.of(name(value), value.type) for value in compiled.inputs),
+        tuple(
+            InterfaceTensor.of(name(x), x.type, channels_first=x.name in planes)
+            for x in compiled.inputs
+        ),
         tuple(InterfaceTensor.of(value.name, value.type) for value in compiled.outputs),
     )

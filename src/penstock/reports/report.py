@@ -104,10 +104,9 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class SmallerKernels:
-    """A target whose kernels for the same core are slower, and about how many bytes of flash they
-    save."""
+    """A core family whose kernels are slower, and about how many bytes of flash they save."""
 
-    target: str
+    kernels: str
     saved_bytes: int
 
 
@@ -171,8 +170,8 @@ class Report(Brief):
     that do not count as RAM, such as those of accelerators, to bytes. `optimize` is the goal that
     selected the point; `alternatives` are the results of other options. `version` and `commit` are
     those of penstock; the commit is empty if it is not known. `command` states the request.
-    `clock_hz` is the clock of the target, if known. `smaller_kernels` are those that save much
-    flash. `interface` lists the inputs and outputs of the generated code.
+    `clock_hz` is the clock of the target, if known. `smaller_kernels` save much flash, if there are
+    any. `interface` lists the inputs and outputs of the generated code.
     """
 
     model: str
@@ -200,7 +199,7 @@ class Report(Brief):
     version: str = ""
     commit: str = ""
     clock_hz: int | None = None
-    smaller_kernels: tuple[SmallerKernels, ...] = ()
+    smaller_kernels: SmallerKernels | None = None
     interface: ModelInterface = field(default_factory=ModelInterface)
 
     @property

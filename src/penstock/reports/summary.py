@@ -54,6 +54,7 @@ def summary(
         *(_class_lines(report) if verbose else ()),
         *_constant_lines(report),
         *_assumed_lines(report),
+        *_plane_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
@@ -79,6 +80,19 @@ def _assumed_lines(report: Report) -> Iterator[tuple[str, str, str]]:
             "assumed",
             "scheduled as if int8; scales are arbitrary, outputs meaningless",
         )
+
+
+def _plane_lines(report: Report) -> Iterator[tuple[str, str, str]]:
+    """Yield a line for each input of which a streamed row is a whole channel."""
+    for x in report.interface.inputs:
+        if x.channels_first:
+            height, width = x.shape[2:]
+            yield (
+                "input",
+                "",
+                f'"{printable(x.name)}" is channels-first: a streamed row (--stream-input) is a '
+                f"plane of {height} x {width} elements",
+            )
 
 
 def _engine_tables(report: Report) -> Iterator[RenderableType]:
@@ -248,6 +262,9 @@ def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     of = f"of {counted(len(skipped), 'layer')}"
     words = f"channel {of} does" if channels == 1 else f"channels {of} do"
     note = f"{words} not depend on the input: {saved} of weights dropped"
+    others = len(report.constant_channels) - len(skipped)
+    if others:
+        note += f"; those of {counted(others, 'layer')} more are computed"
     return (("constant", number(channels), note),)
 
 
@@ -257,10 +274,15 @@ def _frontier_words(report: Report) -> str:
     above = relative(first.cycles, max(1, last.cycles))
     points = f"{len(report.frontier)} points, {number(first.ram_bytes)} bytes ({above} cycles)"
     reach = f"{points} to {number(last.ram_bytes)}" if len(report.frontier) > 1 else "1 point"
-    cascades = len(report.cascades)
     calls = number(sum(cascade.calls for cascade in report.cascades))
-    words = "1 cascade" if cascades == 1 else f"{cascades} cascades"
-    here = f"{words} in {calls} calls" if cascades else "all layers run whole"
+    cascades = sum(1 for cascade in report.cascades if cascade.layers > 1)
+    alone = len(report.cascades) - cascades
+    parts = ["1 cascade" if cascades == 1 else f"{cascades} cascades"] if cascades else []
+    if alone:
+        parts.append(
+            "1 single layer in stripes" if alone == 1 else f"{alone} single layers in stripes"
+        )
+    here = f"{' and '.join(parts)}, {calls} calls" if parts else "all layers run whole"
     return f"{reach}; selected: {here}"
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock import api
+from penstock.frontends.builder import GraphBuilder
 from penstock.memory.problem import LiveBuffer, PlacementProblem
 from penstock.pipeline import memory_conflict as module
 from penstock.pipeline.compilation import compile_request
@@ -64,3 +65,21 @@ def test_fragmentation_alone_has_its_conflict_too(
     assert sum(tensor.live_bytes for tensor in found.held) == 11
     assert set(found.irreducible) <= {buffer.name for buffer in buffers}
     assert len(found.irreducible) > 1
+
+
+def test_tensors_of_an_exchanged_network_have_the_names_of_the_model() -> None:
+    """Images with more columns than rows are exchanged; the peak is in the exchanged part."""
+    net = GraphBuilder("wide", 1)
+    y = net.conv2d(net.input((1, 6, 60, 2)), 8, 3, name="first;joined")
+    y = net.conv2d(y, 8, 3, name="first;other")
+    graph = net.build(net.conv2d(y, 8, 3, name="last;joined"))
+    done = compile_request(api.request(graph, "cortex-m4"))
+    point = done.points[0]
+    assert point.schedule.assigned_parts.alternative
+    found = memory_conflict(point, replace(done.request, sram_bytes=1100))
+    names = [tensor.name for tensor in found.held]
+    own = {"input", "first;joined", "first;other", "last"}
+    remarks = {f"{name}{remark}" for name in own for remark in (" (in another form)", " (scratch)")}
+    scratch = {f"{name} (in another form) (scratch)" for name in own}
+    assert set(names) <= own | remarks | scratch
+    assert all(tensor.live_bytes <= tensor.whole_bytes for tensor in found.held)

@@ -9,28 +9,41 @@ import pytest
 import penstock
 from penstock import alternatives
 from penstock.api.compiled import Compiled
-from penstock.api.settings import Settings
+from penstock.api.settings import Settings, request
+from penstock.hardware.load import load_target, parse_target, target_text
+from penstock.pipeline.command_line import command_line
 from penstock.program.tables import table_bytes
 
 
 def test_kernels_with_smaller_tables_are_proposed_if_they_save_much(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    name, portable = "zoo:lenet5", "cortex-m4-portable"
-    assert penstock.compile(name, "cortex-m4").report.smaller_kernels == ()
+    name = "zoo:lenet5"
+    assert penstock.compile(name, "cortex-m4").report.smaller_kernels is None
     monkeypatch.setattr(alternatives, "NOTABLE_TABLE_SHARE", Fraction(1, 100))
     monkeypatch.setattr(alternatives, "NOTABLE_TABLE_BYTES", 512)
     done = penstock.compile(name, "cortex-m4")
-    (found,) = done.report.smaller_kernels
-    assert found.target == portable
-    other = penstock.compile(name, portable)
-    assert other.report.smaller_kernels == ()
+    found = done.report.smaller_kernels
+    assert found is not None
+    assert found.kernels == "portable"
+    other = penstock.compile(name, "cortex-m4", kernels=found.kernels)
+    assert other.report.smaller_kernels is None
     assert found.saved_bytes == stored_bytes(done) - stored_bytes(other)
 
 
 def stored_bytes(compiled: Compiled) -> int:
     """The bytes of constants without the tables of addresses, which depend on the schedule."""
     return compiled.report.flash_bytes.weights - table_bytes(compiled.compilation.program)
+
+
+def test_kernels_of_another_family_leave_the_board_as_it_is() -> None:
+    """Code and estimate are those of a copy of the target file that names the family."""
+    text = target_text("rp2040")
+    copy = parse_target(text.replace('kernels = "thumb"', 'kernels = "portable"'), "copy.toml")
+    chosen = request("zoo:lenet5", "rp2040", kernels="portable")
+    assert chosen.target == copy != load_target("rp2040")
+    assert "--kernels portable" in str(command_line(chosen))
+    assert "--kernels" not in str(command_line(request("zoo:lenet5", "rp2040", kernels="thumb")))
 
 
 @pytest.mark.parametrize(

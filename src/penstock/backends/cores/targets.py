@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.cores.family import CoreFamily
 from penstock.backends.cores.registry import core_families, core_family
-from penstock.errors import TargetError
+from penstock.errors import TargetError, UsageError, did_you_mean
 from penstock.hardware.faults import closest, shown, wrong_field
 from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
@@ -32,6 +32,31 @@ def check_processor(target: Target, file: str) -> None:
         family = core_family(engine.kernels, f'{file}, [[engines]] "{engine.name}"')
         if target.core is not None and target.core not in family.cores:
             raise _wrong_core(target.core, family, file)
+
+
+def with_kernels(target: Target, family: str) -> Target:
+    """Return the target with the kernels of another core family.
+
+    Raises UsageError if there is no such family, or the core of the target cannot run it."""
+    families = core_families().values()
+    known = [one.name for one in families if target.core is None or target.core in one.cores]
+    if family in known:
+        return target.with_kernels(family)
+    help = f"use one of {', '.join(known)}"
+    if family not in core_families():
+        raise UsageError(
+            "usage-013",
+            f"unknown value {family!r}",
+            where="--kernels",
+            help=f"{did_you_mean(family, known)}{help}",
+        )
+    raise UsageError(
+        "usage-158",
+        f"{target.core}, the core of {target.name}, cannot run the kernels {family}",
+        where="--kernels",
+        why=f"they need {core_family(family).instruction_set}",
+        help=help,
+    )
 
 
 def _wrong_core(core: str, family: CoreFamily, file: str) -> TargetError:

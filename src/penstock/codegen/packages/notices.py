@@ -18,11 +18,19 @@ def notices(
     """Yield what, why and help for each format whose chips have cores other than the target's.
 
     is_board: the target is a board, which settles the core where a format serves several."""
-    families = (core_family(engine.kernels) for engine in target.engines)
-    if target.core is None or all(family.is_plain_c for family in families):
+    if target.core is None:
         return
+    is_plain_c = all(core_family(engine.kernels).is_plain_c for engine in target.engines)
     for format in formats:
-        if format.other_cores and not (format.serves_arm and is_board):
+        if is_plain_c:
+            if not format.serves_arm:
+                yield (
+                    f"the {format.name} package runs on other cores than {target.core}",
+                    f"{format.other_cores}; cycles and times of the report are those of "
+                    f"{target.core}",
+                    "measure the time on the chip; RAM and constants are as reported",
+                )
+        elif format.other_cores and not (format.serves_arm and is_board):
             yield (
                 f"the {format.name} package contains kernels for {target.core}, but "
                 f"{format.other_cores}",

@@ -45,7 +45,7 @@ function graphSection() {
   const left = dots + 14;
   const host = element("div", { class: "layers" });
   const middles = [];
-  const most = Math.max(1, ...layers.map((layer) => layer.written_bytes));
+  const most = Math.max(1, ...layers.map(outputBytes));
   let top = pitch;
   host.append(
     element(
@@ -164,8 +164,15 @@ function walkKeys(host, listed) {
   });
 }
 
+/** Return the size of the output of a layer, which may write more bytes if it computes some again. */
+function outputBytes(layer) {
+  return tensorOf(layer, "output")?.size_bytes ?? layer.written_bytes;
+}
+
 function layerRow(layer, index, left, most, place) {
-  const partly = layer.live_bytes < layer.written_bytes;
+  const wholeBytes = outputBytes(layer);
+  const liveBytes = Math.min(layer.live_bytes, wholeBytes);
+  const partly = liveBytes < wholeBytes;
   const row = element(
     "div",
     { class: "row", style: `padding-left:${left}px` },
@@ -175,14 +182,14 @@ function layerRow(layer, index, left, most, place) {
     element(
       "span",
       { class: "meter" },
-      element("i", { style: `width:${(100 * layer.written_bytes) / most}%` }),
-      element("i", { style: `width:${(100 * Math.min(layer.live_bytes, layer.written_bytes)) / most}%` }),
+      element("i", { style: `width:${(100 * wholeBytes) / most}%` }),
+      element("i", { style: `width:${(100 * liveBytes) / most}%` }),
     ),
     element(
       "span",
       { class: "bytes" },
-      number(Math.min(layer.live_bytes, layer.written_bytes)),
-      partly ? element("span", { class: "whole" }, ` of ${number(layer.written_bytes)}`) : "",
+      number(liveBytes),
+      partly ? element("span", { class: "whole" }, ` of ${number(wholeBytes)}`) : "",
     ),
   );
   row.tabIndex = place ? -1 : 0;

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from penstock.backends.cores.registry import plain_c_family
 from penstock.hardware.load import board_names, load_target
 from penstock.hardware.target import Target
 from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.request import Request
 from penstock.scheduling.model.parts import Parts
 
-PLAIN_FAMILY = "portable"
-"""The core family without kernels of its own.  Every processor runs it, and it does not reorder
-constants."""
 NAMED_BOARDS = 3
 """Maximum number of boards that a message proposes, those with the least memory first."""
 
@@ -76,9 +74,10 @@ def boards_with(
 def smaller_kernels(parts: Parts, request: Request) -> tuple[str, int] | None:
     """Return the core family whose kernels store constants as the model does, and about how many
     bytes of flash it saves; None if it saves none."""
-    other = replace(request, target=request.target.with_kernels(PLAIN_FAMILY))
+    family = plain_c_family()
+    other = replace(request, target=request.target.with_kernels(family))
     saved = part_constant_bytes(parts) - part_constant_bytes(assign_kernels(parts.graph, other))
-    return (PLAIN_FAMILY, saved) if saved > 0 else None
+    return (family, saved) if saved > 0 else None
 
 
 def _kernels(target: Target) -> str:

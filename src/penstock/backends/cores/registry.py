@@ -27,6 +27,13 @@ def core_families() -> Mapping[str, CoreFamily]:
     return {family.name: family for family in found}
 
 
+def plain_c_family() -> str:
+    """Return the name of the family without kernels of its own.
+
+    Every processor runs its kernels, which do not reorder constants."""
+    return next(name for name, family in core_families().items() if family.is_plain_c)
+
+
 def core_family(name: str, where: str = "kernels of the target's processor") -> CoreFamily:
     """Return the core family with the given name.
 

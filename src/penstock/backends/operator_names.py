@@ -174,7 +174,8 @@ def _input_counts() -> Mapping[Kind, frozenset[int]]:
 
     They are the numbers of inputs that the sample nodes in the operator's source file have.  For an
     operator with a bias, a pattern may have one operand less, because it may omit the bias.  For
-    example, the set for Conv2D is {2, 3}."""
+    example, the set for Conv2D is {2, 3}.  A fused addition of a bias has two, a fused
+    requantisation one."""
     found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
         for sample in file.samples:

@@ -31,7 +31,8 @@ from penstock.ir.graph import Node
 class Mismatch:
     """The part of a pattern that does not match.
 
-    depth: how many operators and operands of the pattern match before it.
+    depth: how far the match got: the number of operators on the path from the root of the pattern
+        to this part, plus, at each of them, the number of operands before the path.
     part: the part of the pattern, as text.
     reason: why it does not match."""
 
@@ -70,7 +71,7 @@ class _Explanation:
         If no alternative of the pattern matches, the result explains the one that matches
         furthest.
 
-        depth: how many operators and operands of the whole pattern match before `pattern`."""
+        depth: `Mismatch.depth` of `pattern` in the whole pattern."""
         if self.search.match(pattern, term, frozenset()):
             return None
         match pattern:
@@ -134,7 +135,7 @@ class _Explanation:
         If the numbers of arguments and operands differ, the Mismatch states both numbers.
         Otherwise, it explains the first argument that does not match its operand.
 
-        depth: how many operators and operands of the whole pattern match before `pattern`."""
+        depth: `Mismatch.depth` of `pattern` in the whole pattern."""
         patterns = pattern.arguments or ()
         if len(patterns) == 1:
             patterns = tuple_fields(patterns[0], len(operands)) or _fields(patterns[0])

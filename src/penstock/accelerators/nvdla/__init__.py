@@ -218,7 +218,7 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 def equal_shapes(offloaded: Offloaded) -> bool | str:
     """Neither input of a sum, difference or product may be constant, and both must have the shape
     of the output. As an exception, one factor of a product may be constant: a scalar, or one value
-    per channel, which must fit int8 after subtraction of its zero point.
+    per channel, which must be in [-127, 127] after subtraction of its zero point.
 
     Return True, or the reason why `offloaded` violates this rule."""
     if offloaded.main.kind not in kernels.ELEMENTWISE:

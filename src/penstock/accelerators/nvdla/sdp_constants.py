@@ -277,7 +277,9 @@ class _Steps:
 
 
 def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
-    """Return a pass whose first unit shifts by `right1`, and the channels that it is proved for."""
+    """Return the constants of a pass of SDP in which unit X1 shifts right by `right1` bits.
+
+    The second result tells for which channels they are proved bit-exact."""
     slopes = steps.slopes()
     right = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slopes.max())))
     right2 = min(max(0, right - right1), MOST_RIGHT)

@@ -154,7 +154,8 @@ def double_rounding(offloaded: Offloaded) -> bool:
 
 
 def second_operands(offloaded: Offloaded) -> bool | str:
-    """Inputs of a sum or product must have the shape of the output, or be one constant per channel.
+    """Inputs of a sum, difference or product must have the shape of the output, or be one constant
+    per channel, which must not be the first input of a difference.
 
     A constraint: returns True, or the reason for refusal.  Errors quote the sentence above."""
     if offloaded.main.kind not in ELEMENTWISE:

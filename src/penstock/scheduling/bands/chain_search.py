@@ -215,9 +215,13 @@ class ChainSearch:
     def _with_recomputed(
         self, lower: int, upper: int, state: ChainPlan, added: tuple[int, ...], scratch: int
     ) -> ChainPlan | None:
-        """Return a plan that also recomputes the outputs of the parts at `added`, or else None.
+        """Return the plan `state`, changed to also recompute the outputs of the parts at `added`.
 
-        state: plan of the cascade [lower, upper); scratch: limit of a chain's scratch bytes.
+        Returns None if it recomputes one of them already, or if one cannot be added to its chains
+        (`extended`).
+
+        state: plan of the cascade [lower, upper).
+        scratch: limit of a chain's scratch bytes.
         """
         for p in added:
             chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)

@@ -76,10 +76,11 @@ def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PieceCost:
-    """Cost of groups within a piece, a subset of a network's nodes.
+    """Cost of groups of nodes of a piece, which is a subset of a network's nodes.
 
-    The cost of a group counts the tensors that the piece writes: their bytes that are moved to and
-    from external memory.
+    The cost of a group is the number of bytes that it moves to and from external memory.  Tensors
+    that come from outside the piece are not counted, so that the costs of several pieces can be
+    added.
 
     problem: the grouping problem of the piece.
     whole: the group cost in the whole network.

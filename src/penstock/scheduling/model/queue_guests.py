@@ -132,9 +132,10 @@ def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]
 
 
 def _views(queue: Queue) -> Iterator[tuple[Value, int]]:
-    """Yield (value, end row) for the window of a queue and for each slice that is read in place.
+    """Yield the tensors that show rows of a queue's window, each with the row at which it ends.
 
-    The end row is the index, within the window, of the value's last row plus 1.
+    They are the window itself and each slice of it that is read in place.  A tensor that ends with
+    the window contains the newest row.  Ends are exclusive, counted from the window's first row.
     """
     yield queue.window, queue.rows
     for section in queue.sections:

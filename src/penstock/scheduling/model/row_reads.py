@@ -308,7 +308,8 @@ class _RowAnalysis:
         calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
         The result is two arrays (firsts, ends): call i reads rows [firsts[i], ends[i]).  A call
-        that reads nothing has firsts[i] = the number of rows and ends[i] = 0.
+        that reads nothing has firsts[i] = the number of rows and ends[i] = 0.  If rows of the input
+        are not rows of `storage`, a call that reads anything reads all rows of `storage`.
 
         If the input is the window of a queue or a section (slice) of a window, `storage` consists
         of the new rows; reads of the rows kept from the previous run are left out.

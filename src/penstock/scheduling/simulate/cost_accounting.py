@@ -298,9 +298,10 @@ class CostAccounting:
         """Return the cost of all calls of a part, including access times.
 
         part: a part whose only kernel is the one that the calls run.
-        calls: the stripe of each call, and the memory regions of inputs and output.
+        calls: the stripe of each call, and the memory region in which each input and the output is
+            accessed (for a copied input, that of the copy).
         traffic: work and memory traffic of each call.
-        operands: memory assignment of the part's operands, for the cost model.
+        operands: passed on to the engine's cycle model.
         """
         output = calls.output
         sizes = [*zip(*(call.read_bytes for call in traffic), strict=True)]

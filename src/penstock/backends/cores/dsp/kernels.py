@@ -135,14 +135,15 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
     """Return a convolution kernel that copies two windows at a time to working memory (im2col).
 
-    The kernel multiplies the windows by the weights of four output channels at a time.  All these
-    channels have the same requantisation form.  A channel for which this form is not proved
-    bit-exact is computed separately.
+    The kernel multiplies the windows by the weights of four output channels at a time.  The
+    channels in `channels` share one requantisation form.  A channel for which this form is not
+    proved bit-exact is computed separately.
 
     channels: indices of the output channels to compute.  The kernel copies the others from a table,
         so they must be constant for every input.
 
-    Returns None if two weights do not fit into 16 bits (`tiles.packed_weights`)."""
+    Returns None if the weights cannot be packed (`tiles.packed_weights`): the weights a and b of
+    two channels become a 16-bit number a + 256 b, which overflows if both are -128."""
     x, outputs = site.inputs[0], len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:

@@ -23,7 +23,7 @@ from matplotlib import pyplot
 from rich.table import Table
 
 from benchmarks.entry import console, entry
-from penstock.backends.portable import Processor, assign
+from penstock.backends.processor_parts import Processor, assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.errors import UnsupportedError
 from penstock.hardware.load import load_target
 from penstock.hardware.target import MemoryRegion

@@ -26,7 +26,7 @@ from foreign_nodes import graph_of, int8
 from installed import install
 from penstock import api, execution
 from penstock.accelerators.ethos_u.vela import vela
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.cascader import single_cascade
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cascade_judge import Judge, Point, efficient, points
 from lowered import inputs_of_graph
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import row_axis, row_count

@@ -18,7 +18,7 @@ from benchmarks.below_rows_bound import enumeration
 from cascade_judge import Judge, Point, efficient, points
 from found import few
 from penstock import api
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Node, Value

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from benchmarks.below_rows_bound import enumeration, path_bound
 from found import few
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.pipeline.search import schedule

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from copy_recount import Recount
 from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target

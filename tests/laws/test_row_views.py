@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowered import assert_equal_to_graph, lower
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ops.reshape import Reshape

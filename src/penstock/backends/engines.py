@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.backends.author import cost_of
-from penstock.backends.portable import Processor
+from penstock.backends.processor_parts import Processor
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
 from penstock.scheduling.model.memory_assignment import MemoryAssignment

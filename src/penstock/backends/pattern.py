@@ -362,10 +362,9 @@ def _check_biased(pattern: object, where: str) -> None:
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
     """Raise BackendError if `pattern.has_attr(attributes)` has an unknown attribute or value.
 
-    The attributes belong to the last operator of a match.  If the pattern has alternatives that end
-    with different operators, it suffices that one of these has the attribute.  If an alternative
-    ends with a wildcard or a constant, nothing is checked.  The value of an enumeration attribute
-    must be a member of an enumeration, the name of one of its own members, or a predicate.
+    Attributes belong to the last operator of a match; of several possible ones, one must have them.
+    If a match can end with a wildcard or a constant, nothing is checked.  The value of an
+    enumeration attribute must be a member, the name of one, or a predicate.
 
     attributes: values by attribute name."""
     last = tuple(last_operators(pattern))

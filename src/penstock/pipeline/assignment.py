@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.backends.offload import offload, require_no_cpu_fallback
-from penstock.backends.portable import assign, portable_part, single_node_part
+from penstock.backends.processor_parts import assign, portable_part, single_node_part
 from penstock.hardware.target import Engine
 from penstock.ir.graph import Graph, Node
 from penstock.passes.exchange_axes import exchange_axes

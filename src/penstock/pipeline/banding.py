@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
-from penstock.backends.portable import single_node_part
+from penstock.backends.processor_parts import single_node_part
 from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS
 from penstock.ir.composite import Composite

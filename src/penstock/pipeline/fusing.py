@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
-from penstock.backends.portable import single_node_part
+from penstock.backends.processor_parts import single_node_part
 from penstock.hardware.target import Target
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Node

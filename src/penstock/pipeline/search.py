@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.engines import Engines
-from penstock.backends.portable import Processor
+from penstock.backends.processor_parts import Processor
 from penstock.hardware.target import Target
 from penstock.pareto import frontier, is_dominated
 from penstock.pipeline.banding import TargetBands

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.partition import choose
-from penstock.backends.portable import CALLER, single_node_part
+from penstock.backends.processor_parts import CALLER, single_node_part
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.bundle_text import print_bundle
 from penstock.frontends.text import classes

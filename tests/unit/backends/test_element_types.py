@@ -12,7 +12,7 @@ from penstock.accelerators.registry import names, open_accelerators
 from penstock.backends.cores.registry import core_families
 from penstock.backends.offload import claimed
 from penstock.backends.partition import choose
-from penstock.backends.portable import single_node_part
+from penstock.backends.processor_parts import single_node_part
 from penstock.errors import ModelError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target

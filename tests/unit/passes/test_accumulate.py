@@ -9,7 +9,7 @@ import pytest
 
 from lowered import inputs_of_graph
 from penstock import api
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.errors import InternalError
 from penstock.fixedpoint import Rounding
 from penstock.frontends.builder import GraphBuilder

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from penstock import api
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ladder import climb, run_point

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.random_graphs import FAMILIES, random_problem
 from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
 from penstock import api
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.errors import CapacityError
 from penstock.hardware.load import load_target
 from penstock.ir.breakdown import COLD_START

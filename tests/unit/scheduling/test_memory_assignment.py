@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.scheduling.model.memory_assignment import MemoryAssignment

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lowered import lower
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Node, State

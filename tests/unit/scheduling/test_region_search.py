@@ -9,7 +9,7 @@ import pytest
 from available import SHARED
 from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
 from penstock import api
-from penstock.backends.portable import Processor, assign
+from penstock.backends.processor_parts import Processor, assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.passes.accumulate import accumulate

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from penstock.backends.engines import Engines
-from penstock.backends.portable import Processor, assign
+from penstock.backends.processor_parts import Processor, assign
 from penstock.hardware.load import load_target
 from penstock.ir.op import Kernel
 from penstock.memory.problem import peak_live_bytes

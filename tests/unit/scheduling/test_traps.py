@@ -15,7 +15,7 @@ import pytest
 from available import path_of
 from benchmarks.search import branches
 from cascade_judge import Judge, efficient, points
-from penstock.backends.portable import Processor, assign
+from penstock.backends.processor_parts import Processor, assign
 from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target

@@ -10,7 +10,7 @@ import pytest
 
 from offloading import compiled
 from penstock import api, execution
-from penstock.backends.portable import Processor
+from penstock.backends.processor_parts import Processor
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op

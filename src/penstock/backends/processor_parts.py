@@ -1,4 +1,6 @@
-"""Parts of a graph (nodes with engine and kernels), and their cycles on a processor."""
+"""Processor parts: assigns the nodes of a graph to the processor, with kernels of its core family.
+
+Also the model of the processor's cycles."""
 
 from __future__ import annotations
 

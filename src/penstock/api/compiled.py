@@ -36,6 +36,7 @@ from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
 from penstock.program.stored_constants import weight_bytes_by_tensor
 from penstock.reports.engine_times import engine_times
+from penstock.reports.formats import short_names
 from penstock.reports.goal import totals
 from penstock.reports.html import framed, render_html
 from penstock.reports.interface_tensor import InterfaceTensor
@@ -84,7 +85,7 @@ class Compiled(Brief):
         """The contents of report.json: the report with its layers and their steps."""
         return {
             **self.report.as_json(),
-            "model_layers": [layer.as_json() for layer in self.model_layers],
+            "model_layers": self.model_layer_rows(),
             "layers": [layer.as_json() for layer in self.layers],
         }
 
@@ -128,6 +129,12 @@ class Compiled(Brief):
             weight_bytes_by_tensor(done.program),
             live_bytes(done.schedule, arena),
         )
+
+    def model_layer_rows(self) -> list[dict[str, Json]]:
+        """The layers of the model as JSON objects; `short_name` is unique where names allow it."""
+        layers = self.model_layers
+        names = short_names(layer.name for layer in layers)
+        return [{**layer.as_json(), "short_name": names[layer.name]} for layer in layers]
 
     @property
     def offloaded_steps(self) -> frozenset[int]:

@@ -77,8 +77,8 @@ Sram = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536 (KiB: 1,024 "
-        "bytes; KB: 1,000). Without --optimize, it changes the goal from balanced to speed.",
+        help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536 (KiB, kB, K "
+        "and k: 1,024 bytes). Without --optimize, it changes the goal from balanced to speed.",
         rich_help_panel=MEMORY_OPTIONS,
     ),
 ]

@@ -38,7 +38,7 @@ def test_a_compilation_that_is_done_exits_with_0(penstock: CommandLine, model: P
         (("compile", "MODEL", "--sram", "-5"), 2, "error[usage-001]: '-5' is not a size"),
         (("compile", "MODEL", "--sram", "9" * 400), 2, "error[usage-001]"),
         (("compile", "MODEL", "--sram", "1.5"), 2, "error[usage-001]: '1.5' is 1.5 bytes"),
-        (("compile", "MODEL", "--flash", "0.3kb"), 1, "error[capacity-002]"),
+        (("compile", "MODEL", "--flash", "0.5kb"), 1, "error[capacity-002]"),
         (("compile", "MODEL", "--flash", "0.0003kb"), 2, "error[usage-001]"),
         (("compile", "MODEL", "--memory", "ram=0.1k"), 2, "error[usage-001]"),
         (("compile", "MODEL", "--stack", "1 parsec"), 2, "error[usage-001]"),

@@ -201,6 +201,7 @@ def compile(
         report,
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
+        optimised_for=wanted.target.compiler.optimise,
         alternatives=alternatives(done, with_streaming),
         smaller_kernels=with_smaller_kernels(done, report.flash_bytes),
         version=version("penstock"),

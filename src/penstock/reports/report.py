@@ -171,7 +171,8 @@ class Report(Brief):
     selected the point; `alternatives` are the results of other options. `version` and `commit` are
     those of penstock; the commit is empty if it is not known. `command` states the request.
     `clock_hz` is the clock of the target, if known. `smaller_kernels` save much flash, if there are
-    any. `interface` lists the inputs and outputs of the generated code.
+    any. `interface` lists the inputs and outputs of the generated code. `optimised_for` is what the
+    C compiler optimises: "speed" (-O3) or "size" (-Os); estimated cycles are always those of -O3.
     """
 
     model: str
@@ -201,6 +202,12 @@ class Report(Brief):
     clock_hz: int | None = None
     smaller_kernels: SmallerKernels | None = None
     interface: ModelInterface = field(default_factory=ModelInterface)
+    optimised_for: str = "speed"
+
+    @property
+    def estimated_note(self) -> str:
+        """A continuation of "estimated" that states for which flags, where the code has others."""
+        return " for -O3" if self.optimised_for == "size" else ""
 
     @property
     def compiler(self) -> str:

@@ -311,11 +311,9 @@ def _and(words: str) -> str:
 
 
 def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """Return label, value and note of the lines on cycles and instructions.
-
-    The cost model is that of code compiled with -O3."""
+    """Return label, value and note of the lines on cycles and instructions."""
     estimated, clock_hz = number(report.cycles.estimated), report.clock_hz
-    model = " for -O3" if report.optimize == "size" else ""
+    model = report.estimated_note
     if report.cycles.simulated is None:
         partly = "; only the processor is simulated" if has_simulated(report.engines) else ""
         time = _and(duration(report.cycles.estimated, clock_hz))

@@ -116,7 +116,7 @@ def test_the_summary_says_why_the_goal_is_speed(example: Example) -> None:
 def test_the_summary_says_that_the_estimate_is_not_for_code_compiled_for_size(
     example: Example,
 ) -> None:
-    report = dataclasses.replace(example.report, optimize="size")
+    report = dataclasses.replace(example.report, optimize="size", optimised_for="size")
     assert "cycles 9,876,543 estimated for -O3" in shown(summary(report))
     assert "the least RAM, compiled with -Os (--optimize size)" in shown(summary(report))
     assert "-O3" not in shown(summary(example.report))

@@ -277,6 +277,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
     "usage-160": lambda: api.request("zoo:lenet5", stream_input="no"),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-161": lambda: api.run("zoo:lenet5", "host", {}),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
+    "usage-163": lambda: api.verify("zoo:lenet5", "host", hops=0),
     "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-149": _with_a_time_limit_in_a_thread,

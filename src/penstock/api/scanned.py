@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Unpack, cast
 
-from penstock.api.argument_types import check_counts, check_flags
+from penstock.api.argument_types import check_count, check_flags
 from penstock.api.choices import check_reference, one_of
 from penstock.api.compiled import compile
 from penstock.api.progress import ignore_progress
@@ -85,7 +85,7 @@ class Examination:
         if stop_after is not None:
             one_of(stop_after, STAGE_NAMES, "--stop-after")
         check_flags("scan", verify=settings.get("verify", False))
-        check_counts("scan", min_operators=settings.get("min_operators", 0))
+        check_count("scan", "min_operators", settings.get("min_operators", 0), 0)
         verify = settings.get("verify", False) or reference is not None or last_rung is not None
         if verify and stop_after is not None:
             raise UsageError(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from penstock import ladder
-from penstock.api.argument_types import check_flags
+from penstock.api.argument_types import check_count, check_flags, check_type
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.choices import check_compiler, check_reference
 from penstock.api.compiled import Compiled, compile
@@ -175,6 +175,7 @@ def verify(
     Raises as `run`."""
     check_reference(reference)
     check_flags("verify", every_point=every_point, separate_regions=separate_regions)
+    check_count("verify", "hops", hops, 1)
     check_compiler(compiler)
     last = check_last_rung(last_rung)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
@@ -294,6 +295,7 @@ def golden(model: Model, output: str | Path, *, states: Mapping[str, str] | None
 
     Raises ModelError, UsageError, ToolError, OutputError."""
     check_is_model(model)
+    check_type("states", states, Mapping[str, str] | None, "golden")
     if isinstance(model, Graph):
         raise _no_model_file(model, "tflite")
     reading = Reading(states=tuple((states or {}).items()))

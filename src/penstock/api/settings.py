@@ -145,7 +145,8 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     check_type("target", target, str, "the call")
     check_is_target(target)
     sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
-    chip = load_checked_target(target).resized(sizes)
+    described = load_checked_target(target)
+    chip = described.resized(sizes)
     if settings.get("clock") is not None:
         chip = dataclasses.replace(chip, clock_hz=_hertz(settings.get("clock")))
     family = settings.get("kernels")
@@ -185,6 +186,7 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
         settings.get("plan_streaming"),
         model if isinstance(model, Graph) else None,
         _name(settings.get("name")),
+        described,
     )
 
 

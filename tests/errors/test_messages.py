@@ -154,6 +154,7 @@ COMMANDS: dict[str, str] = {
     "usage-112": "compile zoo:lenet5:depth=3",
     "usage-113": "compile zoo:lenet5:seed=many",
     "usage-114": "compile any_batch.onnx --dimension bacth=1",
+    "usage-164": "compile any_batch.onnx --channels-last imaeg",
     "usage-115": "compile explicit_state.tflite --state x1",
     "usage-116": "compile recurrent.onnx --state second/h=second/h_out",
     "usage-117": "compile explicit_state.tflite --state x2=x3",

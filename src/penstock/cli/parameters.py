@@ -178,6 +178,15 @@ Dimension = Annotated[
         rich_help_panel=MODEL_OPTIONS,
     ),
 ]
+ChannelsLast = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="INPUT",
+        help="Supply INPUT of an ONNX model with its channels last (N x H x W x C), where the file "
+        "has N x C x H x W; a streamed row is then a row of the image; repeatable.",
+        rich_help_panel=MODEL_OPTIONS,
+    ),
+]
 State = Annotated[
     list[str] | None,
     typer.Option(
@@ -280,6 +289,7 @@ class Limits:
     assume_int8: AssumeInt8 = False
     quantise: Quantise = None
     dimension: Dimension = None
+    channels_last: ChannelsLast = None
     state: State = None
     incremental: Incremental = None
 

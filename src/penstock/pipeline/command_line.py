@@ -8,6 +8,7 @@ from pathlib import Path
 
 from penstock.backends.accelerator import Accelerator
 from penstock.fixedpoint import Rounding
+from penstock.frontends.reading import Reading
 from penstock.passes.interface_types import InterfaceTypes
 from penstock.pipeline.provenance import default_folder
 from penstock.pipeline.request import DEFAULT_STACK_BYTES, Request
@@ -32,7 +33,6 @@ def command_line(request: Request) -> CompileCommand:
 
 def _options(request: Request) -> Iterator[str]:
     """Yield the options that differ from their defaults, but not the RAM budget and the goal."""
-    reading = request.reading
     yield from _target_options(request)
     if request.flash_bytes is not None:
         yield from ("--flash", str(request.flash_bytes))
@@ -42,23 +42,30 @@ def _options(request: Request) -> Iterator[str]:
         yield from ("--rounding", request.rounding.value)
     if request.io is not InterfaceTypes.QUANTISED:
         yield from ("--io", request.io.value)
+    yield from _reading_options(request.reading)
+    flags = {
+        "--stream-input": request.stream_input,
+        "--strict": request.strict,
+        "--assume-int8": request.reading.assume_int8,
+    }
+    yield from (flag for flag, is_set in flags.items() if is_set)
+    if request.plan_streaming is not None:
+        yield "--plan-streaming" if request.plan_streaming else "--no-plan-streaming"
+    yield from _search_options(request.options)
+
+
+def _reading_options(reading: Reading) -> Iterator[str]:
+    """Yield the options with values that tell how to read the model file."""
     if reading.incremental is not None:
         yield from ("--incremental", str(reading.incremental))
     if reading.calibration is not None:
         yield from ("--quantise", reading.calibration.name)
     for name, extent in reading.dimensions:
         yield from ("--dimension", f"{name}={extent}")
+    for name in reading.channels_last:
+        yield from ("--channels-last", name)
     for before, after in reading.states:
         yield from ("--state", f"{before}={after}")
-    flags = {
-        "--stream-input": request.stream_input,
-        "--strict": request.strict,
-        "--assume-int8": reading.assume_int8,
-    }
-    yield from (flag for flag, is_set in flags.items() if is_set)
-    if request.plan_streaming is not None:
-        yield "--plan-streaming" if request.plan_streaming else "--no-plan-streaming"
-    yield from _search_options(request.options)
 
 
 def _target_options(request: Request) -> Iterator[str]:

@@ -5,6 +5,7 @@ Names are `Text`, never markup, so a name such as "[red]" is printed literally.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -91,7 +92,8 @@ def _plane_lines(report: Report) -> Iterator[tuple[str, str, str]]:
                 "input",
                 "",
                 f'"{printable(x.name)}" is channels-first: a streamed row (--stream-input) is a '
-                f"plane of {height} x {width} elements",
+                f"plane of {height} x {width} elements; for ONNX, --channels-last "
+                f"{shlex.quote(printable(x.name))} makes it a row of the image",
             )
 
 

@@ -59,6 +59,7 @@ def test_a_compilation_that_is_done_exits_with_0(penstock: CommandLine, model: P
         (("compile", "MODEL", "--dimension", "n=1", "--dimension", "n=2"), 2, "error[usage-059]"),
         (("compile", "MODEL", "--dimension", "bacth=1"), 2, "error[usage-114]"),
         (("show", "zoo:lenet5", "--dimension", "batch=1"), 2, "error[usage-114]"),
+        (("show", "zoo:lenet5", "--channels-last", "image"), 2, "error[usage-164]"),
         (("compile", "MODEL", "--state", "a=b", "--state", "a=c"), 2, "error[usage-059]"),
         (("golden", "MODEL", "--state", "a", "-o", "x.npz"), 2, "error[usage-115]"),
         (("show", "MODEL", "--state", "a=b"), 2, "error[usage-116]"),

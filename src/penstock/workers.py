@@ -95,8 +95,8 @@ def mapped(
 def _in_order(
     pending: deque[Future[bytes]],
     submitted: Iterator[Future[bytes]],
-    at_interruption: Callable[[Any], None] | None,
-) -> Generator[Any]:
+    at_interruption: Callable[[_Result], None] | None,
+) -> Generator[_Result]:
     while pending:
         try:
             outcome = _outcome(pending.popleft())

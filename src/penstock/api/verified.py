@@ -239,8 +239,7 @@ def _no_model_file(graph: Graph, reference: str) -> UsageError:
 def _require_tools(
     wanted: Request, goldens: str | Path | None, reference: str | None, last: str, compiler: str
 ) -> None:
-    """Check that the tools of all rungs are installed, before the first rung.  Raises
-    ToolError."""
+    """Raises ToolError unless the tools of all rungs are installed."""
     if goldens is None and reference == "tflite":
         require_tflite_micro()
     if not all(map(ladder.has_c, wanted.accelerators)):
@@ -287,8 +286,7 @@ def _until(last: str, every_point: bool, climbing: Iterator[ladder.Rung]) -> Ite
 
 
 def golden(model: Model, output: str | Path, *, states: Mapping[str, str] | None = None) -> Goldens:
-    """Write ground truth from TensorFlow Lite Micro to an archive; sequences for a model with
-    state.
+    """Write ground truth from TensorFlow Lite Micro to an archive; with state, that of sequences.
 
     output: the archive to write (.npz).
     states: by the name of an input that is a state, the output with its new elements.

@@ -32,6 +32,7 @@ from penstock.pipeline.delivery import delivery
 from penstock.pipeline.flash_capacity import flash_limit_bytes
 from penstock.pipeline.flash_error import flash_error
 from penstock.pipeline.graphs import read_request
+from penstock.pipeline.portable_layers import portable_layers
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
 from penstock.program.stored_constants import weight_bytes_by_tensor
@@ -202,6 +203,7 @@ def compile(
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
         optimised_for=wanted.target.compiler.optimise,
+        portable_layers=portable_layers(done),
         alternatives=alternatives(done, with_streaming),
         smaller_kernels=with_smaller_kernels(done, report.flash_bytes),
         version=version("penstock"),

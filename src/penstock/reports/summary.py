@@ -53,6 +53,7 @@ def summary(
         ("MACs", number(report.macs.executed), _mac_note(report)),
         *_cycle_lines(report),
         *(_class_lines(report) if verbose else ()),
+        *_portable_lines(report),
         *_constant_lines(report),
         *_assumed_lines(report),
         *_plane_lines(report),
@@ -268,6 +269,18 @@ def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     if others:
         note += f"; those of {counted(others, 'layer')} more are computed"
     return (("constant", number(channels), note),)
+
+
+def _portable_lines(report: Report) -> Iterator[tuple[str, str, str]]:
+    """Yield a line for each layer that takes many cycles in portable C, and why it runs there."""
+    names = short_names(one.layer for one in report.portable_layers)
+    for one in report.portable_layers:
+        why = f"need {one.needs}" if one.needs else f"do not support this {one.operator}"
+        yield (
+            "portable C",
+            f"{100 * one.share:.0f} %",
+            f"of the estimated cycles: {names[one.layer]}; the {one.kernels} kernels {why}",
+        )
 
 
 def _frontier_words(report: Report) -> str:

@@ -39,6 +39,7 @@ class Demonstration:
     def __str__(self) -> str:
         ram, flash, cycles = self.report.ram_bytes, self.report.flash_bytes, self.report.cycles
         shown = cycles.simulated or cycles.estimated
+        how = "simulated" if cycles.simulated else "estimated"
         time = duration(shown, self.report.clock_hz)
         code = ABSENT if flash.code is None else flash.code
         return "\n".join(
@@ -46,7 +47,7 @@ class Demonstration:
                 f"digits on {self.report.target}: {self.right} of {self.digits} right",
                 f"RAM    {ram.total:>9,} bytes: arena {ram.arena}, stack reserve {ram.stack}",
                 f"flash  {flash.total:>9,} bytes: weights {flash.weights}, code {code}",
-                f"cycles {shown:>9,} an inference (modelled)" + (f": {time}" if time else ""),
+                f"cycles {shown:>9,} an inference ({how})" + (f": {time}" if time else ""),
                 f"the C and report.html are in {self.folder}/",
             )
         )

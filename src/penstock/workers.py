@@ -75,22 +75,37 @@ def executor_of(workers: Workers) -> Generator[Executor | None]:
 
 
 def mapped(
-    function: Callable[[_Item], _Result], items: Iterable[_Item], executor: Executor | None
+    function: Callable[[_Item], _Result],
+    items: Iterable[_Item],
+    executor: Executor | None,
+    at_interruption: Callable[[_Result], None] | None = None,
 ) -> Iterator[_Result]:
     """Yield the function's result for each item, in order.
 
     An executor of `executor_of` starts immediately and keeps up to LOOKAHEAD tasks pending. Without
-    an executor, each call is made when its result is requested.
+    an executor, each call is made when its result is requested. If an interruption ends the wait
+    for a result, `at_interruption` receives the later results that exist already.
     """
     if executor is None:
         return map(function, items)
     submitted = (_submitted(executor, _packed(function, item)) for item in items)
-    return _in_order(deque(islice(submitted, LOOKAHEAD)), submitted)
+    return _in_order(deque(islice(submitted, LOOKAHEAD)), submitted, at_interruption)
 
 
-def _in_order(pending: deque[Future[bytes]], submitted: Iterator[Future[bytes]]) -> Generator[Any]:
+def _in_order(
+    pending: deque[Future[bytes]],
+    submitted: Iterator[Future[bytes]],
+    at_interruption: Callable[[_Result], None] | None,
+) -> Generator[_Result]:
     while pending:
-        outcome = _outcome(pending.popleft())
+        try:
+            outcome = _outcome(pending.popleft())
+        except (KeyboardInterrupt, SystemExit):
+            for future in pending:
+                done = future.done() and not future.cancelled() and future.exception() is None
+                if done and at_interruption is not None:
+                    at_interruption(_outcome(future))
+            raise
         pending.extend(islice(submitted, 1))
         yield outcome
 

@@ -119,7 +119,7 @@ def test_the_axis_of_cycles_and_the_zoom_keep_labels_apart(opened: str, browser:
     before = browser.find("path.curve").get_attribute("d")
     browser.find('#memory button[aria-pressed="false"]').click()
     assert browser.find("path.curve").get_attribute("d") != before
-    assert "cycles (modelled)" in browser.texts("#memory .axis text")
+    assert "cycles (estimated)" in browser.texts("#memory .axis text")
     has_no_layout_faults(browser)
     whole = browser.find("path.curve").get_attribute("d")
     browser.run("document.querySelector('#memory .figure').focus()")

@@ -154,6 +154,7 @@ COMMANDS: dict[str, str] = {
     "usage-112": "compile zoo:lenet5:depth=3",
     "usage-113": "compile zoo:lenet5:seed=many",
     "usage-114": "compile any_batch.onnx --dimension bacth=1",
+    "usage-164": "compile any_batch.onnx --channels-last imaeg",
     "usage-115": "compile explicit_state.tflite --state x1",
     "usage-116": "compile recurrent.onnx --state second/h=second/h_out",
     "usage-117": "compile explicit_state.tflite --state x2=x3",
@@ -277,6 +278,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
     "usage-160": lambda: api.request("zoo:lenet5", stream_input="no"),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-161": lambda: api.run("zoo:lenet5", "host", {}),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
+    "usage-163": lambda: api.verify("zoo:lenet5", "host", hops=0),
     "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-149": _with_a_time_limit_in_a_thread,

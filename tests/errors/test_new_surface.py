@@ -132,6 +132,18 @@ CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
         lambda: package.verify("good.tflite", every_point="no"),  # pyright: ignore
         "usage-160", "must be True or False",
     ),
+    "a number of hops in a text": (
+        lambda: package.verify("good.tflite", hops="8"),  # pyright: ignore
+        "usage-160", "must be int",
+    ),
+    "a state that is no pair": (
+        lambda: package.api.golden("good.tflite", "out.npz", states="a=b"),  # pyright: ignore
+        "usage-160", "must be Mapping[str, str] | None",
+    ),
+    "no hops": (lambda: package.verify("good.tflite", hops=-3), "usage-163", "at least 1"),
+    "fewer operators than none": (
+        lambda: list(package.scan(".", min_operators=-1)), "usage-163", "at least 0",
+    ),
     "a path as a target": (
         lambda: package.compile("good.tflite", Path("board.toml")),  # pyright: ignore
         "usage-160", "must be str",

@@ -163,12 +163,17 @@ def test_platformio_builds_the_example_project(two_heads: Delivered, tmp_path: P
     example = folder / "examples" / "two_heads"
     settings = example / "platformio.ini"
     platform = f"platform = symlink://{STUBS / 'platformio'}"
-    settings.write_text(settings.read_text().replace("platform = native", platform))
+    flags = "build_flags = -Os -Wall -Wextra -Werror"
+    text = settings.read_text().replace("platform = native", f"{platform}\n{flags}")
+    settings.write_text(text)
     environment = {
         "PLATFORMIO_CORE_DIR": str(tmp_path / "core"),
         "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
     }
-    run(sys.executable, "-m", "platformio", "run", folder=example, environment=environment)
+    words = (sys.executable, "-m", "platformio", "run", "--verbose")
+    lines = run(*words, folder=example, environment=environment).splitlines()
+    (line,) = (line for line in lines if "two_heads.c" in line and " -c " in line)
+    assert re.findall(r"-O\w+", line) == ["-O3"]
     program = example / ".pio" / "build" / "native" / "program"
     assert two_heads.agrees(run(program, folder=tmp_path))
 

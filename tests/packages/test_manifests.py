@@ -24,6 +24,7 @@ from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_text import prefix
 from penstock.codegen.manifest import MANIFEST
 from penstock.codegen.packages.registry import chosen_formats, package_formats, packaged
+from penstock.toolchains.compiler import Optimise
 
 FORMATS = tuple(package_formats())
 NAMES = (
@@ -85,6 +86,16 @@ def test_platformio(name: str) -> None:
     assert f"include/{manifest['headers'][0]}" in dict(bundle.files)
     (example,) = json.loads(text)["examples"]
     assert all(f"{example['base']}/{file}" in dict(bundle.files) for file in example["files"])
+
+
+@pytest.mark.parametrize(("optimise", "level"), [("speed", "-O3"), ("size", "-Os")])
+def test_platformio_replaces_every_other_level(optimise: Optimise, level: str) -> None:
+    """PlatformIO adds `flags` to those of the project, then removes `unflags`."""
+    given = replace(program_delivery("row tables").delivery, optimise=optimise)
+    manifest = text_of(package_formats()["platformio"].pack(given), "library.json")
+    build = json.loads(manifest)["build"]
+    found = ["-Os", "-O2", "-Og", level, *build["flags"]]  # frameworks, debug builds, the library
+    assert {flag for flag in found if flag not in build["unflags"]} == {level}
 
 
 @pytest.mark.parametrize("name", NAMES)

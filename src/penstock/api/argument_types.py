@@ -30,10 +30,16 @@ def check_flags(where: str, **flags: object) -> None:
         check_type(name, value, bool, where)
 
 
-def check_counts(where: str, **counts: object) -> None:
-    """Raises UsageError unless all arguments are whole numbers."""
-    for name, value in counts.items():
-        check_type(name, value, int, where)
+def check_count(where: str, name: str, value: int, least: int) -> None:
+    """Raises UsageError unless an argument is a whole number, `least` or greater."""
+    check_type(name, value, int, where)
+    if value < least:
+        raise UsageError(
+            "usage-163",
+            f"{name} is {value}, must be at least {least}",
+            where=where,
+            help=f"pass {least} or more, or omit {name}",
+        )
 
 
 def _is_instance(value: object, hint: object) -> bool:

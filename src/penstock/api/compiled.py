@@ -32,10 +32,12 @@ from penstock.pipeline.delivery import delivery
 from penstock.pipeline.flash_capacity import flash_limit_bytes
 from penstock.pipeline.flash_error import flash_error
 from penstock.pipeline.graphs import read_request
+from penstock.pipeline.portable_layers import portable_layers
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
 from penstock.program.stored_constants import weight_bytes_by_tensor
 from penstock.reports.engine_times import engine_times
+from penstock.reports.formats import short_names
 from penstock.reports.goal import totals
 from penstock.reports.html import framed, render_html
 from penstock.reports.interface_tensor import InterfaceTensor
@@ -84,7 +86,7 @@ class Compiled(Brief):
         """The contents of report.json: the report with its layers and their steps."""
         return {
             **self.report.as_json(),
-            "model_layers": [layer.as_json() for layer in self.model_layers],
+            "model_layers": self.model_layer_rows(),
             "layers": [layer.as_json() for layer in self.layers],
         }
 
@@ -128,6 +130,12 @@ class Compiled(Brief):
             weight_bytes_by_tensor(done.program),
             live_bytes(done.schedule, arena),
         )
+
+    def model_layer_rows(self) -> list[dict[str, Json]]:
+        """The layers of the model as JSON objects; `short_name` is unique where names allow it."""
+        layers = self.model_layers
+        names = short_names(layer.name for layer in layers)
+        return [{**layer.as_json(), "short_name": names[layer.name]} for layer in layers]
 
     @property
     def offloaded_steps(self) -> frozenset[int]:
@@ -194,6 +202,8 @@ def compile(
         report,
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
+        optimised_for=wanted.target.compiler.optimise,
+        portable_layers=portable_layers(done),
         alternatives=alternatives(done, with_streaming),
         smaller_kernels=with_smaller_kernels(done, report.flash_bytes),
         version=version("penstock"),

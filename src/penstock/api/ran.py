@@ -91,13 +91,11 @@ class Ran(Brief):
 
     def model_layer_rows(self) -> list[dict[str, Json]]:
         """The layers of the model as JSON objects, with simulated figures where there are any."""
-        found: list[dict[str, Json]] = []
-        for line in rows(self.compiled.model_layers, self.steps or None):
-            row = line.layer.as_json()
-            if self.steps:
+        found = self.compiled.model_layer_rows()
+        if self.steps:
+            for row, line in zip(found, rows(self.compiled.model_layers, self.steps), strict=True):
                 row["simulated_cycles"] = line.simulated_cycles
                 row["simulated_instructions"] = line.instructions
-            found.append(row)
         return found
 
     def layer_rows(self) -> list[dict[str, Json]]:

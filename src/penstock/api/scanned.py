@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Unpack, cast
 
-from penstock.api.argument_types import check_counts, check_flags
+from penstock.api.argument_types import check_count, check_flags
 from penstock.api.choices import check_reference, one_of
 from penstock.api.compiled import compile
 from penstock.api.progress import ignore_progress
@@ -85,7 +85,7 @@ class Examination:
         if stop_after is not None:
             one_of(stop_after, STAGE_NAMES, "--stop-after")
         check_flags("scan", verify=settings.get("verify", False))
-        check_counts("scan", min_operators=settings.get("min_operators", 0))
+        check_count("scan", "min_operators", settings.get("min_operators", 0), 0)
         verify = settings.get("verify", False) or reference is not None or last_rung is not None
         if verify and stop_after is not None:
             raise UsageError(
@@ -137,12 +137,19 @@ def scan(
 
 
 def examined(
-    found: Sequence[ModelFile], how: Examination, workers: int, on_progress: OnProgress
+    found: Sequence[ModelFile],
+    how: Examination,
+    workers: int,
+    on_progress: OnProgress,
+    at_interruption: Callable[[Scanned], None] | None = None,
 ) -> Iterator[Scanned]:
-    """Yield the record of each model, in order.  Raises UsageError at the first `next`."""
+    """Yield the record of each model, in order.  Raises UsageError at the first `next`.
+
+    at_interruption: called with each record that a worker has made before that of an earlier
+        model, if an interruption ends the scan."""
     check_time_limit(how.time_limit_seconds, here=workers == 1)
     on_progress("scan", 0, len(found))
-    for done, record in enumerate(_records(found, how, workers), 1):
+    for done, record in enumerate(_records(found, how, workers, at_interruption), 1):
         yield record
         if done < len(found):
             on_progress("scan", done, len(found))
@@ -189,7 +196,12 @@ def _operators(path: Path) -> int | None:
         return None
 
 
-def _records(found: Sequence[ModelFile], how: Examination, workers: int) -> Iterator[Scanned]:
+def _records(
+    found: Sequence[ModelFile],
+    how: Examination,
+    workers: int,
+    at_interruption: Callable[[Scanned], None] | None,
+) -> Iterator[Scanned]:
     """The records of models, in order.  If a worker process is terminated, the models at hand run
     in processes of their own, which shows which of them is the reason."""
     left = deque(found)
@@ -199,7 +211,7 @@ def _records(found: Sequence[ModelFile], how: Examination, workers: int) -> Iter
         try:
             with executor_of(workers) as executor:
                 now = tuple(left)[:count]
-                for record in mapped(partial(scan_one, how=how), now, executor):
+                for record in mapped(partial(scan_one, how=how), now, executor, at_interruption):
                     left.popleft()
                     yield record
         except ToolError as error:

@@ -91,6 +91,10 @@ class Settings(TypedDict, total=False):
         "input, whose first axis is the sample",
     ]
     dimensions: Annotated[Mapping[str, int], "values of dynamic dimensions of the model, by name"]
+    channels_last: Annotated[
+        Sequence[str],
+        "names of inputs of an ONNX model that the caller supplies with their channels last",
+    ]
     states: Annotated[
         Mapping[str, str],
         "by the name of an input that is a state, the output with its new elements",
@@ -119,6 +123,7 @@ DEFAULT_SETTINGS = Settings(
     assume_int8=False,
     quantise=None,
     dimensions={},
+    channels_last=(),
     states={},
     incremental=None,
     options=Options(),
@@ -128,6 +133,7 @@ DEFAULT_SETTINGS = Settings(
 _EXAMPLES = {
     "memory": '{"sram": "64KiB"}',
     "dimensions": '{"batch": 1}',
+    "channels_last": '["image"]',
     "states": '{"state_in": "state_out"}',
     "accelerators": '["ethos_u55:macs=256"]',
     "options": "penstock.Options(max_parts=3)",
@@ -145,7 +151,8 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     check_type("target", target, str, "the call")
     check_is_target(target)
     sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
-    chip = load_checked_target(target).resized(sizes)
+    described = load_checked_target(target)
+    chip = described.resized(sizes)
     if settings.get("clock") is not None:
         chip = dataclasses.replace(chip, clock_hz=_hertz(settings.get("clock")))
     family = settings.get("kernels")
@@ -179,12 +186,14 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
             settings.get("incremental"),
             same_interface=io is InterfaceTypes.MODEL,
             calibration=None if calibration is None else Path(calibration),
+            channels_last=tuple(settings.get("channels_last", ())),
         ),
         goal,
         io,
         settings.get("plan_streaming"),
         model if isinstance(model, Graph) else None,
         _name(settings.get("name")),
+        described,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from penstock import ladder
-from penstock.api.argument_types import check_flags
+from penstock.api.argument_types import check_count, check_flags, check_type
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.choices import check_compiler, check_reference
 from penstock.api.compiled import Compiled, compile
@@ -175,6 +175,7 @@ def verify(
     Raises as `run`."""
     check_reference(reference)
     check_flags("verify", every_point=every_point, separate_regions=separate_regions)
+    check_count("verify", "hops", hops, 1)
     check_compiler(compiler)
     last = check_last_rung(last_rung)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
@@ -238,8 +239,7 @@ def _no_model_file(graph: Graph, reference: str) -> UsageError:
 def _require_tools(
     wanted: Request, goldens: str | Path | None, reference: str | None, last: str, compiler: str
 ) -> None:
-    """Check that the tools of all rungs are installed, before the first rung.  Raises
-    ToolError."""
+    """Raises ToolError unless the tools of all rungs are installed."""
     if goldens is None and reference == "tflite":
         require_tflite_micro()
     if not all(map(ladder.has_c, wanted.accelerators)):
@@ -286,14 +286,14 @@ def _until(last: str, every_point: bool, climbing: Iterator[ladder.Rung]) -> Ite
 
 
 def golden(model: Model, output: str | Path, *, states: Mapping[str, str] | None = None) -> Goldens:
-    """Write ground truth from TensorFlow Lite Micro to an archive; sequences for a model with
-    state.
+    """Write ground truth from TensorFlow Lite Micro to an archive; with state, that of sequences.
 
     output: the archive to write (.npz).
     states: by the name of an input that is a state, the output with its new elements.
 
     Raises ModelError, UsageError, ToolError, OutputError."""
     check_is_model(model)
+    check_type("states", states, Mapping[str, str] | None, "golden")
     if isinstance(model, Graph):
         raise _no_model_file(model, "tflite")
     reading = Reading(states=tuple((states or {}).items()))

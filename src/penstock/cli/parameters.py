@@ -77,8 +77,8 @@ Sram = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536 (KiB: 1,024 "
-        "bytes; KB: 1,000). Without --optimize, it changes the goal from balanced to speed.",
+        help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536 (KiB, kB, K "
+        "and k: 1,024 bytes). Without --optimize, it changes the goal from balanced to speed.",
         rich_help_panel=MEMORY_OPTIONS,
     ),
 ]
@@ -175,6 +175,15 @@ Dimension = Annotated[
     typer.Option(
         metavar="NAME=N",
         help="Value of a dynamic dimension of the model; repeatable.",
+        rich_help_panel=MODEL_OPTIONS,
+    ),
+]
+ChannelsLast = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="INPUT",
+        help="Supply INPUT of an ONNX model with its channels last (N x H x W x C), where the file "
+        "has N x C x H x W; a streamed row is then a row of the image; repeatable.",
         rich_help_panel=MODEL_OPTIONS,
     ),
 ]
@@ -280,6 +289,7 @@ class Limits:
     assume_int8: AssumeInt8 = False
     quantise: Quantise = None
     dimension: Dimension = None
+    channels_last: ChannelsLast = None
     state: State = None
     incremental: Incremental = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +22,7 @@ from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
 
 if TYPE_CHECKING:
+    from penstock.api.scanned import ModelFile
     from penstock.reports.scan import Scanned
 
 SOME_FAIL = 4
@@ -120,16 +121,20 @@ def scan(
     has_heading = False
     try:
         with progress(1) as on_progress:
-            for record in examined(found, how, workers, on_progress):
+
+            def take(record: Scanned) -> None:
+                nonlocal has_heading
                 records.append(record)
                 row = rows.row(record, out().width, heading=not has_heading)
                 if row is not None and not as_json:
                     has_heading = True
                     on_progress.print(row)
+
+            for record in examined(found, how, workers, on_progress, at_interruption=take):
+                take(record)
     except (KeyboardInterrupt, SystemExit):  # by a signal
         _print_result(records, how.stop_after, as_json)
-        if len(records) < len(found):
-            _say_unfinished(found[len(records)].name, len(records), len(found))
+        _say_unfinished(found, {record.path for record in records})
         raise
     _print_result(records, how.stop_after, as_json)
     verdicts = {record.verdict for record in records}
@@ -159,9 +164,14 @@ def _print_result(records: Sequence[Scanned], stop_after: str | None, as_json: b
         out().print(scan_table.totals(records, stop_after), highlight=False)
 
 
-def _say_unfinished(name: str, done: int, of: int) -> None:
-    with suppress(OSError, AttributeError):  # standard error is closed
-        print(f"not finished: {name} (model {done + 1} of {of})", file=sys.stderr, flush=True)
+def _say_unfinished(found: Sequence[ModelFile], done: Collection[str]) -> None:
+    """Name the first model that is not done, if there is one."""
+    for number, one in enumerate(found, 1):
+        if one.name not in done:
+            words = f"not finished: {one.name} (model {number} of {len(found)})"
+            with suppress(OSError, AttributeError):  # standard error is closed
+                print(words, file=sys.stderr, flush=True)
+            return
 
 
 def _settings(checks: Checks, limits: p.Limits, options: Options) -> api.ScanSettings:

@@ -44,6 +44,7 @@ def show(
     assume_int8: p.AssumeInt8 = False,
     quantise: p.Quantise = None,
     dimension: p.Dimension = None,
+    channels_last: p.ChannelsLast = None,
     state: p.State = None,
     incremental: p.Incremental = None,
     workers: p.Workers = 1,
@@ -62,6 +63,7 @@ def show(
         assume_int8=assume_int8,
         quantise=quantise,
         dimensions=values.dimensions(dimension),
+        channels_last=channels_last or (),
         states=values.states(state),
         incremental=incremental,
     )

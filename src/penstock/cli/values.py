@@ -52,6 +52,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
         assume_int8=limits.assume_int8,
         quantise=limits.quantise,
         dimensions=dimensions(limits.dimension),
+        channels_last=limits.channels_last or (),
         states=states(limits.state),
         incremental=limits.incremental,
     )

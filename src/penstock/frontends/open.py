@@ -100,9 +100,10 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
 
 
 def check_is_not_onnx(reading: Reading, model: str, kind: str) -> None:
-    """Raises UsageError if the user asks for what only ONNX files have: symbolic dimensions, or
-    quantisation.  `kind` says what the model is."""
+    """Raises UsageError if the user asks for what only ONNX files have: symbolic dimensions,
+    channels before rows, or quantisation.  `kind` says what the model is."""
     check_dimensions((), reading, model)
+    check_channels_last((), reading, model)
     if reading.calibration is not None:
         raise refused_calibration(model, kind)
 
@@ -121,6 +122,23 @@ def check_dimensions(known: Iterable[str], reading: Reading, model: str) -> None
             else "the dimensions that its inputs leave open are "
             + ", ".join(f'"{name}"' for name in names),
             help="use one of these names" if names else "leave --dimension out",
+        )
+
+
+def check_channels_last(known: Iterable[str], reading: Reading, model: str) -> None:
+    """Raises UsageError if the user declares an input channels-last that is not in `known`."""
+    names = tuple(known)
+    wrong = next((name for name in reading.channels_last if name not in names), None)
+    if wrong is not None:
+        listed = ", ".join(f'"{name}"' for name in names)
+        raise UsageError(
+            "usage-164",
+            f'the model has no channels-first input "{wrong}"',
+            where=f"{model}, --channels-last",
+            why=f"its inputs with at least 3 axes are {listed}"
+            if names
+            else "only inputs of ONNX models with at least 3 axes have their channels first",
+            help="use one of these names" if names else "leave --channels-last out",
         )
 
 
@@ -157,6 +175,8 @@ def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) ->
 
     file = decode(raw, name, folder)
     check_dimensions(file.open_dimensions(), reading, name)
+    images = (border.name for border in file.inputs if len(border.shape) > 2)
+    check_channels_last(images, reading, name)
     _, file = quantised(raw, file, reading, folder)
     return import_onnx(file, reading).graph
 

@@ -19,6 +19,8 @@ class Reading:
         its window.
     `same_interface`: refuse an ONNX model whose inputs or outputs would have other element types
         than in the file.
+    `channels_last`: names of inputs of an ONNX model that the caller supplies as (N, H, W, C),
+        where the file has (N, C, H, W).
     `calibration`: archive of samples with which to quantise a floating-point ONNX model, see
         `frontends.onnx.post_training`."""
 
@@ -28,6 +30,7 @@ class Reading:
     incremental: int | None = None
     same_interface: bool = False
     calibration: Path | None = None
+    channels_last: tuple[str, ...] = ()
 
 
 def refused_calibration(model: str, why: str) -> UsageError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
@@ -163,7 +164,7 @@ def _planes(least: PlacedPoint) -> Iterator[str]:
         height, width = x.type.shape[2:]
         yield (
             f'the input "{x.name}" is channels-first, so a streamed row is a plane of {height} x '
-            f"{width} elements: a model whose input has its channels last may need less with "
+            f"{width} elements: for ONNX, --channels-last {shlex.quote(x.name)} may need less with "
             f"--stream-input (see the {guide('from-pytorch')})"
         )
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from penstock.backends.accelerator import Accelerator
 from penstock.fixedpoint import Rounding
-from penstock.hardware.load import load_target, target_names
-from penstock.hardware.target import MemoryRegion
+from penstock.frontends.reading import Reading
 from penstock.passes.interface_types import InterfaceTypes
 from penstock.pipeline.provenance import default_folder
 from penstock.pipeline.request import DEFAULT_STACK_BYTES, Request
@@ -34,7 +33,6 @@ def command_line(request: Request) -> CompileCommand:
 
 def _options(request: Request) -> Iterator[str]:
     """Yield the options that differ from their defaults, but not the RAM budget and the goal."""
-    reading = request.reading
     yield from _target_options(request)
     if request.flash_bytes is not None:
         yield from ("--flash", str(request.flash_bytes))
@@ -44,18 +42,11 @@ def _options(request: Request) -> Iterator[str]:
         yield from ("--rounding", request.rounding.value)
     if request.io is not InterfaceTypes.QUANTISED:
         yield from ("--io", request.io.value)
-    if reading.incremental is not None:
-        yield from ("--incremental", str(reading.incremental))
-    if reading.calibration is not None:
-        yield from ("--quantise", reading.calibration.name)
-    for name, extent in reading.dimensions:
-        yield from ("--dimension", f"{name}={extent}")
-    for before, after in reading.states:
-        yield from ("--state", f"{before}={after}")
+    yield from _reading_options(request.reading)
     flags = {
         "--stream-input": request.stream_input,
         "--strict": request.strict,
-        "--assume-int8": reading.assume_int8,
+        "--assume-int8": request.reading.assume_int8,
     }
     yield from (flag for flag, is_set in flags.items() if is_set)
     if request.plan_streaming is not None:
@@ -63,16 +54,33 @@ def _options(request: Request) -> Iterator[str]:
     yield from _search_options(request.options)
 
 
+def _reading_options(reading: Reading) -> Iterator[str]:
+    """Yield the options with values that tell how to read the model file."""
+    if reading.incremental is not None:
+        yield from ("--incremental", str(reading.incremental))
+    if reading.calibration is not None:
+        yield from ("--quantise", reading.calibration.name)
+    for name, extent in reading.dimensions:
+        yield from ("--dimension", f"{name}={extent}")
+    for name in reading.channels_last:
+        yield from ("--channels-last", name)
+    for before, after in reading.states:
+        yield from ("--state", f"{before}={after}")
+
+
 def _target_options(request: Request) -> Iterator[str]:
     """Yield the options that describe what the model runs on, beside the target."""
     for accelerator in request.accelerators:
         yield from ("--accelerator", _spelled(accelerator))
-    for memory in _resized(request):
-        yield from ("--memory", f"{memory.name}={memory.size_bytes}")
-    if _has_other_kernels(request):
-        yield from ("--kernels", request.target.engines[0].kernels)
-    clock_hz = request.target.clock_hz
-    if clock_hz is not None and _has_other_clock(request):
+    target, described = request.target, request.described or request.target
+    sizes = {memory.name: memory.size_bytes for memory in described.memories}
+    for memory in target.memories:
+        if memory.size_bytes != sizes.get(memory.name, memory.size_bytes):
+            yield from ("--memory", f"{memory.name}={memory.size_bytes}")
+    if target.engines != described.engines:
+        yield from ("--kernels", target.engines[0].kernels)
+    clock_hz = target.clock_hz
+    if clock_hz is not None and clock_hz != described.clock_hz:
         megahertz = f"{clock_hz / 1e6:.6f}".rstrip("0").rstrip(".")
         yield from ("--clock", f"{megahertz}MHz")
 
@@ -81,29 +89,6 @@ def _spelled(accelerator: Accelerator) -> str:
     """Return an accelerator as a value of --accelerator, with all its attributes."""
     attributes = ",".join(f"{name}={value}" for name, value in accelerator.target.attrs.items())
     return f"{accelerator.name}:{attributes}" if attributes else accelerator.name
-
-
-def _has_other_clock(request: Request) -> bool:
-    """Whether the user has stated the clock of a shipped target."""
-    name, clock_hz = request.target.name, request.target.clock_hz
-    return name in target_names() and load_target(name).clock_hz != clock_hz
-
-
-def _has_other_kernels(request: Request) -> bool:
-    """Whether the user has chosen the kernels of a shipped target."""
-    name, engines = request.target.name, request.target.engines
-    return name in target_names() and load_target(name).engines != engines
-
-
-def _resized(request: Request) -> Iterator[MemoryRegion]:
-    """Yield the memories of a shipped target that the user has resized."""
-    if request.target.name not in target_names():
-        return
-    shipped = {memory.name: memory for memory in load_target(request.target.name).memories}
-    for memory in request.target.memories:
-        known = shipped.get(memory.name)
-        if known is not None and known.size_bytes != memory.size_bytes:
-            yield memory
 
 
 def _search_options(options: Options) -> Iterator[str]:

@@ -34,6 +34,8 @@ class Request(Brief):
     reading: how to interpret the model file.
     name: prefix of the public C names; None: derived from the name of the model.
     optimize: goal that the user has specified; None: the default, see `goal`.
+    described: the target as shipped or as its file describes it, without the options that change
+        it; None: `target` is unchanged.
     """
 
     model: str
@@ -52,6 +54,7 @@ class Request(Brief):
     plan_streaming: bool | None = None
     graph: Graph | None = None
     name: str | None = None
+    described: Target | None = None
 
     @property
     def goal(self) -> Optimize:

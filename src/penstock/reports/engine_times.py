@@ -1,4 +1,4 @@
-"""Engine times: what each engine does over one inference, in modelled cycles.
+"""Engine times: what each engine does over one inference, in estimated cycles.
 
     processor   ####  ##....#########      #: computes, .: waits for a copy
     copy engine       ====                 =: copies a constant

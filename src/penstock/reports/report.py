@@ -152,6 +152,20 @@ class CascadeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PortableLayer:
+    """A layer that runs in portable C and takes a notable share of the estimated cycles, in [0, 1].
+
+    kernels: the core family of the target, which has kernels, but none that can run the layer.
+    needs: what its kernel for the operator needs and the layer lacks; empty if it has none."""
+
+    layer: str
+    operator: str
+    share: float
+    kernels: str
+    needs: str
+
+
+@dataclass(frozen=True, slots=True)
 class Requantised:
     """A layer with weights: its kernel, and the number of output channels per requantisation
     class."""
@@ -171,7 +185,9 @@ class Report(Brief):
     selected the point; `alternatives` are the results of other options. `version` and `commit` are
     those of penstock; the commit is empty if it is not known. `command` states the request.
     `clock_hz` is the clock of the target, if known. `smaller_kernels` save much flash, if there are
-    any. `interface` lists the inputs and outputs of the generated code.
+    any. `interface` lists the inputs and outputs of the generated code. `optimised_for` is what the
+    C compiler optimises: "speed" (-O3) or "size" (-Os); estimated cycles are always those of -O3.
+    `portable_layers` take many cycles because the core family has no kernel for them.
     """
 
     model: str
@@ -201,6 +217,13 @@ class Report(Brief):
     clock_hz: int | None = None
     smaller_kernels: SmallerKernels | None = None
     interface: ModelInterface = field(default_factory=ModelInterface)
+    optimised_for: str = "speed"
+    portable_layers: tuple[PortableLayer, ...] = ()
+
+    @property
+    def estimated_note(self) -> str:
+        """A continuation of "estimated" that states for which flags, where the code has others."""
+        return " for -O3" if self.optimised_for == "size" else ""
 
     @property
     def compiler(self) -> str:

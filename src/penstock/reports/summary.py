@@ -5,6 +5,7 @@ Names are `Text`, never markup, so a name such as "[red]" is printed literally.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -52,6 +53,7 @@ def summary(
         ("MACs", number(report.macs.executed), _mac_note(report)),
         *_cycle_lines(report),
         *(_class_lines(report) if verbose else ()),
+        *_portable_lines(report),
         *_constant_lines(report),
         *_assumed_lines(report),
         *_plane_lines(report),
@@ -91,7 +93,8 @@ def _plane_lines(report: Report) -> Iterator[tuple[str, str, str]]:
                 "input",
                 "",
                 f'"{printable(x.name)}" is channels-first: a streamed row (--stream-input) is a '
-                f"plane of {height} x {width} elements",
+                f"plane of {height} x {width} elements; for ONNX, --channels-last "
+                f"{shlex.quote(printable(x.name))} makes it a row of the image",
             )
 
 
@@ -268,6 +271,18 @@ def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     return (("constant", number(channels), note),)
 
 
+def _portable_lines(report: Report) -> Iterator[tuple[str, str, str]]:
+    """Yield a line for each layer that takes many cycles in portable C, and why it runs there."""
+    names = short_names(one.layer for one in report.portable_layers)
+    for one in report.portable_layers:
+        why = f"need {one.needs}" if one.needs else f"do not support this {one.operator}"
+        yield (
+            "portable C",
+            f"{100 * one.share:.0f} %",
+            f"of the estimated cycles: {names[one.layer]}; the {one.kernels} kernels {why}",
+        )
+
+
 def _frontier_words(report: Report) -> str:
     """Describe the extent of the frontier, and the cascades of the selected point."""
     first, last = report.frontier[0], report.frontier[-1]
@@ -311,11 +326,9 @@ def _and(words: str) -> str:
 
 
 def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """Return label, value and note of the lines on cycles and instructions.
-
-    The cost model is that of code compiled with -O3."""
+    """Return label, value and note of the lines on cycles and instructions."""
     estimated, clock_hz = number(report.cycles.estimated), report.clock_hz
-    model = " for -O3" if report.optimize == "size" else ""
+    model = report.estimated_note
     if report.cycles.simulated is None:
         partly = "; only the processor is simulated" if has_simulated(report.engines) else ""
         time = _and(duration(report.cycles.estimated, clock_hz))

@@ -11,8 +11,8 @@ Repeated entries add up.  The named functions must not be inlined (a missing sym
 must not call each other.  The C code needs no instrumentation.
 
 Instruction counts are exact and include conditional instructions that are skipped.  Counts of taken
-branches are exact and include the final return.  Cycles are modelled (`cortex_m_timing.py`).  Each
-call is counted separately.
+branches are exact and include the final return.  Cycles are those of the timing table of the core
+(`cortex_m_timing.py`).  Each call is counted separately.
 
 Unaligned LDM, LDRD, STM and STRD fault on a real Armv7-M core but not in this simulator.
 """

@@ -17,7 +17,7 @@ class ExecutionCounts:
     """Cost of executed code.
 
     Exact: `instructions`, `taken_branches` (including returns) and `code_bytes`, the total size of
-    the executed instructions.  Modelled: `cycles`."""
+    the executed instructions.  `cycles` are those of the timing table of the core."""
 
     instructions: int = 0
     cycles: int = 0

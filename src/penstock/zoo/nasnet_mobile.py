@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.frontends.builder import GraphBuilder
-from penstock.ir.graph import Graph
-from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
+from penstock.ir.graph import Value
+from penstock.zoo.network import option
 from penstock.zoo.searched_cells import (
     FIRST,
     PREVIOUS,
@@ -19,7 +17,7 @@ from penstock.zoo.searched_cells import (
     maximum,
     separable,
 )
-from penstock.zoo.shared_relu import SharedRelu
+from penstock.zoo.searched_network import STAGES, SearchedNetwork
 
 NORMAL = Cell(
     (
@@ -43,12 +41,10 @@ REDUCTION = Cell(
 )
 """Source: figure 4 of the paper, with the order of inputs of the authors' implementation
 (tensorflow/models, slim)."""
-STEM_CHANNELS = 32
-STAGES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class NasnetMobile(Network):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NasnetMobile(SearchedNetwork):
     """Three stages of normal cells with reduction cells before each, ReLU.
 
     `filters` scales all widths but that of the first convolution; `cells` is the number of normal
@@ -61,14 +57,8 @@ class NasnetMobile(Network):
 
     filters: int = option(44, 4, 168)
     cells: int = option(4, 1, 6)
-    resolution: int = option(224, 32, 512)
-    classes: int = option(1000, 2, 100_000)
 
-    def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        builder = CellBuilder(net, SharedRelu(net))
-        x = net.input((1, self.resolution, self.resolution, 3))
-        x = net.conv2d(x, STEM_CHANNELS, 3, 2, "valid", name="stem")
+    def output(self, builder: CellBuilder, x: Value) -> Value:
         reduced = builder.add(REDUCTION, x, None, self.filters // 4, 2, "stem1")
         previous, x = x, reduced
         previous, x = x, builder.add(REDUCTION, x, previous, self.filters // 2, 2, "stem2")
@@ -80,6 +70,4 @@ class NasnetMobile(Network):
             for number in range(1, self.cells + 1):
                 name = f"stage{stage}/cell{number}"
                 previous, x = x, builder.add(NORMAL, x, previous, filters, 1, name)
-        x = net.global_average_pool(builder.relu(x), name="pool")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return x

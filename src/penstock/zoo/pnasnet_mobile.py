@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.frontends.builder import GraphBuilder
-from penstock.ir.graph import Graph, Value
-from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
+from penstock.ir.graph import Value
+from penstock.zoo.network import option
 from penstock.zoo.searched_cells import (
     FIRST,
     PREVIOUS,
@@ -18,7 +16,7 @@ from penstock.zoo.searched_cells import (
     maximum,
     separable,
 )
-from penstock.zoo.shared_relu import SharedRelu
+from penstock.zoo.searched_network import STAGES, SearchedNetwork
 
 CELL = Cell(
     (
@@ -32,12 +30,10 @@ CELL = Cell(
 )
 """Source: figure 1 of the paper, with the order of inputs of the authors' implementation
 (tensorflow/models, slim)."""
-STEM_CHANNELS = 32
-STAGES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class PnasnetMobile(Network):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PnasnetMobile(SearchedNetwork):
     """Three stages of one kind of cell, after two cells that reduce the image, ReLU.
 
     The first cell of the second and of the third stage has stride 2.  `filters` scales all widths
@@ -51,14 +47,8 @@ class PnasnetMobile(Network):
 
     filters: int = option(54, 4, 216)
     cells: int = option(3, 1, 6)
-    resolution: int = option(224, 32, 512)
-    classes: int = option(1000, 2, 100_000)
 
-    def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        builder = CellBuilder(net, SharedRelu(net))
-        x = net.input((1, self.resolution, self.resolution, 3))
-        x = net.conv2d(x, STEM_CHANNELS, 3, 2, "valid", name="stem")
+    def output(self, builder: CellBuilder, x: Value) -> Value:
         previous: Value | None = None
         for number, filters in enumerate((self.filters // 4, self.filters // 2), start=1):
             previous, x = x, builder.add(CELL, x, previous, filters, 2, f"stem{number}")
@@ -68,6 +58,4 @@ class PnasnetMobile(Network):
                 stride = 2 if stage > 1 and number == 1 else 1
                 name = f"stage{stage}/cell{number}"
                 previous, x = x, builder.add(CELL, x, previous, filters, stride, name)
-        x = net.global_average_pool(builder.relu(x), name="pool")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return x

@@ -20,7 +20,7 @@ LINES = (
     "--accelerator dot4:sum_bytes=128",
     "zoo:lenet5 --accelerator nvdla --target host",
     "'a file.onnx' --dimension batch=1 --state a=b --incremental 2 --assume-int8 --io model",
-    "net.onnx --quantise samples.npz --dimension batch=1",
+    "net.onnx --quantise samples.npz --dimension batch=1 --channels-last 'an image'",
 )
 
 

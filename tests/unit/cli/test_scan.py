@@ -7,13 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -201,6 +203,42 @@ def test_an_interruption_loses_no_model_that_is_done(
         assert "inner/real.tflite" in said.out
         assert "element type float32" in said.out.partition("alone")[2]
         assert "models: 4; " in said.out
+
+
+class _Interrupted(Executor):
+    """Has run all tasks when an interruption ends the wait for the result of the second one."""
+
+    def __init__(self) -> None:
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = _Endless() if len(self.futures) == 1 else Future[Any]()
+        future.set_result(fn(*args, **kwargs))
+        self.futures.append(future)
+        return future
+
+
+class _Endless(Future[Any]):
+    def result(self, timeout: float | None = None) -> Any:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_an_interruption_loses_no_model_that_is_done_before_an_earlier_one(
+    penstock: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str]
+) -> None:
+    executor = nullcontext(_Interrupted())
+    monkeypatch.setattr(scanned_module, "executor_of", Mock(return_value=executor))
+    said = penstock("scan", folder, "--stop-after", "read", "--workers", "2", *words)
+    assert said.code == 130
+    slow = scanned_module.distinct_models(folder)[1].name
+    assert said.err.startswith(f"not finished: {slow} (model 2 of 5)\n")
+    if words:
+        assert sum(said.json["counts"].values()) == len(said.json["models"]) == 4
+        assert slow not in {model["model"] for model in said.json["models"]}
+    else:
+        assert "models: 4; " in said.out
+        assert "inner/unsupported.tflite" in said.out
 
 
 WAITING = """

@@ -9,8 +9,12 @@ import pytest
 from rich.console import Console
 
 import penstock
+from onnx_models import drawn
 from penstock.errors import CapacityError
+from penstock.frontends.reading import Reading
+from penstock.pipeline.graphs import read
 from penstock.reports.summary import summary
+from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
 
 CHANNELS, EXTENT = 3, 24
@@ -49,6 +53,27 @@ def test_an_input_with_its_channels_last_is_streamed_by_image_rows(tmp_path: Pat
         console = Console(width=200, record=True, file=StringIO())
         console.print(summary(compiled.report))
         assert (said in console.export_text()) == expected
+
+
+def test_an_input_that_is_declared_channels_last_needs_no_other_file(tmp_path: Path) -> None:
+    """The network is that of a file whose input is NHWC: same elements, RAM and cycles."""
+    first, other = (written(tmp_path / f"{k}.onnx", channels_last=k > 0) for k in range(2))
+    declared = penstock.verify(
+        first, "host", reference="onnx", last_rung="machine", channels_last=("image",),
+        stream_input=True, optimize="size",
+    )  # fmt: skip
+    assert declared.passed
+    assert declared.rungs[0].comparison.elements > CHANNELS * EXTENT * EXTENT
+    report, expected = (
+        declared.report,
+        penstock.compile(other, "host", stream_input=True, optimize="size").report,
+    )
+    assert report.interface.inputs[0].shape == (1, EXTENT, EXTENT, CHANNELS)
+    assert (report.ram_bytes, report.cycles) == (expected.ram_bytes, expected.cycles)
+    planes, rows = read(str(first)), read(str(first), Reading(channels_last=("image",)))
+    (image,) = drawn(planes).values()
+    found = run_graph(rows, {"image": image.transpose(0, 2, 3, 1)})[rows.outputs[0].name]
+    assert found.tobytes() == run_graph(planes, {"image": image})[planes.outputs[0].name].tobytes()
 
 
 def test_the_capacity_error_says_what_a_streamed_row_is(tmp_path: Path) -> None:

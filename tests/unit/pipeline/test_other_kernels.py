@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,19 @@ def test_kernels_of_another_family_leave_the_board_as_it_is() -> None:
     assert chosen.target == copy != load_target("rp2040")
     assert "--kernels portable" in str(command_line(chosen))
     assert "--kernels" not in str(command_line(request("zoo:lenet5", "rp2040", kernels="thumb")))
+
+
+@pytest.mark.parametrize("name", ["mine", "rp2040"])
+def test_commands_state_what_changes_the_target_of_a_file(name: str, tmp_path: Path) -> None:
+    """Also if the file has the name of a shipped target, but other memories."""
+    path = tmp_path / "mine.toml"
+    text = target_text("rp2040").replace('name = "rp2040"', f'name = "{name}"')
+    path.write_text(text.replace('size = "264KiB"', 'size = "100KiB"'))
+    assert command_line(request("zoo:lenet5", str(path))).options == ()
+    given: Settings = {"kernels": "portable", "clock": "1MHz", "memory": {"sram": "80KiB"}}
+    assert command_line(request("zoo:lenet5", str(path), **given)).options == (
+        *("--memory", "sram=81920", "--kernels", "portable", "--clock", "1MHz"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from small_compilation import Example
 
 from penstock import api
+from penstock.frontends.builder import GraphBuilder
 from penstock.program.stored_constants import weight_bytes_by_tensor
 from penstock.program.tables import table_bytes
 from penstock.reports.model_layer import model_layers
@@ -29,6 +30,16 @@ def test_every_operator_is_one_layer_in_the_order_of_the_model(network: api.Comp
     assert [origin for origin in model if origin in origins] == origins
     names = [json.dumps(layer.as_json()) for layer in network.model_layers]
     assert len(set(names)) == len(names)
+
+
+def test_rows_have_the_short_names_of_the_pages() -> None:
+    net = GraphBuilder("paths")
+    left = net.conv2d(net.input((1, 4, 4, 2)), 2, 1, name="net/left/Relu;net/left/bias")
+    done = api.compile(net.build(net.conv2d(left, 2, 1, name="net/right/Relu;net/right/bias")))
+    found = done.model_layer_rows()
+    assert [row["short_name"] for row in found] == ["left", "right"]
+    assert [row["name"] for row in found] == [layer.name for layer in done.model_layers]
+    assert done.as_json()["model_layers"] == found
 
 
 def test_figures_are_sums_over_the_steps_of_the_schedule(network: api.Compiled) -> None:

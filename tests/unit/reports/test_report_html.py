@@ -44,6 +44,8 @@ def test_the_page_has_the_totals_with_kib_beside_bytes(example: Example) -> None
     assert (macs["value"], macs["notes"]) == ("1,300,000", ["model 1,234,567", "F 1.05"])
     assert (cycles["value"], cycles["unit"]) == ("9,876,543", "estimated")
     assert cycles["notes"] == ["not simulated"]
+    for_size = rendered(example, dataclasses.replace(example.report, optimised_for="size"))
+    assert Page(for_size).data["figures"][-1]["unit"] == "estimated for -O3"
     sizes = {part["name"]: part["size_bytes"] for part in found["ram"]}
     assert sizes == {
         "arena": 12288, "– io": 1034, "– scratch": 512, "static": 0, "stack": 1024, "total": 13312,

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 from small_compilation import Example
 
+import penstock
 from penstock.reports.constant_channels import ConstantChannels
 from penstock.reports.ladder_table import ladder_table
 from penstock.reports.layer_table import LayerOrder, LayerSelection, code_table, layer_table
@@ -116,10 +117,31 @@ def test_the_summary_says_why_the_goal_is_speed(example: Example) -> None:
 def test_the_summary_says_that_the_estimate_is_not_for_code_compiled_for_size(
     example: Example,
 ) -> None:
-    report = dataclasses.replace(example.report, optimize="size")
+    report = dataclasses.replace(example.report, optimize="size", optimised_for="size")
     assert "cycles 9,876,543 estimated for -O3" in shown(summary(report))
     assert "the least RAM, compiled with -Os (--optimize size)" in shown(summary(report))
     assert "-O3" not in shown(summary(example.report))
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (
+            "cortex-m4",
+            "estimated cycles: pool1; the dsp kernels need at least 8 channels",
+        ),
+        ("cortex-m0plus", "the thumb kernels do not support this MaxPool2D"),
+        ("cortex-m4-portable", None),
+    ],
+)
+def test_the_summary_says_why_a_slow_layer_runs_in_portable_c(
+    target: str, expected: str | None
+) -> None:
+    """The pool of lenet5 on 6 channels; that on 16 channels has a kernel and is fast."""
+    report = penstock.compile("zoo:lenet5", target).report
+    assert [one.layer for one in report.portable_layers] == (["pool1"] if expected else [])
+    text = shown(summary(report), 200)
+    assert (expected in text) if expected else ("portable C" not in text)
 
 
 def test_smaller_kernels_are_proposed(example: Example) -> None:

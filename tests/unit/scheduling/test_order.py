@@ -203,7 +203,7 @@ def test_a_tensor_shares_memory_with_at_most_one_other() -> None:
     assert shared_bytes(()) == 0
 
 
-@pytest.mark.parametrize("trick", ["floor", "ceiling", "free_steps", "free_chains", "merge"])
+@pytest.mark.parametrize("trick", ["floor", "ceiling", "free_steps", "free_sequences", "merge"])
 def test_every_trick_saves_states(trick: str) -> None:
     problem = cells(count=2, branches=3)
     with_all = find_order(problem)

@@ -107,15 +107,15 @@ class FusedAddend:
     """The second operand of a sum whose first operand a convolution of the same composite computes.
 
     node: the sum.
-    place: the index of the second operand among the inputs of the sum."""
+    index: the position of the second operand among the inputs of the sum."""
 
     node: Node
-    place: int
+    index: int
 
     @property
     def value(self) -> Value:
         """The second operand."""
-        return self.node.inputs[self.place]
+        return self.node.inputs[self.index]
 
 
 def fused_addend(offloaded: Offloaded) -> FusedAddend | None:
@@ -147,7 +147,7 @@ def _single_task(offloaded: Offloaded) -> Task:
     addend = fused_addend(offloaded)
     if addend is not None:
         own = dict(addend.node.op.kernel(addend.node.site).params)
-        post = _combining(post, own, 1 - addend.place)
+        post = _combining(post, own, 1 - addend.index)
     return Task(
         chip,
         WINDOWS.get(kind),

@@ -17,6 +17,11 @@ def no_kernel(op: Op, site: Site) -> Kernel | None:
     return None
 
 
+def no_condition(op: Op, site: Site) -> str:
+    """Return "": the conditions of a family that states none."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class CoreFamily:
     """Processor cores that run the same kernels.
@@ -30,6 +35,8 @@ class CoreFamily:
     kernel                 returns the kernel for an operator; the kernel may need scratch memory
     fallback_kernel        returns a kernel without scratch; used if the kernel that `kernel`
                            returns needs scratch
+    unmet_condition        returns what the family's kernel for an operator needs and the operator
+                           lacks, for messages; "" if nothing is lacking, or there is no kernel
     cycle_model            model of the kernels' cycles; None for the constants in the target file:
                            cycles per multiply-accumulate, output element, inner loop and call
     certifies_portable     whether portable kernels, too, use requantisation proved bit-exact;
@@ -41,6 +48,7 @@ class CoreFamily:
     cores: tuple[str, ...]
     kernel: KernelChoice = no_kernel
     fallback_kernel: KernelChoice = no_kernel
+    unmet_condition: Callable[[Op, Site], str] = no_condition
     cycle_model: CycleModel | None = None
     certifies_portable: bool = True
 

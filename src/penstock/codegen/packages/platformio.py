@@ -8,15 +8,22 @@ from __future__ import annotations
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.packages.delivery import Delivery
 from penstock.codegen.packages.package_format import PackageFormat
+from penstock.toolchains.cortex_m import OPTIMISE_FLAGS
+
+LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Og", "-Os", "-Oz", "-Ofast")
+"""Optimisation levels of GCC and Clang.  PlatformIO removes the manifest's `unflags` after it has
+added the `flags`, so they must not contain the level of the library."""
 
 
 def pack(delivery: Delivery) -> Bundle:
     example = f"examples/{delivery.prefix}"
+    level = OPTIMISE_FLAGS[delivery.optimise][0]
     return Bundle(
         (
             *delivery.rendered(
                 "platformio",
                 {"library.json": "library.json", "platformio.ini": f"{example}/platformio.ini"},
+                other_levels=[other for other in LEVELS if other != level],
             ),
             *delivery.laid_out("include", "src"),
             (f"{example}/src/main.c", delivery.example),

@@ -30,7 +30,7 @@ from penstock.frontends.onnx.scales import (
     real_tensors,
     tensor_scales,
 )
-from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, own
+from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, channels_last, own
 from penstock.frontends.problems import collected
 from penstock.frontends.reading import Reading
 from penstock.frontends.remedies import operator_remedy
@@ -140,7 +140,9 @@ class _Importer:
 
     def _input(self, border: Border) -> Value:
         where = f'{self._file.name}: input "{border.name}"'
-        shape = tuple(self._extent(e, where) for e in border.shape)
+        is_last = border.name in self._reading.channels_last
+        order = (channels_last if is_last else own)(len(border.shape))
+        shape = tuple(self._extent(border.shape[axis], where) for axis in order)
         q = self._scales.get(border.name)
         real = border.name in self._reals
         if not real and (
@@ -155,7 +157,7 @@ class _Importer:
             )
         value = Value(border.name, TensorType(shape, DType.FLOAT32 if real else DType.INT8, q))
         _check_size(value, where)
-        self._tensors.put(border.name, OrderedTensor(value, own(len(shape))))
+        self._tensors.put(border.name, OrderedTensor(value, order))
         return value
 
     def _extent(self, extent: int | str, where: str) -> int:

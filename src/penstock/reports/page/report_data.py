@@ -124,7 +124,7 @@ def _figures(report: Report) -> tuple[KeyFigure, ...]:
         KeyFigure(
             "Cycles",
             number(shown),
-            "estimated" if cycles.simulated is None else "simulated",
+            f"estimated{report.estimated_note}" if cycles.simulated is None else "simulated",
             _cycle_notes(report),
         ),
     )
@@ -168,7 +168,7 @@ def _cycle_notes(report: Report) -> tuple[str, ...]:
         return (*timed, "only the processor is simulated" if partly else "not simulated")
     return (
         *timed,
-        f"estimated {number(report.cycles.estimated)}",
+        f"estimated {number(report.cycles.estimated)}{report.estimated_note}",
         f"instructions {number(report.instructions.simulated)}",
     )
 

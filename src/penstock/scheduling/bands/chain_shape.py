@@ -84,12 +84,12 @@ class _CallColumn:
     """The memory that one column of an intermediate tensor needs during a call of a chain.
 
     size_bytes: bytes of the column, for the maximum number of rows that a call computes.
-    dead: number of parts of the chain, in execution order, up to the last one that reads the
-        tensor.  The tensor is dead after these parts have run.
+    end: number of parts of the chain, in execution order, up to the last one that reads the tensor,
+        which is live until these parts have run.
     """
 
     size_bytes: int
-    dead: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class ChainShapes:
             zip(members, self._call_columns(last, members, call_rows), strict=True)
         ):
             size = -(-one.size_bytes * columns[p].widest // 4) * 4
-            live = range(len(every)) if columns[p].kept else range(k, one.dead)
+            live = range(len(every)) if columns[p].kept else range(k, one.end)
             for position in live:
                 sizes[position] += size
             moved_bytes += bands * one.size_bytes * columns[p].kept
@@ -234,8 +234,8 @@ class ChainShapes:
                 firsts = np.arange(len(lower) - 1)
                 slots = (upper[np.minimum(firsts + call_rows, len(firsts))] - lower[firsts]).max()
                 row_bytes = t.row_bytes[t.written[p]] // column_count(self.parts[p].output)
-                dead = every.index(max(self.readers(p))) + 1
-                found.append(_CallColumn(int(slots * row_bytes), dead))
+                end = every.index(max(self.readers(p))) + 1
+                found.append(_CallColumn(int(slots * row_bytes), end))
             self._calls[key] = tuple(found)
         return self._calls[key]
 

@@ -35,7 +35,7 @@ SHARES = (2, 3, 4, 5)
 """Numbers of equal stripes to try if a kernel has its own cost function (`Kernel.cycles`)."""
 
 
-def stripe_heights(parts: Parts, most: int) -> list[int]:
+def candidate_heights(parts: Parts, most: int) -> list[int]:
     """Return the stripe heights to try, in rows, in ascending order.
 
     A stripe height is the maximum number of rows that a kernel call computes.
@@ -83,7 +83,7 @@ class UniformSearch:
             row_tables(rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=nearest)
             for nearest in (False, True)
         )
-        heights = stripe_heights(parts, options.max_stripe)
+        heights = candidate_heights(parts, options.max_stripe)
         self._alternatives = initial_alternatives(self._tables[0], heights, options.max_parts)
         if limit_bytes < UNBOUNDED and options.prune_by_shorter:  # simulations end at the limit
             peaks = self._alternatives.least_peak

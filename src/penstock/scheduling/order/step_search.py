@@ -10,8 +10,8 @@ next is optimal: in any completion of the state, moving the step to the front do
 live bytes during any other step.  The reason is that a step writes the same tensors whenever it
 runs, but the more steps are completed before, the more tensors it can free or overwrite in place.
 
-*Free chains* extend this to sequences of steps, each of which reads from the previous one.  A chain
-ends at the first point with no more live bytes than at its start.
+*Free sequences* extend this to several steps, each of which reads from the previous one.  A
+sequence ends at the first point with no more live bytes than at its start.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class OrderTricks:
     ceiling: drop states whose peak is not below the peak of the best heuristic order.
     free_steps: run a ready step without trying others, if it leaves no more live bytes than before
         and does not raise the peak.
-    free_chains: do the same with a sequence of steps, each of which reads an output of the previous
-        one.
+    free_sequences: do the same with a sequence of steps, each of which reads an output of the
+        previous one.
     merge: of several orders of the same set of completed steps, continue only the one with the
         lowest peak.
     """
@@ -44,7 +44,7 @@ class OrderTricks:
     floor: bool = True
     ceiling: bool = True
     free_steps: bool = True
-    free_chains: bool = True
+    free_sequences: bool = True
     merge: bool = True
 
 
@@ -231,11 +231,11 @@ class StepSearch:
 
         After the sequence, no more bytes are live than before it, and `limit` is never exceeded.
         The sequence is a single ready step (a free step), or begins with a ready step, after which
-        each step reads an output of the previous one (a free chain).
+        each step reads an output of the previous one (a free sequence).
         done, live, ready: mask of the completed steps, live bytes, mask of the ready steps.
         limit: maximum live bytes while a step runs.
         """
-        if not (self.tricks.free_steps or self.tricks.free_chains):
+        if not (self.tricks.free_steps or self.tricks.free_sequences):
             return []
         for step in bits(ready):
             during, after = self.table.run(done, live, step)
@@ -244,13 +244,13 @@ class StepSearch:
             if after <= live:
                 if self.tricks.free_steps:
                     return [step]
-            elif self.tricks.free_chains and (
-                chain := self._free_chain(done, live, limit, step, after)
+            elif self.tricks.free_sequences and (
+                sequence := self._free_sequence(done, live, limit, step, after)
             ):
-                return chain
+                return sequence
         return []
 
-    def _free_chain(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
+    def _free_sequence(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
         """Return a sequence of steps that starts with `step` and leaves at most `live` live bytes.
 
         Each step of the sequence reads an output of the previous one.  Of several such steps, only
@@ -260,7 +260,7 @@ class StepSearch:
         live, after: live bytes before `step`, and after it.
         limit: maximum live bytes while a step runs.
         """
-        chain = [step]
+        sequence = [step]
         while after > live:
             done |= 1 << step
             fitting: list[tuple[int, int]] = []
@@ -271,5 +271,5 @@ class StepSearch:
             if not fitting:
                 return []
             after, step = min(fitting)
-            chain.append(step)
-        return chain
+            sequence.append(step)
+        return sequence

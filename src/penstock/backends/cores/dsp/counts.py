@@ -107,12 +107,12 @@ def _convolution(p: Params, site: Site) -> Counts:
     The kernel gathers windows: it copies their elements to scratch.  It gathers two neighbouring
     windows at once if all their taps are inside the input, and other windows one by one."""
     images, height, width, channels = site.output.shape
-    twos, lone, lines = _windows(p)
+    twos, alone, lines = _windows(p)
     fours, singles, taps = p["row_fours"], p["row_rest"], p["kernel_h"]
     pixels = images * height * width
     pairs = pixels / 2
     spread, outsiders = p["spread"], p["outsiders"]
-    twos, lone, lines = images * twos, images * lone, images * lines
+    twos, alone, lines = images * twos, images * alone, images * lines
     runs = p["kernel_w"] if p["dilation_w"] > 1 else 1
     return {
         "cycles": pairs * _quads(p) * tile_cycles(p["pairs"], p["is_signed"]),
@@ -125,10 +125,10 @@ def _convolution(p: Params, site: Site) -> Counts:
         "two row": twos * taps,
         "two four": twos * taps * fours,
         "two single": twos * taps * singles,
-        "window": lone,
-        "window row": lone * taps,
-        "window four": lone * taps * fours,
-        "window single": lone * taps * singles,
+        "window": alone,
+        "window row": alone * taps,
+        "window four": alone * taps * fours,
+        "window single": alone * taps * singles,
         "line": lines * runs,
         "line byte": lines * (4 * fours + singles),
         "spread": pixels * (spread > 0),
@@ -151,7 +151,7 @@ def _windows(p: Params) -> tuple[int, int, int]:
     before = min(width, p["inner_lower"])
     inner = max(0, min(width, p["inner_upper"]) - before)
     after = width - before - inner
-    twos = lone = lines = 0
+    twos = alone = lines = 0
     waits = False
     for row in range(p["out_h"]):
         top = row * p["stride_h"] - p["pad_top"]
@@ -160,10 +160,10 @@ def _windows(p: Params) -> tuple[int, int, int]:
         paired = (inner - odd) // 2 if not outside and inner > odd else 0
         unpaired = inner - 2 * paired
         twos += paired
-        lone += before + unpaired + after
+        alone += before + unpaired + after
         lines += (before + after) * p["kernel_h"] + unpaired * outside
         waits ^= bool(width % 2)
-    return twos, lone, lines
+    return twos, alone, lines
 
 
 def _direct(p: Params, site: Site) -> Counts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
 from penstock.backends.cores.dsp.kernels import dsp_kernel, fallback_kernel
+from penstock.backends.cores.dsp.pools import unmet_condition
 from penstock.backends.cores.family import CoreFamily
 
 FAMILY = CoreFamily(
@@ -12,5 +13,6 @@ FAMILY = CoreFamily(
     cores=("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"),
     kernel=dsp_kernel,
     fallback_kernel=fallback_kernel,
+    unmet_condition=unmet_condition,
     cycle_model=DSP_CYCLES,
 )

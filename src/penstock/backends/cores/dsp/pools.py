@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
-from penstock.ir.op import Kernel, Site
+from penstock.ir.op import Kernel, Op, Site
 from penstock.opkit.window import Window
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.max_pool2d import MaxPool2D
@@ -27,10 +27,22 @@ def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
     return portable
 
 
+def unmet_condition(op: Op, site: Site) -> str:
+    """Return what the DSP kernel of a pooling layer needs and the layer lacks; "" if nothing is
+    lacking, and for all other operators."""
+    if not isinstance(op, AveragePool2D | MaxPool2D):
+        return ""
+    if site.inputs[0].shape[3] < LEAST_CHANNELS:
+        return f"at least {LEAST_CHANNELS} channels"
+    if op.rows.size * op.columns.size > MOST_TAPS:
+        return f"windows of at most {MOST_TAPS} elements"
+    if not all(map(_is_supported, (op.rows, op.columns))):
+        return "windows that are not dilated, and of which none is entirely in the padding"
+    return ""
+
+
 def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
-    windows, x = (op.rows, op.columns), site.inputs[0].shape
-    taps = op.rows.size * op.columns.size
-    if x[3] < LEAST_CHANNELS or taps > MOST_TAPS or not all(map(_is_supported, windows)):
+    if unmet_condition(op, site):
         return None
     return Kernel(
         "pool2d_s8_dsp",

@@ -6,6 +6,7 @@ from penstock.backends.cores.common.cycle_model import CycleModel
 from penstock.backends.cores.dsp.counts import odd_cycles
 from penstock.backends.cores.dsp.cycle_model import counts
 from penstock.backends.cores.dsp.kernels import fallback_kernel
+from penstock.backends.cores.dsp.pools import unmet_condition
 from penstock.backends.cores.family import CoreFamily
 from penstock.backends.cores.mve.kernels import mve_kernel
 
@@ -15,5 +16,6 @@ FAMILY = CoreFamily(
     cores=("cortex-m55",),
     kernel=mve_kernel,
     fallback_kernel=fallback_kernel,
+    unmet_condition=unmet_condition,
     cycle_model=CycleModel("penstock.backends.cores.mve", counts, odd_cycles),
 )

@@ -128,7 +128,7 @@ function engineFigure(spans) {
       .attr("width", width)
       .attr("height", inner.height + margin.top + margin.bottom)
       .attr("role", "img")
-      .attr("aria-label", "What each engine does, over modelled cycles");
+      .attr("aria-label", "What each engine does, over estimated cycles");
     svg
       .append("clipPath")
       .attr("id", "clip-engines")
@@ -228,7 +228,7 @@ function engineFigure(spans) {
     element(
       "p",
       { class: "note" },
-      "Widths are to scale, in modelled cycles. The cycles of a layer are those of the cost model; within a layer, calls take time in proportion to their rows.",
+      "Widths are to scale, in estimated cycles. The cycles of a layer are those of the cost model; within a layer, calls take time in proportion to their rows.",
     ),
   );
 }

@@ -148,5 +148,5 @@ function drawTimeAxis(axis, x, places, width, inCycles) {
     .attr("x", width)
     .attr("y", 30)
     .attr("text-anchor", "end")
-    .text(inCycles ? "cycles (modelled)" : "step");
+    .text(inCycles ? "cycles (estimated)" : "step");
 }

@@ -1,0 +1,36 @@
+"""Layers that take many cycles because the core family of the target has no kernel for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from penstock.backends.cores.registry import core_family
+from penstock.pipeline.compilation import Compilation
+from penstock.reports.costed_steps import numbered_steps
+from penstock.reports.report import PortableLayer
+
+NOTABLE_SHARE = 0.1
+"""Least fraction of the estimated cycles of a layer that a report names."""
+
+
+def portable_layers(done: Compilation) -> tuple[PortableLayer, ...]:
+    """Return the layers with a notable share of the cycles that the processor runs in portable C,
+    although its core family has kernels; without those for which portable C is faster."""
+    processor, schedule = done.request.target.engines[0], done.schedule
+    family = core_family(processor.kernels)
+    if family.is_plain_c:
+        return ()
+    cycles = Counter[str]()
+    for one in numbered_steps(schedule, done.program):
+        if one.step.part.engine == processor.name:
+            cycles[one.step.tensor] += one.step.cost.cycles
+    found: list[PortableLayer] = []
+    for node in schedule.assigned_parts.graph.nodes:
+        share = cycles[node.name] / max(1, schedule.cost.cycles)
+        if share < NOTABLE_SHARE:
+            continue
+        op, site = node.op, node.site
+        special, condition = family.kernel(op, site), family.unmet_condition(op, site)
+        if special is None or (condition and special.name == op.kernel(site).name):
+            found.append(PortableLayer(node.name, node.kind, share, family.name, condition))
+    return tuple(found)

@@ -28,7 +28,6 @@ from penstock.program.program import (
     Discard,
     FillTensor,
     Invoke,
-    Kind,
     LoadTensor,
     Loop,
     Program,
@@ -36,7 +35,7 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.program.steps import buffers_inside, offset_name, used_buffers
+from penstock.program.steps import buffers_inside, last_uses, offset_name
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region
@@ -104,7 +103,7 @@ class Machine:
         self._streams = inputs
         for view in self._program.inputs:
             self._write(ConcreteOperand.whole(view), inputs[view.tensor])
-        last = _last_uses(self._program)
+        last = last_uses(self._program)
         for step, command in enumerate(self._program.run):
             self._execute((command,), {})
             for name in last.get(step, ()):
@@ -366,19 +365,3 @@ def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: Concr
             f"kernel {call.kernel.name} cannot compute region {output.region.intervals} of "
             f'"{output.view.tensor}" through these views',
         )
-
-
-def _last_uses(program: Program) -> dict[int, tuple[str, ...]]:
-    """For each step of the run entry, the buffers that neither a later step nor an output reads."""
-    last: dict[str, int] = {}
-    for step, command in enumerate(program.run):
-        for name in used_buffers(command):
-            last[name] = step
-    for view in program.outputs:
-        last.pop(view.buffer, None)
-    kept = {b.name for b in program.buffers if b.data is not None or b.kind is Kind.STATE}
-    found: dict[int, tuple[str, ...]] = {}
-    for name, step in last.items():
-        if name not in kept:
-            found[step] = (*found.get(step, ()), name)
-    return found

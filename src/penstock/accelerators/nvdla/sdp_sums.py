@@ -84,6 +84,11 @@ class SumSettings:
     scale: int
     shift: int
 
+    @property
+    def main(self) -> int:
+        """The index of the input that SDP reads as its own input."""
+        return self.ratio.main
+
     def elements(self) -> Int64s:
         """Return the elements of all pairs of inputs, of shape (256, 256)."""
         y = shifted(self.ratio.totals() * self.factor2, self.right)

@@ -21,6 +21,7 @@ from penstock.accelerators.nvdla.sdp_constants import (
 )
 from penstock.accelerators.nvdla.sdp_sums import SumSettings, find_sum
 from penstock.accelerators.nvdla.unextended_task import Average, UnextendedTask, aligned
+from penstock.accelerators.nvdla.weighted_sums import WeightedSum, find_weighted_sum
 from penstock.uma import Array, Channels, Node, Offloaded, reachable, rounding_shift
 
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
@@ -52,9 +53,9 @@ def reason_against(offloaded: Offloaded) -> str | None:
     return None
 
 
-def own_layer_of_sums(node: Node) -> str:
+def own_layer_of_sums(node: Node, chip: NvdlaConfiguration) -> str:
     """Return why a sum does not run in the layer of a convolution, and whether it runs at all."""
-    found = find_sum(dict(node.op.kernel(node.site).params))
+    found = _proved_sum(dict(node.op.kernel(node.site).params), chip)
     runs = "" if found else f", and {NO_SUM}"
     return f"without the extension, SDP adds tensors in a layer of its own{runs}"
 
@@ -91,12 +92,21 @@ def plain_task(offloaded: Offloaded) -> UnextendedTask:
     return offloaded.cache[key]
 
 
-def summation(offloaded: Offloaded) -> SumSettings | None:
+def summation(offloaded: Offloaded) -> SumSettings | WeightedSum | None:
     """Return the constants with which SDP adds or subtracts two tensors; None if there are none."""
     key = "summation"
     if key not in offloaded.cache:
-        offloaded.cache[key] = find_sum(offloaded.parameters)
+        offloaded.cache[key] = _proved_sum(offloaded.parameters, plain_hardware(offloaded))
     return offloaded.cache[key]
+
+
+def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | WeightedSum | None:
+    """Return proved constants of a sum or difference: of units X1 and X2, or else of unit Y, which
+    processes fewer elements per cycle; None if there are none.
+
+    p: the parameters of TFLite's arithmetic, by name."""
+    found = find_sum(p)
+    return find_weighted_sum(p) if found is None and chip.rates.elementwise else found
 
 
 def _task(offloaded: Offloaded) -> UnextendedTask:

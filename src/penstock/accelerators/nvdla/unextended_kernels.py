@@ -20,6 +20,7 @@ from penstock.accelerators.nvdla.sdp_constants import (
     find_passes,
 )
 from penstock.accelerators.nvdla.sdp_sums import SumSettings, find_sum
+from penstock.accelerators.nvdla.task import geometry
 from penstock.accelerators.nvdla.unextended_task import Average, UnextendedTask, aligned
 from penstock.accelerators.nvdla.weighted_sums import WeightedSum, find_weighted_sum
 from penstock.uma import Array, Channels, Node, Offloaded, reachable, rounding_shift
@@ -121,25 +122,7 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
         _, h, w, c = offloaded.main.inputs[0].type.shape
         p |= {"in_h": h, "in_w": w, "in_c": c, "out_h": 1, "out_w": 1, "out_c": c}
         p |= {"kernel_h": h, "kernel_w": w}
-    task = UnextendedTask(
-        chip,
-        None,
-        p["in_w"],
-        p["in_h"],
-        p["in_c"],
-        p["out_w"],
-        p["out_h"],
-        p["out_c"],
-        p.get("kernel_w", 1),
-        p.get("kernel_h", 1),
-        p.get("stride_w", 1),
-        p.get("stride_h", 1),
-        p.get("dilation_w", 1),
-        p.get("dilation_h", 1),
-        p.get("pad_left", 0),
-        p.get("pad_top", 0),
-        p.get("in_zero", 0),
-    )
+    task = UnextendedTask(chip, None, *geometry(p), p.get("in_zero", 0))
     gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
     task = replace(task, gathered_bytes=gathered)
     if kind in POOLS:

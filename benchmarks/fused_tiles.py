@@ -6,10 +6,11 @@ Each network is compiled for NVDLA `small` and `large` with `--partition best`: 
 and for fewest bytes of main memory, with groups of whole layers only and with groups in tiles, and
 with and without bank groups (`nvdla:banked=True`).  Column `in tiles` is the number of groups in
 tiles, `columns` of those whose tiles are narrower than the tensor, and `layers` of the layers in
-them.  As in `compiled_partition`, networks that are small enough also run on the functional model,
-which must count the same cycles and bytes, compute the elements of the network and, with bank
-groups, refuse a layer that reads and writes a bank; others have a dash.  Exits with 1 if the model
-disagrees.
+them.  Column `stream bytes` is the flash that command streams take; the layers of all tiles of a
+group are in one stream.  As in `compiled_partition`, networks that are small enough also run on the
+functional model, which must count the same cycles and bytes, compute the elements of the network
+and, with bank groups, refuse a layer that reads and writes a bank; others have a dash.  Exits with
+1 if the model disagrees.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class Found:
 
     groups, in_columns, layers: of the groups in tiles, their number, that of those whose tiles are
         narrower than the tensor, and that of their layers.
+    stream_bytes: the size of all command streams.
     """
 
     network: str
@@ -69,6 +71,7 @@ class Found:
     groups: int
     in_columns: int
     layers: int
+    stream_bytes: int
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -110,7 +113,8 @@ def compiled(model: str, config: str) -> Iterator[Found]:
         runs = len(done.model.nodes) <= MOST_NODES and done.schedule.cost.macs <= MOST_MACS
         name = f"{short_name(model)}, {config}"
         found = measured(variant.objective, done, config, runs=runs)
-        yield Found(name, variant, found, *groups(done))
+        stream_bytes = sum(b.size_bytes for b in done.program.buffers if b.is_stream)
+        yield Found(name, variant, found, *groups(done), stream_bytes)
 
 
 def groups(done: Compilation) -> tuple[int, int, int]:
@@ -134,7 +138,7 @@ def table(found: Sequence[Found]) -> Table:
     made = Table(title="groups in tiles and bank groups on NVDLA, with --partition best")
     made.add_column("network")
     for heading in ("fewest", "tiles", "banks", "NVDLA cycles", "main bytes", "in tiles", "columns",
-                    "layers", "functional model"):  # fmt: skip
+                    "layers", "stream bytes", "functional model"):  # fmt: skip
         made.add_column(heading, justify="right")
     for k, one in enumerate(found):
         variant, faults = one.variant, one.measured.faults
@@ -146,7 +150,7 @@ def table(found: Sequence[Found]) -> Table:
             "with" if variant.banked else "without",
             shown(one.measured.cycles),
             shown(one.measured.main_bytes),
-            *map(shown, (one.groups, one.in_columns, one.layers)),
+            *map(shown, (one.groups, one.in_columns, one.layers, one.stream_bytes)),
             "-" if faults is None else "differs" if faults else "equal",
             end_section=last,
         )

@@ -3,12 +3,13 @@
     python -m benchmarks.nvdla_unextended [FOLDER] [--network NAME] [--config NAME]
 
 For each network and configuration: nodes and multiply-accumulates (MACs) that NVDLA's own units
-run, as a share of all, and the share of the MACs that run twice, because their layers take two
-passes. Below, the reasons why nodes run on the processor instead, with the number of these nodes
-and their share of the MACs. Networks of up to MOST_MACS MACs also run on the functional model,
-whose elements, cycles and bytes must be those of the network and of its schedule; others have a
-dash. FOLDER holds models of others; without it, networks of the zoo are planned. Exits with 1 if a
-run differs, or if less than LEAST_PERCENT % of the MACs of a network run on NVDLA.
+run, as a share of all, the share of the MACs that run twice, because their layers take two passes,
+and how many of the sums of two tensors NVDLA runs. Below, the reasons why nodes run on the
+processor instead, with the number of these nodes and their share of the MACs. Networks of up to
+MOST_MACS MACs also run on the functional model, whose elements, cycles and bytes must be those of
+the network and of its schedule; others have a dash. FOLDER holds models of others; without it,
+networks of the zoo are planned. Exits with 1 if a run differs, or if less than LEAST_PERCENT % of
+the MACs of a network run on NVDLA.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from benchmarks.graph_groups import short_name
 from penstock import api
 from penstock.accelerators.nvdla.configurations import configuration
 from penstock.accelerators.nvdla.kernels import tasks
+from penstock.accelerators.nvdla.unextended_kernels import SUMS
 from penstock.accelerators.nvdla.unextended_task import UnextendedTask
 from penstock.backends.offload import offload
 from penstock.ir.composite import Composite
@@ -40,7 +42,7 @@ from penstock.uma import Offloaded
 CONFIGURATIONS = ("small", "large")
 NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v1:alpha=0.25,resolution=96", "zoo:vgg16")
 SMALL_VGG16 = "zoo:vgg16:alpha=0.25,resolution=32"
-MODELS = ("pretrainedResnet_quant.tflite", "vww_96_int8.tflite")
+MODELS = ("pretrainedResnet_quant.tflite", "vww_96_int8.tflite", "mobilenetv2_160_035.tflite")
 MOST_MACS = 10**8
 """Of the networks that run on the functional model."""
 LEAST_PERCENT = 85
@@ -54,6 +56,7 @@ class Share:
 
     nodes, macs: numbers of the whole network; nodes that compute.
     own_nodes, own_macs, twice_macs: those that NVDLA runs, and runs in two passes.
+    sums, own_sums: numbers of sums and differences of two tensors, and of those that NVDLA runs.
     left: by operator and reason, the nodes and MACs that the processor runs.
     cycles: stated cycles of NVDLA; None if the network was planned only.
     faults: how a run on the functional model disagrees.
@@ -65,6 +68,8 @@ class Share:
     own_nodes: int
     own_macs: int
     twice_macs: int
+    sums: int
+    own_sums: int
     left: tuple[tuple[str, str, int, int], ...]
     cycles: int | None
     faults: tuple[str, ...]
@@ -130,6 +135,8 @@ def share(model: str, config: str) -> Share:
         len(own),
         sum(whole_work(node).macs for node in own),
         twice,
+        sum(adds_tensors(node) for node in graph.nodes),
+        sum(adds_tensors(Offloaded(node, request.accelerators[0].target).main) for node in own),
         by_reason,
         cycles,
         faults,
@@ -144,6 +151,11 @@ def macs_in(graph: Graph) -> int:
 def macs_of(node: Node) -> int:
     """Multiply-accumulates of a node."""
     return whole_work(node).macs
+
+
+def adds_tensors(node: Node) -> bool:
+    """Whether a node is the sum or difference of two tensors of which none is constant."""
+    return node.kind in SUMS and all(value.data is None for value in node.inputs)
 
 
 def takes_two_passes(node: Node, request: Request) -> bool:
@@ -168,7 +180,7 @@ def table(found: Sequence[Share]) -> Table:
     """A row for each network and configuration."""
     columns = (
         *("network", "nodes", "on NVDLA", "million MACs", "on NVDLA", "in two passes"),
-        *("NVDLA cycles", "functional model"),
+        *("sums", "on NVDLA", "NVDLA cycles", "functional model"),
     )
     made = Table(*(columns[:1]), title="NVDLA without the extension")
     for column in columns[1:]:
@@ -182,6 +194,8 @@ def table(found: Sequence[Share]) -> Table:
             f"{one.macs / 1e6:,.1f}",
             f"{one.percent:.1f} %",
             f"{100 * one.twice_macs / one.macs:.1f} %",
+            str(one.sums),
+            str(one.own_sums),
             shown(one.cycles),
             state,
         )

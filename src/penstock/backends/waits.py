@@ -2,6 +2,7 @@
 
 The driver function that receives a command stream may return before the accelerator has executed
 the stream.  The accelerator executes streams in order, so it needs no wait between its own calls.
+The reference machine executes them when the program waits (`simulators/queued.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def with_waits(program: Program, accelerator: Accelerator) -> Program:
         return program
     waits = _Waits(accelerator.name, Invoke(wait, ()))
     run = tuple(waits.added(program.run))
-    return replace(program, run=(*run, waits.wait) if waits.pending else run)
+    run = (*run, waits.wait) if waits.pending else run
+    return replace(program, run=run, waits=(*program.waits, wait))
 
 
 @dataclass

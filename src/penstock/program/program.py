@@ -371,7 +371,10 @@ class Program(Brief):
 
     The caller fills the views `inputs` before `run`.  Streamed inputs are not among them; they are
     targets of Pull.  `reset` sets the buffers of kind STATE, whose contents persist from run to
-    run, to their initial contents."""
+    run, to their initial contents.
+
+    `waits` holds a driver function for each accelerator whose calls may run after the program has
+    issued them; Invoke of this function waits until they have run."""
 
     name: str
     memories: tuple[Memory, ...]
@@ -381,6 +384,7 @@ class Program(Brief):
     init: tuple[Command, ...]
     reset: tuple[Command, ...]
     run: tuple[Command, ...]
+    waits: tuple[Driver, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of a name."""

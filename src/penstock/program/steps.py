@@ -120,6 +120,22 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
     return {**found, **dict.fromkeys(states, (-1, len(numbers)))}
 
 
+def last_uses(program: Program) -> dict[int, tuple[str, ...]]:
+    """For each step of the run entry, the buffers that neither a later step nor an output reads."""
+    last: dict[str, int] = {}
+    for step, command in enumerate(program.run):
+        for name in used_buffers(command):
+            last[name] = step
+    for view in program.outputs:
+        last.pop(view.buffer, None)
+    kept = {b.name for b in program.buffers if b.data is not None or b.kind is Kind.STATE}
+    found: dict[int, tuple[str, ...]] = {}
+    for name, step in last.items():
+        if name not in kept:
+            found[step] = (*found.get(step, ()), name)
+    return found
+
+
 def used_buffers(command: Command) -> Iterator[str]:
     """The buffers that a command uses, possibly repeated; a loop uses those of its body."""
     for inner in walk((command,)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -28,7 +29,6 @@ from penstock.program.program import (
     Discard,
     FillTensor,
     Invoke,
-    Kind,
     LoadTensor,
     Loop,
     Program,
@@ -36,10 +36,11 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.program.steps import buffers_inside, offset_name, used_buffers
+from penstock.program.steps import buffers_inside, last_uses, offset_name
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region
+from penstock.simulators.queued import Queued, ReadyCall
 
 Trace = Callable[[str, Region, Array], None]
 """Callback for every computed region: tensor, region, elements."""
@@ -74,6 +75,7 @@ class Machine:
         self._pending: dict[tuple[str, str], list[tuple[ConcreteOperand, ConcreteOperand]]] = {}
         self._streams: Mapping[str, Array] = {}
         self._devices = Devices(self._memories)
+        self._queued = Queued(self._memories, program.waits)
         self._execute(program.init, {})
         self.reset()
 
@@ -104,13 +106,14 @@ class Machine:
         self._streams = inputs
         for view in self._program.inputs:
             self._write(ConcreteOperand.whole(view), inputs[view.tensor])
-        last = _last_uses(self._program)
+        last = last_uses(self._program)
         for step, command in enumerate(self._program.run):
             self._execute((command,), {})
             for name in last.get(step, ()):
-                self._memories.free(self._memories.buffers[name])
+                self._queued.free(name)
         if self._pending:
             raise InternalError("machine-006", f"copies never waited for: {sorted(self._pending)}")
+        self._queued.check_empty()
         outputs = self._program.outputs
         return {view.tensor: self._memories.read(ConcreteOperand.whole(view)) for view in outputs}
 
@@ -128,7 +131,8 @@ class Machine:
                     self._copy(command, variables)
                 case Pull():
                     self._pull(command, variables)
-                case Invoke():
+                case Invoke(driver):
+                    self._queued.complete(driver)
                     self._devices.invoke(command, variables)
                 case _:
                     self._execute_simple(command)
@@ -141,11 +145,12 @@ class Machine:
             case Advance():
                 self._advance(command)
             case Discard(buffer):
-                self._memories.free(self._memories.buffers[buffer])
+                self._queued.free(buffer)
             case _:
                 raise InternalError("machine-011", f"{command} has no place in this entry")
 
     def _call(self, call: Call, variables: Variables) -> None:
+        """Runs a call, now or when the program waits for it."""
         out = evaluate_box(call.out, variables)
         if out.empty:
             return
@@ -155,20 +160,28 @@ class Machine:
         self._check_apart(call, inputs, output)
         if call.kernel.recurrent:
             inputs = (*inputs, self._operand(call.output, row_before(out), variables))
+        run = partial(self._compute, call, inputs, output)
+        read = (*inputs, *_whole_views(call.prefetched))
+        written = (output, *self._inside(call), *_whole_views(*_filled(call, output)))
+        self._queued.submit(ReadyCall(call.engine, run, read, written))
+
+    def _compute(
+        self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand
+    ) -> None:
+        """Runs a call whose operands are known."""
         computed = tuple(self._members(call)) if call.members else ((call, inputs, output),)
         for member in computed:
             _check_kernel(*member)
         windows = tuple(self._window(x) for x in inputs)
         if call.scratch is not None:
             self._memories.take(self._memories.buffers[call.scratch])
-        filled = call.prefetches if output.rows[0] == 0 else ()
-        if call.prefetched is not None and call.prefetched not in filled:
+        if call.prefetched is not None and call.prefetched not in _filled(call, output):
             self._memories.read(ConcreteOperand.whole(call.prefetched))
         if call.body:
             self._offload(call, inputs, output)
             result = self._memories.read(output)
         else:
-            result = call.op.evaluate(call.site, windows, out)
+            result = call.op.evaluate(call.site, windows, output.region)
             self._write(output, result)
         for member in computed:
             self._count(*member)
@@ -207,7 +220,6 @@ class Machine:
         The body may write the output and scratch; if it computes row 0, also prefetched constants.
         Raises BackendError if it writes anything else."""
         first, end = output.rows
-        prefetches = [ConcreteOperand.whole(view) for view in call.prefetches] if first == 0 else []
         before = self._memories.copied()
         variables = {FIRST.name: first, END.name: end}
         for k, (view, operand) in enumerate(zip(call.inputs, inputs, strict=True)):
@@ -216,9 +228,9 @@ class Machine:
         if not isinstance(call.output.offset, int):
             variables[offset_name()] = evaluate(output.view.offset, {})
         self._execute(call.body, variables)
-        buffers = [view.buffer for view in (call.prefetches if first == 0 else ())]
-        buffers += [*buffers_inside(call), *([call.scratch] if call.scratch is not None else [])]
-        if (stray := self._memories.strayed(before, output, buffers)) is not None:
+        filled = _whole_views(*_filled(call, output))
+        others = [operand.view.buffer for operand in (*filled, *self._inside(call))]
+        if (stray := self._memories.strayed(before, output, others)) is not None:
             raise BackendError(
                 "machine-010",
                 f'{call.engine} writes beyond rows [{first}, {end}) of "{call.output.tensor}", '
@@ -231,8 +243,15 @@ class Machine:
             )
         for member in call.members[:-1]:
             self._memories.disown(self._whole(member.output))
-        for operand in (output, *prefetches):
+        for operand in (output, *filled):
             self._memories.own(operand)
+
+    def _inside(self, call: Call) -> list[ConcreteOperand]:
+        """The buffers that only the call uses: its scratch, and those of a region call's body."""
+        names = (*buffers_inside(call), call.scratch)
+        buffers = (self._memories.buffers[name] for name in names if name is not None)
+        types = ((b.name, TensorType((b.size_bytes,), DType.INT8)) for b in buffers)
+        return _whole_views(*(View.whole(name, type, name) for name, type in types))
 
     def _window(self, operand: ConcreteOperand) -> Array:
         """A whole input in which all elements outside the needed region are poisoned."""
@@ -257,10 +276,8 @@ class Machine:
             and not call.members  # the members read their inputs before the last one writes
             and not (k in in_place and memories.lie_alike(output, x))
         ]
-        if call.scratch is not None:
-            type = TensorType((memories.buffers[call.scratch].size_bytes,), DType.INT8)
-            scratch = ConcreteOperand.whole(View.whole(call.scratch, type, call.scratch))
-            overwritten += [x for x in (*inputs, output) if memories.overlap(scratch, x)]
+        scratch = [x for x in self._inside(call) if x.view.buffer == call.scratch]
+        overwritten += [x for x in (*inputs, output) for s in scratch if memories.overlap(s, x)]
         if overwritten:
             raise InternalError(
                 "machine-007",
@@ -277,6 +294,7 @@ class Machine:
         target = self._operand(copy.target, region, variables)
         if self._memories.overlap(source, target):
             raise InternalError("machine-007", f'"{copy.source.tensor}" is copied over itself')
+        self._queued.check(copy.engine, (source,), (target,))
         self._write(target, self._memories.read(source))
         self._count_moved((source,), target)
         if copy.token is not None:
@@ -293,6 +311,7 @@ class Machine:
         if region.empty:
             return
         target = self._operand(pull.target, region, variables)
+        self._queued.check("the processor", (), (target,))
         elements = self._streams[pull.target.tensor].reshape(pull.target.type.shape)
         self._write(target, elements[region.slices])
         self._count_moved((), target)
@@ -307,8 +326,9 @@ class Machine:
     def _advance(self, advance: Advance) -> None:
         """Rotates a ring: the kept rows belong to the window of the next run, the others to
         nobody."""
-        self._memories.disown(self._whole(advance.window))
         counter = ConcreteOperand.whole(advance.counter)
+        self._queued.check("the processor", (), (self._whole(advance.window), counter))
+        self._memories.disown(self._whole(advance.window))
         rows = row_count(advance.window.type.shape)
         self._memories.write(counter, (self._memories.read(counter) + advance.step) % rows)
         kept = rows_region(advance.window.type.shape, 0, rows - advance.step)
@@ -345,6 +365,15 @@ class Machine:
         _add(self.counts.written_bytes, self._memories.operand_memory(target), target.size_bytes)
 
 
+def _filled(call: Call, output: ConcreteOperand) -> tuple[View, ...]:
+    """The prefetched constants that a call writes: those of `prefetches` if it computes row 0."""
+    return call.prefetches if output.rows[0] == 0 else ()
+
+
+def _whole_views(*views: View | None) -> list[ConcreteOperand]:
+    return [ConcreteOperand.whole(view) for view in views if view is not None]
+
+
 def _add(counts: dict[str, int], memory: str, size: int) -> None:
     counts[memory] = counts.get(memory, 0) + size
 
@@ -366,19 +395,3 @@ def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: Concr
             f"kernel {call.kernel.name} cannot compute region {output.region.intervals} of "
             f'"{output.view.tensor}" through these views',
         )
-
-
-def _last_uses(program: Program) -> dict[int, tuple[str, ...]]:
-    """For each step of the run entry, the buffers that neither a later step nor an output reads."""
-    last: dict[str, int] = {}
-    for step, command in enumerate(program.run):
-        for name in used_buffers(command):
-            last[name] = step
-    for view in program.outputs:
-        last.pop(view.buffer, None)
-    kept = {b.name for b in program.buffers if b.data is not None or b.kind is Kind.STATE}
-    found: dict[int, tuple[str, ...]] = {}
-    for name, step in last.items():
-        if name not in kept:
-            found[step] = (*found.get(step, ()), name)
-    return found

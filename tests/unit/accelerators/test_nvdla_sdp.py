@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.accelerators.nvdla.configurations import SMALL
+from penstock.accelerators.nvdla.configurations import LARGE, SMALL, NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import WINDOW
 from penstock.accelerators.nvdla.layer import Conversion, NvdlaMemory, Padding, Surface
 from penstock.accelerators.nvdla.model import execute
@@ -34,8 +34,10 @@ from penstock.accelerators.nvdla.sdp import (
     encode_sdp,
     per_channel,
 )
+from penstock.accelerators.nvdla.sdp_y import SdpUnitY
 from penstock.accelerators.nvdla.stream import pooling_writes, sdp_writes, to_bytes, to_text
-from penstock.errors import BackendError
+from penstock.errors import BackendError, UnsupportedError
+from penstock.ir.tensor import Array
 
 ROW = Surface.packed(2, 1, 8)
 """Two pixels of a pack of eight channels."""
@@ -94,6 +96,36 @@ def test_operands_of_two_bytes_per_element_are_refused() -> None:
         run([0] * 16, SdpOperations(unit), Conversion())
 
 
+def weighted(image: list[int], second: list[int], y: SdpUnitY, chip: NvdlaConfiguration) -> Array:
+    """The elements that a layer with unit Y writes: a pixel, of which the second one is at 128."""
+    pixel = Surface.packed(1, 1, 32)
+    memory = np.zeros(512, np.uint8)
+    memory[: len(image)] = np.array(image, np.int8).view(np.uint8)
+    memory[128 : 128 + len(second)] = np.array(second, np.int8).view(np.uint8)
+    layer = SdpLayer(1, 1, 32, pixel, replace(pixel, address=64))
+    writes = sdp_writes(layer, SdpOperations(y=y))
+    execute(to_bytes(writes), {NvdlaMemory.MAIN: memory}, chip)
+    return memory[64 : 64 + len(image)].astype(np.int8)
+
+
+def test_unit_y_weights_a_second_tensor_and_adds_it() -> None:
+    """5 * 7 / 2 = 17.5 and (3 - 1) * 5 / 4 = 2.5; -8 * 7 / 2 = -28; 100 * 7 / 2 = 350 and (-1 - 1)
+    * 5 / 4 = -2.5; all ties are rounded away from zero."""
+    y = SdpUnitY(7, 5, 128, 32, 32, right_shift=1, offset=1, shift=2)
+    assert weighted([5, -8, 100], [3, 3, -1], y, LARGE).tolist() == [18 + 3, -28 + 3, 127]
+    long = replace(y, factor=-(1 << 24), right_shift=24)
+    assert weighted([5, -8], [1, 1], long, LARGE).tolist() == [-5, 8]
+    with pytest.raises(BackendError, match="small has no unit Y"):
+        weighted([5], [3], y, SMALL)
+
+
+def test_other_modes_of_unit_y_are_refused() -> None:
+    words = encode_operations(SdpOperations(y=SdpUnitY(7, 5)))
+    words["SDP.D_DP_EW_CFG"] &= ~(1 << 6)  # its lookup table
+    with pytest.raises(UnsupportedError, match=r"D_DP_EW_CFG is 0x8, must be 0x48"):
+        decode_operations(words)
+
+
 def pooled(image: list[list[int]], layer: PoolingLayer) -> list[list[int]]:
     """The first channel of what a layer of PDP writes."""
     memory = np.zeros(4096, np.uint8)
@@ -147,10 +179,21 @@ units = st.builds(
 )
 
 
+third = st.builds(
+    SdpUnitY,
+    *(st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 15), (1 << 15) - 1)),
+    *(st.integers(0, 1 << 40), st.integers(0, 1 << 20), st.integers(0, 1 << 20)),
+    *(st.sampled_from(NvdlaMemory), st.integers(0, 63), st.integers(-(1 << 31), (1 << 31) - 1)),
+    st.integers(0, 63),
+)
+
+
 @settings(max_examples=20)
-@given(first=units, second=units)
-def test_units_decode_as_they_were_encoded(first: SdpUnit, second: SdpUnit) -> None:
-    operations = SdpOperations(first, second)
+@given(first=units, second=units, y=st.none() | third)
+def test_units_decode_as_they_were_encoded(
+    first: SdpUnit, second: SdpUnit, y: SdpUnitY | None
+) -> None:
+    operations = SdpOperations(first, second, y)
     assert decode_operations(encode_operations(operations)) == operations
     assert decode_sdp(encode_sdp(LAYER)) == LAYER
 

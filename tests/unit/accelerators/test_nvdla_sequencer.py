@@ -21,6 +21,7 @@ from penstock.accelerators.nvdla.layer import (
     Surface,
 )
 from penstock.accelerators.nvdla.sequencer import Sequencer
+from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_request
@@ -111,7 +112,10 @@ def test_without_waits_less_time_would_be_counted() -> None:
     assert counted(done.program, done) == stated
     run = tuple(c for c in done.program.run if not isinstance(c, Invoke))
     assert len(run) < len(done.program.run)
-    assert counted(replace(done.program, run=run), done) < stated
+    assert counted(replace(done.program, run=run, waits=()), done) < stated
+    with pytest.raises(InternalError, match="before the program waits") as caught:
+        counted(replace(done.program, run=run), done)
+    assert caught.value.code == "machine-012"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.compiled_partition import disagreements, engine_cycles
 from offloading import assert_exact, claimed, compiled
 from penstock.accelerators.nvdla import programs, unextended_kernels
 from penstock.accelerators.nvdla.address_map import registers
@@ -147,12 +148,26 @@ def test_what_the_units_cannot_compute_exactly_is_refused_with_the_reason() -> N
     assert "must have one output per channel" in found["doubled"]
 
 
+def nothing(_: Mapping[str, int]) -> None:
+    """No sum is proved."""
+
+
+def test_sums_run_in_unit_y_of_large_if_the_other_units_are_not_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unextended_kernels, "find_sum", nothing)
+    small, large = plain(every_kind(), "small"), plain(every_kind(), "large")
+    kinds = [[node.kind for node in claimed(done.graph).values()] for done in (small, large)]
+    assert [each.count("add") for each in kinds] == [0, 1]
+    assert_exact(large, "host")
+    every = (one for plan in large.schedule.plans for one in plan.breakdowns)
+    moved = sum(one.memory_bytes for one in every if one is not None)
+    assert not list(disagreements(large, engine_cycles(large.schedule), int(moved)))
+
+
 def test_a_sum_without_proved_constants_is_refused_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def nothing(_: Mapping[str, int]) -> None:
-        """No sum is proved."""
-
     monkeypatch.setattr(unextended_kernels, "find_sum", nothing)
     net = GraphBuilder("sums", seed=1)
     x = net.input((1, 8, 8, 8))

@@ -246,7 +246,7 @@ def fused_sums(offloaded: Offloaded) -> bool | str:
     if addend is None:
         return True
     if not kernels.is_extended(offloaded):
-        return own_layer_of_sums(addend.node)
+        return own_layer_of_sums(addend.node, kernels.hardware(offloaded))
     if not feature_bytes(offloaded.target.attrs):
         return "there is no feature buffer"
     value, shape = addend.value, offloaded.output.shape

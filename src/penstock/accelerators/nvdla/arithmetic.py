@@ -22,6 +22,7 @@ from penstock.accelerators.nvdla.extension import (
 from penstock.accelerators.nvdla.layer import Conversion, ConvolutionLayer
 from penstock.accelerators.nvdla.pdp import FRACTION_BITS, PoolingLayer, PoolingMethod
 from penstock.accelerators.nvdla.sdp import Algorithm, SdpUnit
+from penstock.accelerators.nvdla.sdp_y import SdpUnitY
 from penstock.uma import Array, multiply, requantise, rounding_shift
 
 Sums = NDArray[np.int64]
@@ -76,6 +77,16 @@ def processed(values: Sums, unit: SdpUnit, addends: Sums, factors: Sums) -> Sums
             scaled = np.where(values < 0, scaled, values)
     values = saturated(scaled)
     return values if unit.skip_clamp else np.maximum(values, 0)
+
+
+def weighted_sum(values: Sums, unit: SdpUnitY, elements: Sums) -> Sums:
+    """Return what unit Y of SDP computes.
+
+    values: its input, of shape (rows, columns, channels).
+    elements: those of the second tensor, of the same shape."""
+    product = saturated(rounding_shift(values * unit.factor, unit.right_shift))
+    scaled = rounding_shift((elements - unit.offset) * unit.scale, unit.shift)
+    return saturated(product + saturated(scaled))
 
 
 def saturated(values: Sums) -> Sums:

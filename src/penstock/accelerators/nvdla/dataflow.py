@@ -113,7 +113,8 @@ def layer_cycles(
     busy: dict[str, float]
     macs: int | None
     if isinstance(layer, SdpLayer):
-        busy, macs = {"post-processing": points * layer.kernels / chip.rates.single_point}, None
+        rate = chip.rates.elementwise if layer.through_y else chip.rates.single_point
+        busy, macs = {"post-processing": points * layer.kernels / rate}, None
     elif isinstance(layer, PoolingLayer):
         elements = max(points, layer.height * layer.width) * layer.kernels
         busy, macs = {"pooling": elements / chip.rates.pooling}, None

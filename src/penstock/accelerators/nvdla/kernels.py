@@ -23,7 +23,7 @@ from penstock.accelerators.nvdla.extension import (
     WindowKind,
 )
 from penstock.accelerators.nvdla.packing import pack_weights
-from penstock.accelerators.nvdla.task import Task
+from penstock.accelerators.nvdla.task import Task, geometry
 from penstock.accelerators.nvdla.unextended_kernels import plain_hardware, plain_tables, plain_task
 from penstock.uma import (
     Array,
@@ -148,27 +148,8 @@ def _single_task(offloaded: Offloaded) -> Task:
     if addend is not None:
         own = dict(addend.node.op.kernel(addend.node.site).params)
         post = _combining(post, own, 1 - addend.index)
-    return Task(
-        chip,
-        WINDOWS.get(kind),
-        p["in_w"],
-        p["in_h"],
-        p["in_c"],
-        p["out_w"],
-        p["out_h"],
-        p["out_c"],
-        p.get("kernel_w", 1),
-        p.get("kernel_h", 1),
-        p.get("stride_w", 1),
-        p.get("stride_h", 1),
-        p.get("dilation_w", 1),
-        p.get("dilation_h", 1),
-        p.get("pad_left", 0),
-        p.get("pad_top", 0),
-        p.get("in_zero", 0),
-        p.get("multiplier_d", 1),
-        post,
-    )
+    factor = p.get("multiplier_d", 1)
+    return Task(chip, WINDOWS.get(kind), *geometry(p), p.get("in_zero", 0), factor, post)
 
 
 def _copy_task(chip: NvdlaConfiguration, shape: tuple[int, ...]) -> Task:

@@ -27,6 +27,7 @@ from penstock.accelerators.nvdla.arithmetic import (
     pooled,
     pooled_by_pdp,
     processed,
+    weighted_sum,
     whole_packs,
     with_unused_channels,
 )
@@ -190,7 +191,14 @@ class Device:
         for unit in (operations.x1, operations.x2):
             addends, factors = self._operands(unit, values.shape)
             values = processed(values, unit, addends, factors)
-        return values
+        y = operations.y
+        if y is None:
+            return values
+        if not self.hardware.rates.elementwise:
+            raise invalid_stream(f"NVDLA {self.hardware.name} has no unit Y", "it is not bypassed")
+        surface = Surface(y.line_stride, y.surface_stride, y.address, y.memory)
+        second = self._read_features("second", surface, (values.shape[0], *values.shape[1:]))
+        return weighted_sum(values, y, second.astype(np.int64))
 
     def _operands(self, unit: SdpUnit, shape: tuple[int, int, int]) -> tuple[Sums, Sums]:
         """Return the addends and the factors of a unit, from memory or registers.

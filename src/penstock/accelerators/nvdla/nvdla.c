@@ -23,7 +23,9 @@ enum {
     WINDOW_DILATION = 0x41034, WINDOW_PADDING = 0x41038, WINDOW_PAD_VALUE = 0x41040,
     WINDOW_MULTIPLIER = 0x41044, WINDOW_WEIGHTS = 0x41048,
     SDP_RDMA_START = 0x08008, SDP_SOURCE = 0x08018, SDP_SOURCE_LINES = 0x08020,
-    SDP_SOURCE_SURFACES = 0x08024, SDP_FLYING = 0x08070, CVT_OFFSET = 0x090c0, CVT_SCALE = 0x090c4, CVT_SHIFT = 0x090c8,
+    SDP_SOURCE_SURFACES = 0x08024, SDP_FLYING = 0x08070,
+    Y_MODE = 0x09080, Y_OFFSET = 0x0908c, Y_SCALE = 0x09090, Y_SHIFT = 0x09094, Y_FACTOR = 0x0909c,
+    Y_RIGHT = 0x090ac, Y_SECOND = 0x0805c, Y_LINES = 0x08064, Y_SURFACES = 0x08068, CVT_OFFSET = 0x090c0, CVT_SCALE = 0x090c4, CVT_SHIFT = 0x090c8,
     PDP_RDMA_START = 0x0a008, PDP_WIDTH = 0x0b00c, PDP_HEIGHT = 0x0b010, PDP_OUT_WIDTH = 0x0b018,
     PDP_OUT_HEIGHT = 0x0b01c, PDP_CHANNELS = 0x0b020, PDP_MODE = 0x0b024, PDP_TAPS = 0x0b034,
     PDP_FACTOR_W = 0x0b038, PDP_FACTOR_H = 0x0b03c, PDP_PADDING = 0x0b040, PDP_SOURCE = 0x0a01c,
@@ -147,11 +149,32 @@ typedef struct {
     surface second;
 } unit;
 
+/* SDP without the extension: unit Y, which weights a second tensor and adds it. */
+typedef struct {
+    int32_t bypass, factor, right, offset, scale, shift;
+    surface second;
+} weighting;
+
 static struct {
     unit units[2];
+    weighting y;
     int32_t offset, scale, shift;
     surface target;
 } sdp;
+
+static void load_y(void) {
+    weighting *y = &sdp.y;
+    y->bypass = (int32_t)value(Y_MODE) & BYPASS;
+    if (y->bypass) {
+        return;
+    }
+    y->factor = (int32_t)value(Y_FACTOR);
+    y->right = (int32_t)value(Y_RIGHT);
+    y->offset = (int32_t)value(Y_OFFSET);
+    y->scale = (int16_t)(uint16_t)value(Y_SCALE);
+    y->shift = (int32_t)value(Y_SHIFT);
+    y->second = surface_of(Y_SECOND, Y_LINES, Y_SURFACES);
+}
 
 static void load_units(void) {
     for (int k = 0; k < 2; k++) {
@@ -174,6 +197,7 @@ static void load_units(void) {
                                    unit_registers[k].surfaces);
         }
     }
+    load_y();
     sdp.offset = (int32_t)value(CVT_OFFSET);
     sdp.scale = (int16_t)(uint16_t)value(CVT_SCALE);
     sdp.shift = (int32_t)value(CVT_SHIFT);
@@ -215,6 +239,11 @@ static void write_element(int32_t row, int32_t column, int32_t channel, int64_t 
         if ((u->mode & SKIP_CLAMP) == 0 && x < 0) {
             x = 0;
         }
+    }
+    if (!sdp.y.bypass) {
+        const int64_t other = *element(&sdp.y.second, row, column, channel) - (int64_t)sdp.y.offset;
+        x = shifted(x * sdp.y.factor, sdp.y.right) + shifted(other * sdp.y.scale, sdp.y.shift);
+        x = between(x, INT32_MIN, INT32_MAX);
     }
     x = between(shifted((x - sdp.offset) * sdp.scale, sdp.shift), -128, 127);
     *element(&sdp.target, row, column, channel) = (int8_t)x;

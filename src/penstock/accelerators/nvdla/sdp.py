@@ -4,8 +4,8 @@
 
 Units X1 and X2 add an operand, multiply by another, shift right with rounding, and may replace
 negative values by 0.  An operand is one number, or one for each channel or element.  Unit Y, which
-only the configuration large has, is not used.  The converter subtracts an offset, multiplies and
-shifts (`layer.Conversion`).
+only the configuration large has, adds a second tensor (`sdp_y.py`).  The converter subtracts an
+offset, multiplies and shifts (`layer.Conversion`).
 
 Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp.
 """
@@ -17,6 +17,7 @@ from enum import IntEnum
 
 from penstock.accelerators.nvdla.bindings import Bindings, Words
 from penstock.accelerators.nvdla.layer import UNCHANGED, Conversion, NvdlaMemory, Surface
+from penstock.accelerators.nvdla.sdp_y import MODE, UNIT_Y, SdpUnitY, decode_y, encode_y
 
 OPERAND_BYTES = 4
 """Size in bytes of the operands of a channel in memory: an addend and a factor, each an int16."""
@@ -142,6 +143,7 @@ class SdpOperations:
 
     x1: SdpUnit = UNUSED
     x2: SdpUnit = UNUSED
+    y: SdpUnitY | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,8 @@ class SdpLayer:
 
     width, height, channels: the size of the input and the output.
     source, output: their memory layouts.
-    conversion: how results become elements, after the units."""
+    conversion: how results become elements, after the units.
+    through_y: whether results pass unit Y, at its rate."""
 
     width: int
     height: int
@@ -169,6 +172,7 @@ class SdpLayer:
     source: Surface
     output: Surface
     conversion: Conversion = UNCHANGED
+    through_y: bool = False
 
     @property
     def out_width(self) -> int:
@@ -278,20 +282,27 @@ LAYER = Bindings(
     only_listed=True,
 )
 
-OPERAND_REGISTERS = frozenset(OPERATIONS.names())
+OPERAND_REGISTERS = frozenset((*OPERATIONS.names(), *UNIT_Y.names()))
 """The registers of SDP's units and of the operands that they read."""
+Y_MODES = frozenset((MODE, "SDP_RDMA.D_ERDMA_CFG"))
+"""The registers that state whether unit Y and its read engine are used."""
 
 
 def encode_operations(operations: SdpOperations) -> dict[str, int]:
     """Return the register words of SDP's units, by register name.  Raises UnsupportedError if an
     attribute does not fit its register field."""
-    return OPERATIONS.encode(operations)
+    words = OPERATIONS.encode(operations)
+    return words if operations.y is None else {**words, **encode_y(operations.y)}
 
 
 def decode_operations(words: Words) -> SdpOperations:
     """Return what the units of SDP do according to register words, by register name.  Raises
     UnsupportedError if a word sets bits outside the fields of its register."""
-    return OPERATIONS.decode(words)
+    y = decode_y(words)
+    if y is None:
+        return OPERATIONS.decode(words)
+    others = {name: word for name, word in words.items() if name not in Y_MODES}
+    return replace(OPERATIONS.decode(others), y=y)
 
 
 def encode_cube(cube: SdpCube) -> dict[str, int]:
@@ -317,4 +328,4 @@ def decode_sdp(words: Words) -> SdpLayer:
 
     Raises UnsupportedError if a word sets bits outside the fields of its register, or if a register
     differs from the value that the others imply."""
-    return LAYER.decode(words)
+    return LAYER.decode(words, through_y=decode_y(words) is not None)

@@ -84,36 +84,57 @@ class SumSettings:
     scale: int
     shift: int
 
+    @property
+    def main(self) -> int:
+        """The index of the input that SDP reads as its own input."""
+        return self.ratio.main
+
     def elements(self) -> Int64s:
         """Return the elements of all pairs of inputs, of shape (256, 256)."""
         y = shifted(self.ratio.totals() * self.factor2, self.right)
         return np.clip(shifted((y - self.offset) * self.scale, self.shift), LOWEST, HIGHEST)
 
 
+class Levels:
+    """The different results of a sum, in ascending order (`values`), and the pairs of inputs that
+    yield each."""
+
+    def __init__(self, expected: Int64s) -> None:
+        """`expected`: the results of all pairs of inputs, of shape (256, 256)."""
+        self.values: Int64s = np.unique(expected)
+        self._order = np.argsort(expected, axis=None, kind="stable")
+        self._starts = np.searchsorted(expected.ravel()[self._order], self.values)
+
+    def gaps(self, totals: Int64s) -> tuple[Int64s, Int64s]:
+        """Return, for each level above the least, the largest total of pairs that yield the level
+        below, and the least total of pairs that yield this one.
+
+        totals: those of all pairs of inputs, of shape (256, 256)."""
+        ordered = totals.ravel()[self._order]
+        lower = np.maximum.reduceat(ordered, self._starts)[:-1]
+        return lower, np.minimum.reduceat(ordered, self._starts)[1:]
+
+
 def find_sum(p: Mapping[str, int]) -> SumSettings | None:
     """Return constants that are proved for a sum or difference; None if none were found.
 
     p: the parameters of TFLite's arithmetic, by name."""
-    expected = _expected(p)
-    levels = np.unique(expected)
-    order = np.argsort(expected, axis=None, kind="stable")
-    starts = np.searchsorted(expected.ravel()[order], levels)
-    for ratio in _ratios(_slope(p, 0), _slope(p, 1)):
+    expected = expected_elements(p)
+    levels = Levels(expected)
+    for ratio in _ratios(slope(p, 0), slope(p, 1)):
         totals = ratio.totals()
-        slope = _slope(p, 0) / ratio.weights[0]
-        sign = 1 if slope > 0 else -1
-        sorted_totals = sign * totals.ravel()[order]
-        lower = np.maximum.reduceat(sorted_totals, starts)[:-1]
-        upper = np.minimum.reduceat(sorted_totals, starts)[1:]
+        growth = slope(p, 0) / ratio.weights[0]
+        sign = 1 if growth > 0 else -1
+        lower, upper = levels.gaps(sign * totals)
         if (lower < upper).all():
-            farthest = float(np.abs(totals).max())
-            for found in _placed(ratio, abs(slope), sign, farthest, levels[1:], (lower, upper)):
+            gaps, farthest = (lower, upper), float(np.abs(totals).max())
+            for found in _placed(ratio, abs(growth), sign, farthest, levels.values[1:], gaps):
                 if (found.elements() == expected).all():
                     return found
     return None
 
 
-def _expected(p: Mapping[str, int]) -> Int64s:
+def expected_elements(p: Mapping[str, int]) -> Int64s:
     """Return TFLite's results for all pairs of inputs, of shape (256, 256)."""
     terms = [
         multiply((INPUTS - p[f"zero{k}"]) << TERM_BITS, p[f"multiplier{k}"], p[f"shift{k}"])
@@ -125,7 +146,7 @@ def _expected(p: Mapping[str, int]) -> Int64s:
     return found.astype(np.int64)
 
 
-def _slope(p: Mapping[str, int], k: int) -> float:
+def slope(p: Mapping[str, int], k: int) -> float:
     """Return how much the output grows with input `k`, as a real number."""
     own = p[f"multiplier{k}"] * 2.0 ** (p[f"shift{k}"] - 31)
     out = p["out_multiplier"] * 2.0 ** (p["out_shift"] - 31)

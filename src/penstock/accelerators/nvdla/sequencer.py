@@ -71,7 +71,10 @@ def _computing_steps(hardware: NvdlaConfiguration, layer: HardwareLayer, *, comb
     if isinstance(layer, WindowLayer):
         return window_steps(hardware, layer)
     if isinstance(layer, SdpLayer):
-        return _steps(layer.width * layer.height * layer.channels, hardware.rates.single_point)
+        points = layer.width * layer.height
+        rates = hardware.rates
+        rate = rates.elementwise if layer.through_y else rates.single_point
+        return _steps(points * layer.channels, rate)
     if isinstance(layer, PoolingLayer):
         points = max(layer.width * layer.height, layer.out_width * layer.out_height)
         return _steps(points * layer.channels, hardware.rates.pooling)

@@ -3,7 +3,9 @@ of the hardware computes one hardware layer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.cut import Convolution, hardware_layers
@@ -248,6 +250,42 @@ class Task:
             self.in_zero,
             self.multiplier_d,
         )
+
+
+class Geometry(NamedTuple):
+    """The sizes, strides, dilations and padding of an operator, in the order of Task's fields."""
+
+    in_w: int
+    in_h: int
+    in_c: int
+    out_w: int
+    out_h: int
+    out_c: int
+    kernel_w: int
+    kernel_h: int
+    stride_w: int
+    stride_h: int
+    dilation_w: int
+    dilation_h: int
+    pad_left: int
+    pad_top: int
+
+
+def geometry(p: Mapping[str, int]) -> Geometry:
+    """Return the geometry that the parameters `p` of a kernel state, by name.  Those that the
+    operator does not have are 1; the padding is then 0."""
+    sizes = (p["in_w"], p["in_h"], p["in_c"], p["out_w"], p["out_h"], p["out_c"])
+    return Geometry(
+        *sizes,
+        p.get("kernel_w", 1),
+        p.get("kernel_h", 1),
+        p.get("stride_w", 1),
+        p.get("stride_h", 1),
+        p.get("dilation_w", 1),
+        p.get("dilation_h", 1),
+        p.get("pad_left", 0),
+        p.get("pad_top", 0),
+    )
 
 
 def row_copy_task(task: Task) -> Task:

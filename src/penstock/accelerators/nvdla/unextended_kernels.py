@@ -20,7 +20,9 @@ from penstock.accelerators.nvdla.sdp_constants import (
     find_passes,
 )
 from penstock.accelerators.nvdla.sdp_sums import SumSettings, find_sum
+from penstock.accelerators.nvdla.task import geometry
 from penstock.accelerators.nvdla.unextended_task import Average, UnextendedTask, aligned
+from penstock.accelerators.nvdla.weighted_sums import WeightedSum, find_weighted_sum
 from penstock.uma import Array, Channels, Node, Offloaded, reachable, rounding_shift
 
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
@@ -52,9 +54,9 @@ def reason_against(offloaded: Offloaded) -> str | None:
     return None
 
 
-def own_layer_of_sums(node: Node) -> str:
+def own_layer_of_sums(node: Node, chip: NvdlaConfiguration) -> str:
     """Return why a sum does not run in the layer of a convolution, and whether it runs at all."""
-    found = find_sum(dict(node.op.kernel(node.site).params))
+    found = _proved_sum(dict(node.op.kernel(node.site).params), chip)
     runs = "" if found else f", and {NO_SUM}"
     return f"without the extension, SDP adds tensors in a layer of its own{runs}"
 
@@ -91,12 +93,21 @@ def plain_task(offloaded: Offloaded) -> UnextendedTask:
     return offloaded.cache[key]
 
 
-def summation(offloaded: Offloaded) -> SumSettings | None:
+def summation(offloaded: Offloaded) -> SumSettings | WeightedSum | None:
     """Return the constants with which SDP adds or subtracts two tensors; None if there are none."""
     key = "summation"
     if key not in offloaded.cache:
-        offloaded.cache[key] = find_sum(offloaded.parameters)
+        offloaded.cache[key] = _proved_sum(offloaded.parameters, plain_hardware(offloaded))
     return offloaded.cache[key]
+
+
+def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | WeightedSum | None:
+    """Return proved constants of a sum or difference: of units X1 and X2, or else of unit Y, which
+    processes fewer elements per cycle; None if there are none.
+
+    p: the parameters of TFLite's arithmetic, by name."""
+    found = find_sum(p)
+    return find_weighted_sum(p) if found is None and chip.rates.elementwise else found
 
 
 def _task(offloaded: Offloaded) -> UnextendedTask:
@@ -111,25 +122,7 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
         _, h, w, c = offloaded.main.inputs[0].type.shape
         p |= {"in_h": h, "in_w": w, "in_c": c, "out_h": 1, "out_w": 1, "out_c": c}
         p |= {"kernel_h": h, "kernel_w": w}
-    task = UnextendedTask(
-        chip,
-        None,
-        p["in_w"],
-        p["in_h"],
-        p["in_c"],
-        p["out_w"],
-        p["out_h"],
-        p["out_c"],
-        p.get("kernel_w", 1),
-        p.get("kernel_h", 1),
-        p.get("stride_w", 1),
-        p.get("stride_h", 1),
-        p.get("dilation_w", 1),
-        p.get("dilation_h", 1),
-        p.get("pad_left", 0),
-        p.get("pad_top", 0),
-        p.get("in_zero", 0),
-    )
+    task = UnextendedTask(chip, None, *geometry(p), p.get("in_zero", 0))
     gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
     task = replace(task, gathered_bytes=gathered)
     if kind in POOLS:

@@ -30,6 +30,7 @@ from penstock.accelerators.nvdla.sdp import (
 )
 from penstock.accelerators.nvdla.sdp_constants import PassSettings
 from penstock.accelerators.nvdla.sdp_sums import SumSettings
+from penstock.accelerators.nvdla.sdp_y import SdpUnitY
 from penstock.accelerators.nvdla.stream import (
     Write,
     operating_writes,
@@ -38,6 +39,7 @@ from penstock.accelerators.nvdla.stream import (
 )
 from penstock.accelerators.nvdla.task import Task
 from penstock.accelerators.nvdla.traffic import LayerTraffic, packed_bytes, traffic_of_convolution
+from penstock.accelerators.nvdla.weighted_sums import WeightedSum
 
 ROWS_BYTES = 4096
 """The size in bytes of the rows of a second pass that are in scratch at a time, unless a single
@@ -112,7 +114,7 @@ class UnextendedTask(Task):
     by_pack: bool = False
     method: PoolingMethod | None = None
     average: Average = Average(0, 0)
-    total: SumSettings | None = None
+    total: SumSettings | WeightedSum | None = None
     gathered_bytes: int = 0
 
     @property
@@ -123,7 +125,7 @@ class UnextendedTask(Task):
     @property
     def operands(self) -> tuple[int, ...]:
         """The indices of the operator's inputs that the task reads, in order."""
-        return (0,) if self.total is None else (self.total.ratio.main, 1 - self.total.ratio.main)
+        return (0,) if self.total is None else (self.total.main, 1 - self.total.main)
 
     @property
     def rows_at_once(self) -> int:
@@ -303,32 +305,25 @@ class UnextendedTask(Task):
         return UnextendedStep(layer, moved, writes, SUM_BASES)
 
     def _total_step(
-        self, total: SumSettings, rows: int, lines: tuple[int, int, int]
+        self, total: SumSettings | WeightedSum, rows: int, lines: tuple[int, int, int]
     ) -> UnextendedStep:
         """Return the layer that computes `rows` rows of a sum.
 
         lines: the distances in bytes between consecutive rows of input, output and second input."""
         atom = self.hardware.memory_atom_bytes
         source, output, second = (Surface(line, self.out_w * atom) for line in lines)
-        ratio = total.ratio
-        again, again_base = (
-            (source, Base.INPUT) if ratio.again == ratio.main else (second, Base.SECOND)
-        )
-        first_addend = None if ratio.left1 is None else second
-        operations = SdpOperations(
-            added_elements(first_addend, ratio.left1 or 0, ratio.factor1),
-            added_elements(again, ratio.left2, total.factor2, total.right),
-        )
+        if isinstance(total, WeightedSum):
+            place = (second.address, second.line_stride, second.surface_stride)
+            operations = SdpOperations(y=SdpUnitY(total.factor, total.weight, *place))
+            added = {"SDP_RDMA.D_EW_BASE_ADDR_LOW": Base.SECOND}
+        else:
+            operations, added = _sum_operations(total, source, second)
         conversion = Conversion(total.offset, total.scale, total.shift)
-        layer = SdpLayer(self.out_w, rows, self.out_c, source, output, conversion)
+        in_y = operations.y is not None
+        layer = SdpLayer(self.out_w, rows, self.out_c, source, output, conversion, in_y)
         size = packed_bytes(rows, self.out_w, self.out_c, atom)
-        moved = LayerTraffic(
-            features=size, second=size * (1 + (first_addend is not None)), output=size
-        )
-        bases = {**COPY_BASES, "SDP_RDMA.D_BN_BASE_ADDR_LOW": again_base}
-        if first_addend is not None:
-            bases["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = Base.SECOND
-        return UnextendedStep(layer, moved, sdp_writes(layer, operations), bases)
+        moved = LayerTraffic(features=size, second=size * len(added), output=size)
+        return UnextendedStep(layer, moved, sdp_writes(layer, operations), {**COPY_BASES, **added})
 
     def _single_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
         """Return the layer that pools or copies rows of the input to output rows [first, end)."""
@@ -362,6 +357,26 @@ class UnextendedTask(Task):
         width = pooling.width
         moved = replace(moved, features=packed_bytes(upper - lower, width, self.in_c, atom))
         return UnextendedStep(pooling, moved, pooling_writes(pooling), POOLING_BASES)
+
+
+def _sum_operations(
+    total: SumSettings, source: Surface, second: Surface
+) -> tuple[SdpOperations, Mapping[str, Base]]:
+    """Return what units X1 and X2 do in a sum, and what the addresses of their operands are
+    relative to, by register.
+
+    source, second: the memory layouts of both inputs."""
+    ratio = total.ratio
+    repeats = ratio.again == ratio.main
+    added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.INPUT if repeats else Base.SECOND}
+    if ratio.left1 is not None:
+        added["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = Base.SECOND
+    first = None if ratio.left1 is None else second
+    again = source if repeats else second
+    return SdpOperations(
+        added_elements(first, ratio.left1 or 0, ratio.factor1),
+        added_elements(again, ratio.left2, total.factor2, total.right),
+    ), added
 
 
 def pass_conversion(settings: PassSettings) -> Conversion:

@@ -37,6 +37,8 @@ npu(..)`, with numbers and addresses, `&buffer + offset`; fields of a record are
 `call conv1(..) of conv2 band 0` calls a part of the first graph that computes conv2 in bands of
 columns.  A view of some columns of its tensor states the first one, `column band * 8`.
 
+`queued_until f on npu` before the entries: calls on `npu` may run as late as `invoke f on npu()`.
+
 A view `rotated by n from k` is a ring whose row r is in slot (k + counter n + r) % ring.
 """
 
@@ -128,6 +130,9 @@ class _Printer:
                 if k > 0 or view != self._context.whole_view(tensor):
                     yield self._declaration(k, view)
         yield from ends
+        for driver in program.waits:
+            name, engine = name_or_string(driver.name), name_or_string(driver.engine)
+            yield f"queued_until {name} on {engine}"
         yield from entries
 
     def _buffer(self, buffer: Buffer) -> str:

@@ -96,8 +96,13 @@ class _Reader:
             tuple(self._listed()) if scanner.accept_word(word) else ()
             for word in ("inputs", "outputs")
         )
+        waits: list[Invoke] = []
+        while scanner.accept_word("queued_until"):
+            waits.append(self._example())
+            scanner.end_statement()
         init, reset, run = (self._block() if scanner.accept_word(word) else () for word in _ENTRIES)
-        return Program(name, tuple(memories), tuple(buffers), inputs, outputs, init, reset, run)
+        sizes, drivers = (tuple(memories), tuple(buffers)), tuple(w.driver for w in waits)
+        return Program(name, *sizes, inputs, outputs, init, reset, run, drivers)
 
     def _buffer(self) -> Buffer:
         scanner = self._scanner
@@ -339,15 +344,18 @@ class _Reader:
         self._scanner.expect_word("rows")
         return Pull(target, *self._range())
 
-    def _invoke(self) -> Invoke:
-        scanner = self._scanner
-        at = scanner.peek()
+    def _example(self) -> Invoke:
+        """Parses the name of a driver function and its engine; the function's example call."""
+        scanner, at = self._scanner, self._scanner.peek()
         name = scanner.name()
         scanner.expect_word("on")
         engine = scanner.name()
-        example = self._context.invocation(engine, name)
-        if example is None:
+        if (example := self._context.invocation(engine, name)) is None:
             raise scanner.contradiction(f"{engine} has no driver function {at}", at=at)
+        return example
+
+    def _invoke(self) -> Invoke:
+        scanner, example = self._scanner, self._example()
         scanner.expect("(")
         if not isinstance(example.given, tuple):
             return Invoke(example.driver, self._record(example.given))

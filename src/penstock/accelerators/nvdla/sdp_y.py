@@ -1,0 +1,83 @@
+"""sdp_y: unit Y of SDP, which only the configuration large has, as a weighted sum of two tensors.
+
+    result = round(value * factor / 2**right_shift) + convert(element)
+    convert(element) = round((element - offset) * scale / 2**shift)
+
+The unit multiplies its input by an operand, then adds another operand, and saturates both results
+to 32 bits.  Here, the factor is a register of 32 bits, and the addend is an element of a second
+tensor, which a converter scales by 16 bits.  Other modes of the unit, and its lookup table, are not
+modelled.
+
+Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp/sdp_y*.cpp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.accelerators.nvdla.bindings import Bindings, Words
+from penstock.accelerators.nvdla.layer import NvdlaMemory
+
+
+@dataclass(frozen=True, slots=True)
+class SdpUnitY:
+    """Unit Y of SDP.
+
+    factor, right_shift: the factor of the input, and the shift of the product.
+    offset, scale, shift: how elements of the second tensor are converted.
+    memory, address, line_stride, surface_stride: the second tensor, of one byte per element."""
+
+    factor: int
+    scale: int
+    address: int = 0
+    line_stride: int = 0
+    surface_stride: int = 0
+    memory: NvdlaMemory = NvdlaMemory.MAIN
+    right_shift: int = 0
+    offset: int = 0
+    shift: int = 0
+
+
+MODE = "SDP.D_DP_EW_CFG"
+"""The register that states what the unit does."""
+
+UNIT_Y = Bindings(
+    SdpUnitY,
+    ("SDP", "SDP_RDMA"),
+    chosen=(
+        ("SDP.D_DP_EW_MUL_SRC_VALUE.ew_mul_operand", "factor", 0),
+        ("SDP.D_DP_EW_TRUNCATE_VALUE.ew_truncate", "right_shift", 0),
+        ("SDP.D_DP_EW_ALU_CVT_OFFSET_VALUE.ew_alu_cvt_offset", "offset", 0),
+        ("SDP.D_DP_EW_ALU_CVT_SCALE_VALUE.ew_alu_cvt_scale", "scale", 0),
+        ("SDP.D_DP_EW_ALU_CVT_TRUNCATE_VALUE.ew_alu_cvt_truncate", "shift", 0),
+        ("SDP_RDMA.D_ERDMA_CFG.erdma_ram_type", "memory", 0),
+        ("SDP_RDMA.D_EW_LINE_STRIDE.ew_line_stride", "line_stride", 0),
+        ("SDP_RDMA.D_EW_SURFACE_STRIDE.ew_surface_stride", "surface_stride", 0),
+    ),
+    implied=(),
+    addresses=(("SDP_RDMA.D_EW_BASE_ADDR_{}", "ew_base_addr_{}", "address"),),
+    constant={
+        f"{MODE}.ew_alu_algo": 2,  # sum
+        f"{MODE}.ew_lut_bypass": 1,
+        "SDP.D_DP_EW_ALU_CFG.ew_alu_src": 1,  # memory
+        "SDP.D_DP_EW_MUL_CFG.ew_mul_cvt_bypass": 1,
+        "SDP_RDMA.D_ERDMA_CFG.erdma_data_use": 1,  # addends
+        "SDP_RDMA.D_ERDMA_CFG.erdma_data_mode": 1,  # one for each element
+    },
+    absent={},
+    only_listed=True,
+)
+
+
+def encode_y(unit: SdpUnitY) -> dict[str, int]:
+    """Return the register words of unit Y, by register name.  Raises UnsupportedError if an
+    attribute does not fit its register field."""
+    return UNIT_Y.encode(unit)
+
+
+def decode_y(words: Words) -> SdpUnitY | None:
+    """Return what unit Y does according to register words, by register name; None if it is
+    bypassed.
+
+    Raises UnsupportedError if the unit is in a mode that is not modelled."""
+    return None if words.get(MODE, 1) & 1 else UNIT_Y.decode(words)

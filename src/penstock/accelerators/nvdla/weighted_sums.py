@@ -1,0 +1,99 @@
+"""weighted_sums: constants with which unit Y of SDP adds two int8 tensors exactly as TFLite does.
+
+    s = main * factor + other * weight                                    unit Y
+    element = saturate8(round((s - offset) * scale / 2**shift))           converter
+
+The factor has 32 bits, so the ratio of the weights of both inputs is any fraction whose denominator
+is the 16-bit weight; there are always some that are precise to more than 20 bits.  The proof
+enumerates all 65,536 pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.accelerators.nvdla.sdp_constants import (
+    HIGHEST,
+    LOWEST,
+    MOST_FACTOR,
+    MOST_RIGHT,
+    RANGE_BITS,
+    Int64s,
+    shifted,
+)
+from penstock.accelerators.nvdla.sdp_sums import INPUTS, Levels, expected_elements, slope
+
+MOST_CANDIDATES = 24
+"""The number of constants that are tried, the most precise first."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedSum:
+    """The constants of a sum or difference.
+
+    main: the index of the input that SDP reads as its own input.
+    factor, weight: the weights of this input and of the other one.
+    offset, scale, shift: those of the converter."""
+
+    main: int
+    factor: int
+    weight: int
+    scale: int
+    shift: int
+    offset: int = 0
+
+    def totals(self) -> Int64s:
+        """Return s for all pairs of inputs, of shape (256, 256): first and second input."""
+        main, other = INPUTS * self.factor, INPUTS * self.weight
+        first, second = (main, other) if self.main == 0 else (other, main)
+        return first[:, None] + second[None, :]
+
+    def elements(self) -> Int64s:
+        """Return the elements of all pairs of inputs, of shape (256, 256)."""
+        scaled = shifted((self.totals() - self.offset) * self.scale, self.shift)
+        return np.clip(scaled, LOWEST, HIGHEST)
+
+
+def find_weighted_sum(p: Mapping[str, int]) -> WeightedSum | None:
+    """Return constants that are proved for a sum or difference; None if none were found.
+
+    p: the parameters of TFLite's arithmetic, by name."""
+    expected = expected_elements(p)
+    levels = Levels(expected)
+    for candidate in _candidates(slope(p, 0), slope(p, 1)):
+        lower, upper = levels.gaps(candidate.totals())
+        heights = (levels.values[1:] - 0.5) * 2.0**candidate.shift / candidate.scale
+        low, high = (lower - heights).max(), (upper - heights).min()
+        offset = round((low + high) / 2)
+        if low < high and abs(offset) < 1 << 31:
+            found = replace(candidate, offset=offset)
+            if (found.elements() == expected).all():
+                return found
+    return None
+
+
+def _candidates(first: float, second: float) -> Iterator[WeightedSum]:
+    """Yield the constants, except the offset, whose products are nearest to the slopes `first` and
+    `second`, which state how much the output grows with each input.
+
+    The main input is the one with the larger slope."""
+    main = 0 if abs(first) >= abs(second) else 1
+    large, small = (first, second) if main == 0 else (second, first)
+    shift = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / abs(small))))
+    if not 0 <= shift <= MOST_RIGHT:
+        return
+    weights = np.arange(MOST_FACTOR // 2 + 1, MOST_FACTOR + 1, dtype=np.float64)
+    scales = np.rint(abs(small) * 2.0**shift / weights)
+    factors = np.rint(large * 2.0**shift / scales)
+    errors = np.maximum(
+        np.abs(weights * scales / (abs(small) * 2.0**shift) - 1),
+        np.abs(factors * scales / (large * 2.0**shift) - 1),
+    )
+    fits = (scales <= MOST_FACTOR) & (np.abs(factors) < 1 << RANGE_BITS - 8)
+    for k in np.argsort(np.where(fits, errors, np.inf), kind="stable")[:MOST_CANDIDATES]:
+        if fits[k]:
+            weight = int(weights[k]) if small > 0 else -int(weights[k])
+            yield WeightedSum(main, int(factors[k]), weight, int(scales[k]), shift)

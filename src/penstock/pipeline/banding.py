@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
@@ -16,7 +16,7 @@ from penstock.passes.band_graph import BandGraph, column_bytes
 from penstock.passes.column_bands import column_bands, single_node_band
 from penstock.pipeline.fusing import fused_part
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
-from penstock.scheduling.bands.chain_costs import CostedBand, with_chain_costs
+from penstock.scheduling.bands.chain_costs import with_chain_costs
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade
 from penstock.scheduling.cascades.candidate import Candidate, Chain
@@ -25,7 +25,6 @@ from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import ColumnSection, Parts
-from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.execution import WHOLE
 
@@ -35,14 +34,12 @@ class TargetBands:
     """Creates bands of columns of a graph, for a target.
 
     accelerators: those that run composites of the network.
-    _costed: plans of bands with their costs, which the schedules of a frontier have in common.
     """
 
     target: Target
     model: CostModel
     memories: MemorySystem
     accelerators: tuple[Accelerator, ...] = ()
-    _costed: dict[CostedBand, Plan] = field(default_factory=dict[CostedBand, Plan])
 
     def bands(
         self, parts: Parts, cascade: Sequence[int], candidate: Candidate
@@ -61,7 +58,7 @@ class TargetBands:
 
     def costed(self, schedule: Schedule) -> Schedule:
         """Return a schedule with the costs of its chains, which depend on their calls."""
-        return with_chain_costs(schedule, self.model, self.memories, self._costed)
+        return with_chain_costs(schedule, self.model, self.memories, {})
 
     def row_cycles(self, part: Part) -> float:
         """Return the cycles for a row of a part's output that do not depend on its columns.

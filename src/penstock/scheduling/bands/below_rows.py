@@ -21,6 +21,7 @@ from itertools import chain
 from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
+from penstock.scheduling.bands.chain_costs import CostedBand, with_chain_costs
 from penstock.scheduling.bands.chain_plan import PartCycles
 from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
 from penstock.scheduling.bands.chain_shape import ChainShapes
@@ -66,6 +67,7 @@ class BelowRows:
     _measured: live bytes at the peak of each cascade with bands or chains that has been built so
         far, by (order, candidate).  They may exceed the estimate of the search: the scratch memory
         of a cascade is live as a whole, with the gaps that remain between the tensors placed in it.
+    _costed: plans of bands with their costs, which the schedules have in common.
     """
 
     accounting: CostAccounting
@@ -82,6 +84,7 @@ class BelowRows:
     _measured: dict[tuple[tuple[int, ...], Candidate], int] = field(
         default_factory=dict[tuple[tuple[int, ...], Candidate], int]
     )
+    _costed: dict[CostedBand, Plan] = field(default_factory=dict[CostedBand, Plan])
 
     def sources(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
@@ -255,7 +258,7 @@ class BelowRows:
             bands,
             self.accounting.parts if bands else None,
         )
-        bare = self.bands.costed(bare)
+        bare = with_chain_costs(bare, accounting.model, memories, self._costed)
         expanded = ExpandedSchedule(bare)
         costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)
         live = live_bytes(expanded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
@@ -17,6 +17,7 @@ from penstock.passes.column_bands import column_bands, single_node_band
 from penstock.pipeline.fusing import fused_part
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
 from penstock.scheduling.bands.chain_costs import with_chain_costs
+from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade
 from penstock.scheduling.cascades.candidate import Candidate, Chain
@@ -31,15 +32,17 @@ from penstock.scheduling.simulate.execution import WHOLE
 
 @dataclass(frozen=True, slots=True)
 class TargetBands:
-    """Creates bands of columns of a graph, for a target.
+    """Creates bands of columns of graphs, for a target.
 
     accelerators: those that run composites of the network.
+    reads: the columns that parts read.
     """
 
     target: Target
     model: CostModel
     memories: MemorySystem
     accelerators: tuple[Accelerator, ...] = ()
+    reads: PartColumnReads = field(default_factory=PartColumnReads)
 
     def bands(
         self, parts: Parts, cascade: Sequence[int], candidate: Candidate

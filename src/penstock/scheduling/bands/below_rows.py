@@ -25,7 +25,6 @@ from penstock.scheduling.bands.chain_costs import CostedBand, with_chain_costs
 from penstock.scheduling.bands.chain_plan import PartCycles
 from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
 from penstock.scheduling.bands.chain_shape import ChainShapes
-from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
@@ -60,7 +59,6 @@ class BelowRows:
     order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
     rivals: (live bytes at the peak, cycles) of other schedules; proposals that one of them
         dominates are dropped.
-    _reads: the columns that the parts read.
     _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
     _known: bands created so far, by (part indices, candidate), in which the candidate is a cascade
         in bands, or a single chain; None for a candidate that cannot run in its bands.
@@ -76,7 +74,6 @@ class BelowRows:
     inputs_bytes: int
     order_gap: float
     rivals: Sequence[tuple[int, int]] = ()
-    _reads: PartColumnReads = field(default_factory=PartColumnReads)
     _known_row_cycles: dict[int, float] = field(default_factory=dict[int, float])
     _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None] = field(
         default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]
@@ -179,11 +176,11 @@ class BelowRows:
             self.options.max_parts,
         )
         ordered, model = OrderedParts(self.accounting.parts, order), self.accounting.model
-        in_bands = BandSearch(ordered, search.tables, self._reads, model, start, limits)
+        in_bands = BandSearch(ordered, search.tables, self.bands.reads, model, start, limits)
         positions = range(1, len(order) + 1)
         plain = {upper: search.candidates(upper, ()) for upper in positions}
         cycles = PartCycles(model, lambda p: self._row_cycles(order[p]))
-        shapes = ChainShapes(ordered.in_order, search.tables, self._reads)
+        shapes = ChainShapes(ordered.in_order, search.tables, self.bands.reads)
         with_chains = [
             ChainSearch(ordered, tables, shapes, cycles, start, limits, nearest_first=nearest)
             for nearest, tables in search.tables_by_order

@@ -9,6 +9,7 @@ the lowest peak memory.  If few tensors can be recomputed, all sets of them are 
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -144,17 +145,21 @@ class ChainSearch:
             before[p] = np.maximum(before[:p], bound[:p, p]).min()
         for p in range(count - 1, -1, -1):
             after[p] = np.maximum(after[p + 1 :], bound[p, p + 1 :]).min()
-        found = [
-            (self._row_peak(a, b), a, b)
-            for a in range(count)
-            for b in range(a + 2, min(count, a + self._limits.parts) + 1)
-            if max(before[a], bound[a, b], after[b]) < limit <= least[a, b]
-        ]
-        return [(a, b) for _, a, b in sorted(found)][:MOST_INTERVALS]
+        found: list[tuple[int, int, int]] = []
+        for a in range(count):
+            for b in range(a + 2, min(count, a + self._limits.parts) + 1):
+                if max(before[a], bound[a, b], after[b]) < limit <= least[a, b]:
+                    highest = found[-1][0] if len(found) == MOST_INTERVALS else UNBOUNDED
+                    insort(found, (self._row_peak(a, b, highest), a, b))
+                    del found[MOST_INTERVALS:]
+        return [(a, b) for _, a, b in found]
 
-    def _row_peak(self, lower: int, upper: int) -> int:
-        """Return the live bytes at the peak of a cascade without chains, in stripes of one row."""
-        return run_cascade(self._tables, lower, upper, 1, UNBOUNDED, self._calls[:0])[0]
+    def _row_peak(self, lower: int, upper: int, ceiling: int) -> int:
+        """Return the live bytes at the peak of a cascade without chains, in stripes of one row.
+
+        ceiling: a peak that is not below this number may be too low, but not below this number.
+        """
+        return run_cascade(self._tables, lower, upper, 1, ceiling, self._calls[:0])[0]
 
     def can_recompute(self, p: int, upper: int) -> bool:
         """Return whether cascades that end at `upper` can recompute the output of the part at p."""

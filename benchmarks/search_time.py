@@ -99,11 +99,13 @@ def main(arguments: Sequence[str]) -> int:
     ):
         table.add_column(heading, justify="right")
     exceeded = 0
+    pairs: list[tuple[Searched, Searched]] = []
     for name in names:
         model = name if name.startswith("zoo:") else str(shared.named([name])[0])
         for way in [wanted.input] if wanted.input else INPUTS:
             parts, rows = search(model, wanted.target, ROWS, way, wanted.runs)
             _, more = search(model, wanted.target, options, way, wanted.runs)
+            pairs.append((rows, more))
             ratio = more.seconds / rows.seconds
             limit = LIMITS_SECONDS.get(name)
             exceeded += ratio > MOST_RATIO or (limit is not None and more.seconds > limit)
@@ -120,8 +122,25 @@ def main(arguments: Sequence[str]) -> int:
                 f"{more.built:,}",
             )
     console().print(table)
+    print(summary(pairs))
     print(f"{exceeded} searches exceed a limit")
     return int(exceeded > 0)
+
+
+def summary(pairs: Sequence[tuple[Searched, Searched]]) -> str:
+    """Return the total work of searches: pairs without and with the extended space."""
+
+    def totals(figure: Callable[[Searched], float]) -> tuple[float, float]:
+        return sum(figure(rows) for rows, _ in pairs), sum(figure(more) for _, more in pairs)
+
+    points, seconds = totals(lambda one: one.points), totals(lambda one: one.seconds)
+    calls = totals(lambda one: one.calls)
+    return (
+        f"all: {points[0]} / {points[1]} points, {seconds[0]:.2f} / {seconds[1]:.2f} CPU s, ratio "
+        f"{seconds[1] / seconds[0]:.2f}, {calls[1] / calls[0]:.2f} times the calls, "
+        f"{totals(lambda one: one.chain_plans)[1]:,} plans of chains, "
+        f"{totals(lambda one: one.built)[1]} schedules below rows"
+    )
 
 
 def search(

@@ -34,6 +34,17 @@ class StridedMap:
         """Input index of every output index in `out`."""
         return self.start + self.step * np.arange(*out, dtype=np.int64)
 
+    def needs(self, out: Interval, extent: int) -> Interval:
+        """The smallest input interval that contains every index that is read; empty if none is."""
+        (lower, upper), start, step = out, self.start, self.step
+        if step < 0:  # the same indices in ascending order
+            start, step = start + step * (lower + upper - 1), -step
+        if step:
+            lower, upper = max(lower, -(start // step)), min(upper, -((start - extent) // step))
+        elif not 0 <= start < extent:
+            upper = lower
+        return (start + step * lower, start + step * (upper - 1) + 1) if lower < upper else (0, 0)
+
     def affine(self, extent: int) -> Form:
         """(factor, extra, offset) of the input interval; the whole axis if indices descend."""
         if self.step < 0:
@@ -54,6 +65,11 @@ class ListedMap:
         """Input index of every output index in `out`."""
         return np.array(self.entries[slice(*out)], np.int64)
 
+    def needs(self, out: Interval, extent: int) -> Interval:
+        """The smallest input interval that contains every index that is read; empty if none is."""
+        inside = [k for k in self.entries[slice(*out)] if 0 <= k < extent]
+        return (min(inside), max(inside) + 1) if inside else (0, 0)
+
     def affine(self, extent: int) -> Form:
         """(factor, extra, offset) of the tightest interval that contains what is read."""
         return fitted(
@@ -62,13 +78,6 @@ class ListedMap:
 
 
 AxisMap = StridedMap | ListedMap
-
-
-def needs(axis: AxisMap, out: Interval, extent: int) -> Interval:
-    """The smallest input interval that contains every index that is read; empty if none is."""
-    indices = axis.indices(out)
-    inside = indices[(indices >= 0) & (indices < extent)]
-    return (int(inside.min()), int(inside.max()) + 1) if inside.size else (0, 0)
 
 
 def fitted(reads: list[tuple[int, int, int]], factor: Number) -> Form:

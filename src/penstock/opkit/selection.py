@@ -18,7 +18,7 @@ from penstock.ir.op import Kernel, Site, Table, Work, row_axis
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit import axis_map, broadcast
+from penstock.opkit import broadcast
 from penstock.opkit.axis_map import OUTSIDE, AxisMap, StridedMap
 from penstock.opkit.checks import require
 
@@ -80,7 +80,7 @@ class Selection(OperatorDefaults):
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         triples = zip(self.maps(site), out.intervals, site.inputs[0].shape, strict=True)
-        return (Region.of(*(axis_map.needs(axis, part, extent) for axis, part, extent in triples)),)
+        return (Region.of(*(axis.needs(part, extent) for axis, part, extent in triples)),)
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         pairs = zip(self.maps(site), site.inputs[0].shape, strict=True)

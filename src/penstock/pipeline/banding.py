@@ -12,11 +12,13 @@ from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
+from penstock.ir.op import Op, Site
 from penstock.passes.band_graph import BandGraph, column_bytes
 from penstock.passes.column_bands import column_bands, single_node_band
 from penstock.pipeline.fusing import fused_part
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
-from penstock.scheduling.bands.chain_costs import CostedBand, with_chain_costs
+from penstock.scheduling.bands.chain_costs import with_chain_costs
+from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade
 from penstock.scheduling.cascades.candidate import Candidate, Chain
@@ -25,24 +27,26 @@ from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import ColumnSection, Parts
-from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.execution import WHOLE
 
 
 @dataclass(frozen=True, slots=True)
 class TargetBands:
-    """Creates bands of columns of a graph, for a target.
+    """Creates bands of columns of graphs, for a target.
 
     accelerators: those that run composites of the network.
-    _costed: plans of bands with their costs, which the schedules of a frontier have in common.
+    reads: the columns that parts read.
+    _known: parts with the kernels of each operator, by its operands.  Most bands differ in their
+        position only.
     """
 
     target: Target
     model: CostModel
     memories: MemorySystem
     accelerators: tuple[Accelerator, ...] = ()
-    _costed: dict[CostedBand, Plan] = field(default_factory=dict[CostedBand, Plan])
+    reads: PartColumnReads = field(default_factory=PartColumnReads)
+    _known: dict[tuple[Op, Site], Part] = field(default_factory=dict[tuple[Op, Site], Part])
 
     def bands(
         self, parts: Parts, cascade: Sequence[int], candidate: Candidate
@@ -61,7 +65,7 @@ class TargetBands:
 
     def costed(self, schedule: Schedule) -> Schedule:
         """Return a schedule with the costs of its chains, which depend on their calls."""
-        return with_chain_costs(schedule, self.model, self.memories, self._costed)
+        return with_chain_costs(schedule, self.model, self.memories, {})
 
     def row_cycles(self, part: Part) -> float:
         """Return the cycles for a row of a part's output that do not depend on its columns.
@@ -74,7 +78,7 @@ class TargetBands:
         graph = None if graph is None else self._band_with_kernels(graph)
         if graph is None:
             return 0.0
-        (narrow,) = _band_parts(graph, self.target).parts
+        (narrow,) = self._band_parts(graph).parts
         whole, one = self.model.work_cycles(part), self.model.work_cycles(narrow)
         rows = part.output.type.shape[COLUMNS - 1]
         return max(0.0, (one - (whole - one) / (columns - 1)) / rows)
@@ -91,7 +95,7 @@ class TargetBands:
             return None
         found: list[Band] = []
         for one in graphs:
-            inner = _band_parts(one, self.target)
+            inner = self._band_parts(one)
             plan, offsets, call_scratch = planned(inner, rows, scratch, self.model, self.memories)
             found.append(Band(inner, plan, tuple(_sections(one)), offsets, call_scratch))
         return BandedCascade(tuple(cascade), Bands(nodes[-1].name, width, scratch, tuple(found)))
@@ -107,7 +111,7 @@ class TargetBands:
         found: list[Band] = []
         values = list(map(_kept_values, graphs))
         for one, some in zip(graphs, values, strict=True):
-            inner = _band_parts(one, self.target)
+            inner = self._band_parts(one)
             plan, offsets, slots, call_scratch = planned_chain(inner, rows, scratch, self.memories)
             firsts = {value: first_byte for value, (_, first_byte) in some.items()}
             sections = tuple(_sections(one))
@@ -145,6 +149,29 @@ class TargetBands:
             nodes.append(found)
         return replace(band, graph=band.graph.with_nodes(tuple(nodes)))
 
+    def _band_parts(self, band: BandGraph) -> Parts:
+        """Return the parts of a band's graph."""
+        graph = band.graph
+        types = {value.name: value.type for value in graph.variables()}
+        computed = (node for node in graph.nodes if node.name not in band.uncomputed)
+        ends = frozenset(value.name for value in (*band.inputs, *graph.outputs))
+        return Parts(
+            graph,
+            tuple(map(self._part, computed)),
+            sections=tuple(
+                ColumnSection(name, columns.tensor, columns.first * column_bytes(types[name]))
+                for name, columns in sorted(band.in_place.items())
+            ),
+            outside=ends | band.kept.keys(),
+        )
+
+    def _part(self, node: Node) -> Part:
+        """Return a node as a part, with its kernels."""
+        key = node.op, node.site
+        if key not in self._known:
+            self._known[key] = single_node_part(node, self.target.engines[0])
+        return replace(self._known[key], nodes=(node,))
+
 
 def _nodes(parts: Parts, cascade: Sequence[int]) -> Sequence[Node]:
     """Return the nodes of parts, given by their indices in execution order."""
@@ -159,24 +186,6 @@ def _kept_values(band: BandGraph) -> Mapping[str, tuple[str, int]]:
         name: (columns.tensor, columns.first * column_bytes(types[name]))
         for name, columns in band.kept.items()
     }
-
-
-def _band_parts(band: BandGraph, target: Target) -> Parts:
-    """Return the parts of a band's graph."""
-    engine = target.engines[0]
-    graph = band.graph
-    types = {value.name: value.type for value in graph.variables()}
-    computed = (node for node in graph.nodes if node.name not in band.uncomputed)
-    ends = frozenset(value.name for value in (*band.inputs, *graph.outputs))
-    return Parts(
-        graph,
-        tuple(single_node_part(node, engine) for node in computed),
-        sections=tuple(
-            ColumnSection(name, columns.tensor, columns.first * column_bytes(types[name]))
-            for name, columns in sorted(band.in_place.items())
-        ),
-        outside=ends | band.kept.keys(),
-    )
 
 
 def _sections(band: BandGraph) -> Iterator[TensorSection]:

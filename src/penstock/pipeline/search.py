@@ -51,6 +51,7 @@ def searches(
     """
     model, memories = cost_model_and_memories(target)
     comparable = len(memories.tensors) == 1 and options.partition == CASCADES
+    bands = band_source(target, accelerators)
     rivals: list[tuple[int, int]] = []
     for one in (parts, *(parts.alternatives if comparable else ())):
         if not _is_relevant(one, model, [*rivals, *_by_rows(known)]):
@@ -58,8 +59,7 @@ def searches(
         limit_bytes = math.inf
         if one.floor_bytes is not None:  # only schedules that recompute may need less memory
             limit_bytes = min(peak for peak, _ in _by_rows(known)) - 1
-        bands, others = band_source(target, accelerators), tuple(known)
-        search = frontier_search(one, model, memories, options, limit_bytes, bands, others)
+        search = frontier_search(one, model, memories, options, limit_bytes, bands, tuple(known))
         rivals += ((p.peak_bytes, search.estimated_cycles(p)) for p in search.below_rows)
         yield search
 

@@ -38,7 +38,8 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 class _Widths:
     """How many columns each part of a cascade computes, given its last part and the band width.
 
-    least: first position in the execution order at which the cascade may begin.
+    least: first position in the execution order at which the cascade may begin, so that it can run
+        in bands and recomputes at most `BandLimits.extra_macs`.
     widest[p]: maximum over all bands of the number of output columns that the part at position p of
         the execution order computes.
     computed[p]: number of output columns that the part at position p computes in all bands
@@ -118,8 +119,6 @@ class BandSearch:
                 continue
             inside = slice(lower, upper)
             share = widths.computed[inside] / self._columns[inside] - 1.0
-            if float(self._macs[inside] @ share) > self._limits.extra_macs:
-                break
             tables = self._banded_tables(lower, upper, widths)
             for stripe in STRIPES:
                 ceiling = self._limits.peak_bytes - held
@@ -170,7 +169,7 @@ class BandSearch:
         wanted = [{self._parts[upper - 1].output.name: band} for band in bands]
         widest = np.zeros(upper, np.int64)
         computed = np.zeros(upper, np.int64)
-        least = 0
+        least, macs = 0, 0.0
         for p in range(upper - 1, -1, -1):
             if p < least or not self._enter(p, upper, wanted):
                 least = max(least, p + 1)
@@ -179,6 +178,10 @@ class BandSearch:
             found = [band[name][1] - band[name][0] for band in wanted]
             widest[p] = max(found)
             computed[p] = sum(a * b for a, b in zip(found, repeats, strict=True))
+            macs += float(self._macs[p] * (computed[p] / self._columns[p] - 1.0))
+            if macs > self._limits.extra_macs:
+                least = p + 1
+                break
             least = max(least, self._least_begin(p))
         return _Widths(least, widest, computed, count) if least <= upper - 2 else None
 

@@ -21,10 +21,10 @@ from itertools import chain
 from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
+from penstock.scheduling.bands.chain_costs import CostedBand, with_chain_costs
 from penstock.scheduling.bands.chain_plan import PartCycles
 from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
 from penstock.scheduling.bands.chain_shape import ChainShapes
-from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
@@ -59,13 +59,13 @@ class BelowRows:
     order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
     rivals: (live bytes at the peak, cycles) of other schedules; proposals that one of them
         dominates are dropped.
-    _reads: the columns that the parts read.
     _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
     _known: bands created so far, by (part indices, candidate), in which the candidate is a cascade
         in bands, or a single chain; None for a candidate that cannot run in its bands.
     _measured: live bytes at the peak of each cascade with bands or chains that has been built so
         far, by (order, candidate).  They may exceed the estimate of the search: the scratch memory
         of a cascade is live as a whole, with the gaps that remain between the tensors placed in it.
+    _costed: plans of bands with their costs, which the schedules have in common.
     """
 
     accounting: CostAccounting
@@ -74,7 +74,6 @@ class BelowRows:
     inputs_bytes: int
     order_gap: float
     rivals: Sequence[tuple[int, int]] = ()
-    _reads: PartColumnReads = field(default_factory=PartColumnReads)
     _known_row_cycles: dict[int, float] = field(default_factory=dict[int, float])
     _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None] = field(
         default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]
@@ -82,6 +81,7 @@ class BelowRows:
     _measured: dict[tuple[tuple[int, ...], Candidate], int] = field(
         default_factory=dict[tuple[tuple[int, ...], Candidate], int]
     )
+    _costed: dict[CostedBand, Plan] = field(default_factory=dict[CostedBand, Plan])
 
     def sources(
         self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
@@ -176,11 +176,11 @@ class BelowRows:
             self.options.max_parts,
         )
         ordered, model = OrderedParts(self.accounting.parts, order), self.accounting.model
-        in_bands = BandSearch(ordered, search.tables, self._reads, model, start, limits)
+        in_bands = BandSearch(ordered, search.tables, self.bands.reads, model, start, limits)
         positions = range(1, len(order) + 1)
         plain = {upper: search.candidates(upper, ()) for upper in positions}
         cycles = PartCycles(model, lambda p: self._row_cycles(order[p]))
-        shapes = ChainShapes(ordered.in_order, search.tables, self._reads)
+        shapes = ChainShapes(ordered.in_order, search.tables, self.bands.reads)
         with_chains = [
             ChainSearch(ordered, tables, shapes, cycles, start, limits, nearest_first=nearest)
             for nearest, tables in search.tables_by_order
@@ -255,7 +255,7 @@ class BelowRows:
             bands,
             self.accounting.parts if bands else None,
         )
-        bare = self.bands.costed(bare)
+        bare = with_chain_costs(bare, accounting.model, memories, self._costed)
         expanded = ExpandedSchedule(bare)
         costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)
         live = live_bytes(expanded)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.scheduling.bands.chain_shape import ChainShape
 from penstock.scheduling.model.cost import CostModel
 
@@ -20,6 +22,22 @@ class PartCycles:
 
     model: CostModel
     of_row: Callable[[int], float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainCosts:
+    """The costs of a chain, which depend on how much each part computes in all calls together.
+
+    inside: positions of its parts.
+    per_share: multiply-accumulates, and cycles, of each part for all elements of its output, as two
+        rows.  Multiplied by the share of the elements that the part computes, they are its costs.
+    once: the sums of these numbers without recomputation: the multiply-accumulates, and the cycles
+        that the preferred kernels take.
+    """
+
+    inside: np.ndarray
+    per_share: np.ndarray
+    once: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)

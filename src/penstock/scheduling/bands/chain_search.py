@@ -9,6 +9,7 @@ the lowest peak memory.  If few tensors can be recomputed, all sets of them are 
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ import numpy as np
 from penstock.compiled import UNBOUNDED
 from penstock.pareto import frontier
 from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
-from penstock.scheduling.bands.chain_plan import ChainPlan, PartCycles
+from penstock.scheduling.bands.chain_plan import ChainCosts, ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
 from penstock.scheduling.bands.chain_tables import chain_shares, run_chains
 from penstock.scheduling.bands.ordered_parts import OrderedParts
@@ -84,9 +85,10 @@ class ChainSearch:
         count = len(self._parts)
         self._readers = [self._shapes.readers(p) for p in range(count)]
         self._calls = np.empty((int(tables.rows.sum()) + count, 4), np.int64)
+        self._alone = np.stack([np.arange(count), tables.scratch, tables.call_cycles])
         self._fastest: dict[tuple[int, tuple[int, ...], int, int], ChainShape | None] = {}
         self._known_cycles: dict[tuple[int, tuple[int, ...], int, int, bool], float] = {}
-        self._row_costs: dict[tuple[int, tuple[int, ...], int, bool], np.ndarray] = {}
+        self._known_costs: dict[tuple[int, tuple[int, ...], int, bool], ChainCosts] = {}
         self._evaluated: dict[_Key, ChainPlan | None] = {}
         self._found: dict[int, list[ValuedCandidate]] = {}
 
@@ -124,7 +126,8 @@ class ChainSearch:
         """Return the intervals [lower, upper) of positions in which to search for chains.
 
         In these intervals, cascades without chains need at least `BandLimits.peak_bytes`, but a
-        cascade with chains may need less.  Intervals with a low peak (`_row_peak`) come first.
+        cascade with chains may need less.  Those with the lowest peaks without chains, in stripes
+        of one row, come first.
         plain: the candidate cascades without chains.
         """
         count, limit = len(self._parts), self._limits.peak_bytes
@@ -144,17 +147,16 @@ class ChainSearch:
             before[p] = np.maximum(before[:p], bound[:p, p]).min()
         for p in range(count - 1, -1, -1):
             after[p] = np.maximum(after[p + 1 :], bound[p, p + 1 :]).min()
-        found = [
-            (self._row_peak(a, b), a, b)
-            for a in range(count)
-            for b in range(a + 2, min(count, a + self._limits.parts) + 1)
-            if max(before[a], bound[a, b], after[b]) < limit <= least[a, b]
-        ]
-        return [(a, b) for _, a, b in sorted(found)][:MOST_INTERVALS]
-
-    def _row_peak(self, lower: int, upper: int) -> int:
-        """Return the live bytes at the peak of a cascade without chains, in stripes of one row."""
-        return run_cascade(self._tables, lower, upper, 1, UNBOUNDED, self._calls[:0])[0]
+        found: list[tuple[int, int, int]] = []
+        for a in range(count):
+            for b in range(a + 2, min(count, a + self._limits.parts) + 1):
+                if max(before[a], bound[a, b], after[b]) < limit <= least[a, b]:
+                    highest = found[-1][0] if len(found) == MOST_INTERVALS else UNBOUNDED
+                    # A peak that is not below `highest` may be too low, but not below it.
+                    peak, *_ = run_cascade(self._tables, a, b, 1, highest, self._calls[:0])
+                    insort(found, (peak, a, b))
+                    del found[MOST_INTERVALS:]
+        return [(a, b) for _, a, b in found]
 
     def can_recompute(self, p: int, upper: int) -> bool:
         """Return whether cascades that end at `upper` can recompute the output of the part at p."""
@@ -280,23 +282,26 @@ class ChainSearch:
         firsts = np.arange(0, rows, stripe)
         ends = np.minimum(firsts + stripe, rows)
         share = (chain.upper[:, ends] - chain.lower[:, firsts]).sum(axis=1)
-        work = self._work[[*chain.members, last]] @ share + self._extra_rows(last, chain, share)
-        return float(work) + len(firsts) * self._call_cycles(last, chain)
+        work = float(self._costs(last, chain).per_share[1] @ share)
+        return work + len(firsts) * self._call_cycles(last, chain)
 
-    def _extra_rows(self, last: int, chain: ChainShape, share: np.ndarray) -> float:
-        """Return the additional cycles of a chain that are due to the division of rows into bands.
+    def _costs(self, last: int, chain: ChainShape) -> ChainCosts:
+        """Return the costs of a chain, whose last part is at position `last`.
 
         If n bands divide a row without overlap, it takes `BandSource.row_cycles` n - 1 more times.
-        share[k]: elements that part k of (*members, last) computes in all calls together, divided
-            by the elements of its output.
         """
         key = last, chain.members, chain.width, chain.keeps_halos
-        if key not in self._row_costs:
-            every = [*chain.members, last]
-            rows = self._tables.rows[self._tables.written[every]]
-            cycles = np.array([self._row_cycles(p) for p in every])
-            self._row_costs[key] = (chain.bands / chain.columns - 1) * rows * cycles
-        return float(share @ self._row_costs[key])
+        if key not in self._known_costs:
+            inside = np.array([*chain.members, last])
+            rows = self._tables.rows[self._tables.written[inside]]
+            of_rows = rows * np.array([self._row_cycles(p) for p in inside.tolist()])
+            macs, work = self._macs[inside], self._work[inside]
+            self._known_costs[key] = ChainCosts(
+                inside,
+                np.stack([macs, work + (chain.bands / chain.columns - 1) * of_rows]),
+                np.array([macs.sum(), (work - self._slower[inside]).sum()]),
+            )
+        return self._known_costs[key]
 
     def _call_cycles(self, last: int, chain: ChainShape) -> int:
         """Return the overhead, in cycles, of a call of a chain whose last part has position `last`.
@@ -340,27 +345,24 @@ class ChainSearch:
     def _evaluate(
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
-        t = self._tables
-        numbers = np.stack([np.arange(len(self._parts)), t.scratch, t.call_cycles])
+        t, numbers, made = self._tables, self._alone.copy(), self._calls
         end, scratch, call_cycles = numbers
+        costs = {last: self._costs(last, chain) for last, chain in chains.items()}
         for last, chain in chains.items():
-            members = list(chain.members)
-            end[members] = last
-            scratch[members], scratch[last] = 0, chain.call_scratch_bytes
+            inside = costs[last].inside
+            end[inside], scratch[inside], call_cycles[inside] = last, 0, 0
+            scratch[last] = chain.call_scratch_bytes
             call_cycles[last] = self._call_cycles(last, chain)
-            call_cycles[members] = 0
-        interval, made = (lower, upper), self._calls
+        interval = lower, upper
         peak, count, cycles = run_chains(t, numbers, self._advance, interval, stripe, made)
-        calls = made[:count]
-        macs, time = 0.0, float(cycles)
         most = int(scratch[lower:upper].max())
         slower = np.where(self._preferred > most, self._slower, 0.0)
+        added = np.array([0.0, cycles])
         for last, chain in chains.items():
-            every = [*chain.members, last]
-            share = chain_shares(calls, last, chain.lower, chain.upper)
-            macs += float((share - 1.0) @ self._macs[every])
-            slower[every] = self._slower[every] + self._work[every] * (share - 1.0)
-            time += self._extra_rows(last, chain, share)
+            share = chain_shares(made[:count], last, chain.lower, chain.upper)
+            added += costs[last].per_share @ share - costs[last].once
+            slower[costs[last].inside] = 0.0
+        macs, time = added.tolist()
         if macs > self._limits.extra_macs:
             return None
         time += float(slower[lower:upper].sum())

@@ -12,13 +12,16 @@ from penstock.scheduling.model.part import Part
 
 @dataclass(frozen=True, slots=True)
 class PartColumnReads:
-    """Derives the columns that the parts of one graph read; results are memoised.
+    """Derives the columns that parts read; results are memoised.
 
-    _known: results of `columns`, by (name of the part, columns of its output).
+    Graphs that have parts in common can share the results.
+
+    _known: parts with their results of `columns`, by (name of the part, columns of its output).  A
+        result is not valid for another part of this name, in another graph.
     """
 
-    _known: dict[tuple[str, Interval], ColumnReads | None] = field(
-        default_factory=dict[tuple[str, Interval], ColumnReads | None]
+    _known: dict[tuple[str, Interval], tuple[Part, ColumnReads | None]] = field(
+        default_factory=dict[tuple[str, Interval], tuple[Part, ColumnReads | None]]
     )
 
     def add(self, part: Part, wanted: dict[str, Interval]) -> bool:
@@ -46,9 +49,10 @@ class PartColumnReads:
         Returns None if the part cannot compute these columns by themselves.
         """
         key = part.name, interval
-        if key not in self._known:
-            self._known[key] = _reads(part, interval)
-        return self._known[key]
+        known = self._known.get(key)
+        if known is None or known[0] is not part:
+            known = self._known[key] = part, _reads(part, interval)
+        return known[1]
 
 
 def _reads(part: Part, columns: Interval) -> ColumnReads | None:

@@ -71,9 +71,12 @@ def kept_spans(
     would not be adjacent because no band needs the columns between them.
     """
     found: list[dict[str, Span]] = []
+    known: dict[int, dict[str, int] | None] = {0: {}}  # ends by number of bands
     for number in numbers:
-        before = _ends(tensors, min(number * width, columns), needs) if number else {}
-        ends = _ends(tensors, min((number + 1) * width, columns), needs)
+        for count in (number, number + 1):
+            if count not in known:
+                known[count] = _ends(tensors, min(count * width, columns), needs)
+        before, ends = known[number], known[number + 1]
         spans = None if before is None or ends is None else _spans(tensors, before, ends, needs)
         if spans is None:
             return None

@@ -11,6 +11,7 @@ from typing import Protocol
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
+from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.cascades.candidate import Candidate, Chain
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.fused_parts import FusionSource, fused_members
@@ -40,7 +41,15 @@ class BandedCascade:
 
 
 class BandSource(FusionSource, Protocol):
-    """Creates bands of columns and groups in tiles, which depend on the target."""
+    """Creates bands of columns and groups in tiles, which depend on the target.
+
+    The searches of graphs that compute the same in other ways share a source.
+    """
+
+    @property
+    def reads(self) -> PartColumnReads:
+        """The columns that parts read."""
+        ...
 
     def bands(
         self, parts: Parts, cascade: Sequence[int], candidate: Candidate

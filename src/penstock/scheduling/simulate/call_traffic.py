@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.ir.op import row_before
@@ -28,8 +29,25 @@ class CallTraffic:
 
 def traffic_of_call(part: Part, out: Region) -> CallTraffic:
     """Return the work and traffic of a call of `part` that computes a region of the output."""
-    pairs = zip(part.needs(out), part.inputs, strict=True)
-    read = tuple(need.elements * value.type.dtype.size_bytes for need, value in pairs)
+    (traffic,) = traffic_of_calls(part, (out,))
+    return traffic
+
+
+def traffic_of_calls(part: Part, outs: Iterable[Region]) -> list[CallTraffic]:
+    """Return the work and traffic of calls of `part`, each of which computes a region of `outs`."""
     element = part.output.type.dtype.size_bytes
-    before = row_before(out).elements * element if part.kernel.recurrent else 0
-    return CallTraffic(part.macs(out), read, before, out.elements * element)
+    if not part.nodes:
+        return [CallTraffic(0, (), 0, out.elements * element) for out in outs]
+    op, site, recurrent = part.nodes[-1].op, part.nodes[-1].site, part.kernel.recurrent
+    sizes = [type.dtype.size_bytes for type in site.inputs]
+    return [
+        CallTraffic(
+            op.work(site, out).macs,
+            tuple(
+                need.elements * size for need, size in zip(op.needs(site, out), sizes, strict=True)
+            ),
+            row_before(out).elements * element if recurrent else 0,
+            out.elements * element,
+        )
+        for out in outs
+    ]

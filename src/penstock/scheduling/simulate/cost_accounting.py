@@ -21,7 +21,7 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.row_stripes import Stripes, stripe_heights, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.call_traffic import CallTraffic, traffic_of_call
+from penstock.scheduling.simulate.call_traffic import CallTraffic, traffic_of_call, traffic_of_calls
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 
 
@@ -164,7 +164,7 @@ class CostAccounting:
         if key not in self._costs:
             operands = memory.for_part(part, self.parts.owners)
             regions = (region for config in calls.stripes for region in config.regions())
-            traffic = [self.call_traffic(part, region) for region in regions]
+            traffic = traffic_of_calls(part, regions)
             self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
         return self._costs[key]
 

@@ -193,8 +193,7 @@ Arguments = tuple[Expr | Address, ...] | DriverRecord
 class Invoke:
     """Call a function of an accelerator's driver.
 
-    `given` holds the arguments: a tuple, or a frozen dataclass of the accelerator, whose fields are
-    the arguments in order."""
+    `given` holds the arguments: a tuple, or a frozen dataclass with the arguments as fields."""
 
     driver: Driver
     given: Arguments
@@ -371,10 +370,7 @@ class Program(Brief):
 
     The caller fills the views `inputs` before `run`.  Streamed inputs are not among them; they are
     targets of Pull.  `reset` sets the buffers of kind STATE, whose contents persist from run to
-    run, to their initial contents.
-
-    `waits` holds a driver function for each accelerator whose calls may run after the program has
-    issued them; Invoke of this function waits until they have run."""
+    run, to their initial contents.  `waits`: functions that wait for accelerators with a queue."""
 
     name: str
     memories: tuple[Memory, ...]

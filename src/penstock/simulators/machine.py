@@ -39,7 +39,7 @@ from penstock.program.program import (
 from penstock.program.steps import buffers_inside, last_uses, offset_name
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
-from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region
+from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region, whole_operands
 from penstock.simulators.queued import Queued, ReadyCall
 
 Trace = Callable[[str, Region, Array], None]
@@ -161,8 +161,8 @@ class Machine:
         if call.kernel.recurrent:
             inputs = (*inputs, self._operand(call.output, row_before(out), variables))
         run = partial(self._compute, call, inputs, output)
-        read = (*inputs, *_whole_views(call.prefetched))
-        written = (output, *self._inside(call), *_whole_views(*_filled(call, output)))
+        read = (*inputs, *whole_operands(call.prefetched))
+        written = (output, *self._inside(call), *whole_operands(*_filled(call, output)))
         self._queued.submit(ReadyCall(call.engine, run, read, written))
 
     def _compute(
@@ -228,7 +228,7 @@ class Machine:
         if not isinstance(call.output.offset, int):
             variables[offset_name()] = evaluate(output.view.offset, {})
         self._execute(call.body, variables)
-        filled = _whole_views(*_filled(call, output))
+        filled = whole_operands(*_filled(call, output))
         others = [operand.view.buffer for operand in (*filled, *self._inside(call))]
         if (stray := self._memories.strayed(before, output, others)) is not None:
             raise BackendError(
@@ -251,7 +251,7 @@ class Machine:
         names = (*buffers_inside(call), call.scratch)
         buffers = (self._memories.buffers[name] for name in names if name is not None)
         types = ((b.name, TensorType((b.size_bytes,), DType.INT8)) for b in buffers)
-        return _whole_views(*(View.whole(name, type, name) for name, type in types))
+        return whole_operands(*(View.whole(name, type, name) for name, type in types))
 
     def _window(self, operand: ConcreteOperand) -> Array:
         """A whole input in which all elements outside the needed region are poisoned."""
@@ -368,10 +368,6 @@ class Machine:
 def _filled(call: Call, output: ConcreteOperand) -> tuple[View, ...]:
     """The prefetched constants that a call writes: those of `prefetches` if it computes row 0."""
     return call.prefetches if output.rows[0] == 0 else ()
-
-
-def _whole_views(*views: View | None) -> list[ConcreteOperand]:
-    return [ConcreteOperand.whole(view) for view in views if view is not None]
 
 
 def _add(counts: dict[str, int], memory: str, size: int) -> None:

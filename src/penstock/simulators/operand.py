@@ -71,6 +71,11 @@ class ConcreteOperand:
         return around, self.region.shift(tuple(-x for x in around.lower))
 
 
+def whole_operands(*views: View | None) -> list[ConcreteOperand]:
+    """The whole tensors of views without loop variables; nothing for None."""
+    return [ConcreteOperand.whole(view) for view in views if view is not None]
+
+
 def evaluate_box(box: Box, variables: Mapping[str, int]) -> Region:
     """The region of a box for given loop variables."""
     return Region(

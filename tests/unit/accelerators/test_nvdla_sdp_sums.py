@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.accelerators.nvdla.sdp_sums import find_sum
-from penstock.accelerators.nvdla.weighted_sums import find_weighted_sum
+from penstock.accelerators.nvdla.sdp_y_sums import find_sum_in_y
 from penstock.ir.op import Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, Quantisation, TensorType
@@ -39,7 +39,7 @@ def test_all_pairs_yield_the_element_of_the_reference(
     inputs = tensor(first, zero[0]), tensor(first * ratio, zero[1])
     site = Site(inputs, tensor(first * out, out_zero), (None, None))
     params = dict(op.kernel(site).params)
-    every = [one for one in (find_sum(params), find_weighted_sum(params)) if one is not None]
+    every = [one for one in (find_sum(params), find_sum_in_y(params)) if one is not None]
     values = np.arange(-128, 128, dtype=np.int8)
     pair = (np.repeat(values, 256), np.tile(values, 256))
     shaped = tuple(one.reshape(1, 256, 256, 1) for one in pair)
@@ -54,7 +54,7 @@ def test_usual_sums_are_proved() -> None:
         site = Site(inputs, tensor(0.055, 11), (None, None))
         params = dict(Add().kernel(site).params)
         assert find_sum(params) is not None
-        assert find_weighted_sum(params) is not None
+        assert find_sum_in_y(params) is not None
 
 
 def test_unit_y_proves_a_sum_that_the_other_units_do_not() -> None:
@@ -65,4 +65,4 @@ def test_unit_y_proves_a_sum_that_the_other_units_do_not() -> None:
         **{"least": -128, "most": 127},
     }
     assert find_sum(params) is None
-    assert find_weighted_sum(params) is not None
+    assert find_sum_in_y(params) is not None

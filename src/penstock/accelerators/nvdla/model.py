@@ -85,8 +85,7 @@ class Device:
     other_words: the same for a second group of registers.  The sequencer of the extension exchanges
         both groups after each layer; without a sequencer, only one group is used.
     started: the units that have been started for the next layer.
-    rows, weights: the input rows and weights in the convolution buffer, which the previous layer
-        kept; None if there are none.
+    rows, weights: those that the previous layer kept in the convolution buffer; None if none.
     data_banks: the number of banks that the previous layer used for data.
     moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`.
     sequencer: counts the cycles of layers; None if they are not counted.
@@ -191,14 +190,12 @@ class Device:
         for unit in (operations.x1, operations.x2):
             addends, factors = self._operands(unit, values.shape)
             values = processed(values, unit, addends, factors)
-        y = operations.y
-        if y is None:
+        if operations.y is None:
             return values
         if not self.hardware.rates.elementwise:
             raise invalid_stream(f"NVDLA {self.hardware.name} has no unit Y", "it is not bypassed")
-        surface = Surface(y.line_stride, y.surface_stride, y.address, y.memory)
-        second = self._read_features("second", surface, (values.shape[0], *values.shape[1:]))
-        return weighted_sum(values, y, second.astype(np.int64))
+        second = self._read_features("second", operations.y.second, values.shape)
+        return weighted_sum(values, operations.y, second.astype(np.int64))
 
     def _operands(self, unit: SdpUnit, shape: tuple[int, int, int]) -> tuple[Sums, Sums]:
         """Return the addends and the factors of a unit, from memory or registers.

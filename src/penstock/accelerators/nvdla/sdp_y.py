@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.accelerators.nvdla.bindings import Bindings, Words
-from penstock.accelerators.nvdla.layer import NvdlaMemory
+from penstock.accelerators.nvdla.layer import NvdlaMemory, Surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class SdpUnitY:
     right_shift: int = 0
     offset: int = 0
     shift: int = 0
+
+    @property
+    def second(self) -> Surface:
+        """The memory layout of the second tensor."""
+        return Surface(self.line_stride, self.surface_stride, self.address, self.memory)
 
 
 MODE = "SDP.D_DP_EW_CFG"

@@ -20,9 +20,9 @@ from penstock.accelerators.nvdla.sdp_constants import (
     find_passes,
 )
 from penstock.accelerators.nvdla.sdp_sums import SumSettings, find_sum
+from penstock.accelerators.nvdla.sdp_y_sums import UnitYSum, find_sum_in_y
 from penstock.accelerators.nvdla.task import geometry
 from penstock.accelerators.nvdla.unextended_task import Average, UnextendedTask, aligned
-from penstock.accelerators.nvdla.weighted_sums import WeightedSum, find_weighted_sum
 from penstock.uma import Array, Channels, Node, Offloaded, reachable, rounding_shift
 
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
@@ -93,7 +93,7 @@ def plain_task(offloaded: Offloaded) -> UnextendedTask:
     return offloaded.cache[key]
 
 
-def summation(offloaded: Offloaded) -> SumSettings | WeightedSum | None:
+def summation(offloaded: Offloaded) -> SumSettings | UnitYSum | None:
     """Return the constants with which SDP adds or subtracts two tensors; None if there are none."""
     key = "summation"
     if key not in offloaded.cache:
@@ -101,13 +101,13 @@ def summation(offloaded: Offloaded) -> SumSettings | WeightedSum | None:
     return offloaded.cache[key]
 
 
-def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | WeightedSum | None:
+def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | UnitYSum | None:
     """Return proved constants of a sum or difference: of units X1 and X2, or else of unit Y, which
     processes fewer elements per cycle; None if there are none.
 
     p: the parameters of TFLite's arithmetic, by name."""
     found = find_sum(p)
-    return find_weighted_sum(p) if found is None and chip.rates.elementwise else found
+    return find_sum_in_y(p) if found is None and chip.rates.elementwise else found
 
 
 def _task(offloaded: Offloaded) -> UnextendedTask:

@@ -1,9 +1,8 @@
 """unextended_task: tasks that NVDLA executes with its own units, and their hardware layers.
 
 A convolution takes one or two passes over its input (`sdp_constants`).  The elements of the second
-pass are written to scratch; then a layer of SDP alone adds them to the output.  A depthwise
-convolution is a group convolution: for each pack of channels, a convolution whose kernels are zero
-except on the diagonal.
+pass are written to scratch; then a layer of SDP alone adds them to the output.  For a depthwise
+convolution, there is one for each pack of channels, with kernels that are zero off the diagonal.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from penstock.accelerators.nvdla.sdp import (
 from penstock.accelerators.nvdla.sdp_constants import PassSettings
 from penstock.accelerators.nvdla.sdp_sums import SumSettings
 from penstock.accelerators.nvdla.sdp_y import SdpUnitY
+from penstock.accelerators.nvdla.sdp_y_sums import UnitYSum
 from penstock.accelerators.nvdla.stream import (
     Write,
     operating_writes,
@@ -39,7 +39,6 @@ from penstock.accelerators.nvdla.stream import (
 )
 from penstock.accelerators.nvdla.task import Task
 from penstock.accelerators.nvdla.traffic import LayerTraffic, packed_bytes, traffic_of_convolution
-from penstock.accelerators.nvdla.weighted_sums import WeightedSum
 
 ROWS_BYTES = 4096
 """The size in bytes of the rows of a second pass that are in scratch at a time, unless a single
@@ -114,7 +113,7 @@ class UnextendedTask(Task):
     by_pack: bool = False
     method: PoolingMethod | None = None
     average: Average = Average(0, 0)
-    total: SumSettings | WeightedSum | None = None
+    total: SumSettings | UnitYSum | None = None
     gathered_bytes: int = 0
 
     @property
@@ -249,8 +248,7 @@ class UnextendedTask(Task):
             weight_address += aligned(found[0].weight_bytes)
 
     def packs(self) -> Iterator[tuple[int, int]]:
-        """Yield (first, count) of the output channels that a convolution computes: all, or a pack
-        of a depthwise convolution."""
+        """Yield (first, count) of the output channels of each convolution: all, or a pack."""
         if not self.by_pack:
             yield 0, self.out_c
             return
@@ -305,14 +303,14 @@ class UnextendedTask(Task):
         return UnextendedStep(layer, moved, writes, SUM_BASES)
 
     def _total_step(
-        self, total: SumSettings | WeightedSum, rows: int, lines: tuple[int, int, int]
+        self, total: SumSettings | UnitYSum, rows: int, lines: tuple[int, int, int]
     ) -> UnextendedStep:
         """Return the layer that computes `rows` rows of a sum.
 
         lines: the distances in bytes between consecutive rows of input, output and second input."""
         atom = self.hardware.memory_atom_bytes
         source, output, second = (Surface(line, self.out_w * atom) for line in lines)
-        if isinstance(total, WeightedSum):
+        if isinstance(total, UnitYSum):
             place = (second.address, second.line_stride, second.surface_stride)
             operations = SdpOperations(y=SdpUnitY(total.factor, total.weight, *place))
             added = {"SDP_RDMA.D_EW_BASE_ADDR_LOW": Base.SECOND}

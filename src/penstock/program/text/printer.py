@@ -37,7 +37,7 @@ npu(..)`, with numbers and addresses, `&buffer + offset`; fields of a record are
 `call conv1(..) of conv2 band 0` calls a part of the first graph that computes conv2 in bands of
 columns.  A view of some columns of its tensor states the first one, `column band * 8`.
 
-`queued_until f on npu` before the entries: calls on `npu` may run as late as `invoke f on npu()`.
+`waits { invoke f on npu() }`: calls on `npu` may run as late as when `run` invokes f.
 
 A view `rotated by n from k` is a ring whose row r is in slot (k + counter n + r) % ring.
 """
@@ -116,6 +116,7 @@ class _Printer:
                 ("init", program.init),
                 ("reset", program.reset),
                 ("run", program.run),
+                ("waits", tuple(Invoke(driver, ()) for driver in program.waits)),
             )
             if commands
             for line in self._block(word, commands, "")
@@ -130,9 +131,6 @@ class _Printer:
                 if k > 0 or view != self._context.whole_view(tensor):
                     yield self._declaration(k, view)
         yield from ends
-        for driver in program.waits:
-            name, engine = name_or_string(driver.name), name_or_string(driver.engine)
-            yield f"queued_until {name} on {engine}"
         yield from entries
 
     def _buffer(self, buffer: Buffer) -> str:

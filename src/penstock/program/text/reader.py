@@ -43,7 +43,7 @@ from penstock.scanner import Scanner, Token, quoted
 from penstock.scheduling.model.part import Part
 
 _KINDS = {kind.value: kind for kind in Kind}
-_ENTRIES = ("init", "reset", "run")
+_ENTRIES = ("init", "reset", "run", "waits")
 _BLOCKS = ("for", "call", "region")
 _COMMANDS = (*_BLOCKS, "copy", "wait", "pull", "invoke", "discard", "fill", "load", "advance")
 
@@ -74,16 +74,14 @@ class _Reader:
         self._views: dict[tuple[str, int], View] = {}
 
     def program(self) -> Program:
-        scanner = self._scanner
+        scanner, accept = self._scanner, self._scanner.accept_word
         scanner.skip_newlines()
         scanner.expect_word("program")
         name = scanner.name()
         scanner.end_statement()
         memories: list[Memory] = []
-        while scanner.accept_word("memory"):
-            memories.append(
-                Memory(scanner.name(), scanner.integer(), scanner.accept_word("writable"))
-            )
+        while accept("memory"):
+            memories.append(Memory(scanner.name(), scanner.integer(), accept("writable")))
             scanner.end_statement()
         buffers: list[Buffer] = []
         while scanner.accept_word("buffer"):
@@ -96,12 +94,9 @@ class _Reader:
             tuple(self._listed()) if scanner.accept_word(word) else ()
             for word in ("inputs", "outputs")
         )
-        waits: list[Invoke] = []
-        while scanner.accept_word("queued_until"):
-            waits.append(self._example())
-            scanner.end_statement()
-        init, reset, run = (self._block() if scanner.accept_word(word) else () for word in _ENTRIES)
-        sizes, drivers = (tuple(memories), tuple(buffers)), tuple(w.driver for w in waits)
+        init, reset, run, waits = (self._block() if accept(word) else () for word in _ENTRIES)
+        sizes = (tuple(memories), tuple(buffers))
+        drivers = tuple(command.driver for command in waits if isinstance(command, Invoke))
         return Program(name, *sizes, inputs, outputs, init, reset, run, drivers)
 
     def _buffer(self) -> Buffer:
@@ -344,18 +339,14 @@ class _Reader:
         self._scanner.expect_word("rows")
         return Pull(target, *self._range())
 
-    def _example(self) -> Invoke:
-        """Parses the name of a driver function and its engine; the function's example call."""
-        scanner, at = self._scanner, self._scanner.peek()
+    def _invoke(self) -> Invoke:
+        scanner = self._scanner
+        at = scanner.peek()
         name = scanner.name()
         scanner.expect_word("on")
         engine = scanner.name()
         if (example := self._context.invocation(engine, name)) is None:
             raise scanner.contradiction(f"{engine} has no driver function {at}", at=at)
-        return example
-
-    def _invoke(self) -> Invoke:
-        scanner, example = self._scanner, self._example()
         scanner.expect("(")
         if not isinstance(example.given, tuple):
             return Invoke(example.driver, self._record(example.given))

@@ -1,4 +1,4 @@
-"""weighted_sums: constants with which unit Y of SDP adds two int8 tensors exactly as TFLite does.
+"""sdp_y_sums: constants with which unit Y of SDP adds two int8 tensors exactly as TFLite does.
 
     s = main * factor + other * weight                                    unit Y
     element = saturate8(round((s - offset) * scale / 2**shift))           converter
@@ -31,7 +31,7 @@ MOST_CANDIDATES = 24
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedSum:
+class UnitYSum:
     """The constants of a sum or difference.
 
     main: the index of the input that SDP reads as its own input.
@@ -57,7 +57,7 @@ class WeightedSum:
         return np.clip(scaled, LOWEST, HIGHEST)
 
 
-def find_weighted_sum(p: Mapping[str, int]) -> WeightedSum | None:
+def find_sum_in_y(p: Mapping[str, int]) -> UnitYSum | None:
     """Return constants that are proved for a sum or difference; None if none were found.
 
     p: the parameters of TFLite's arithmetic, by name."""
@@ -75,7 +75,7 @@ def find_weighted_sum(p: Mapping[str, int]) -> WeightedSum | None:
     return None
 
 
-def _candidates(first: float, second: float) -> Iterator[WeightedSum]:
+def _candidates(first: float, second: float) -> Iterator[UnitYSum]:
     """Yield the constants, except the offset, whose products are nearest to the slopes `first` and
     `second`, which state how much the output grows with each input.
 
@@ -96,4 +96,4 @@ def _candidates(first: float, second: float) -> Iterator[WeightedSum]:
     for k in np.argsort(np.where(fits, errors, np.inf), kind="stable")[:MOST_CANDIDATES]:
         if fits[k]:
             weight = int(weights[k]) if small > 0 else -int(weights[k])
-            yield WeightedSum(main, int(factors[k]), weight, int(scales[k]), shift)
+            yield UnitYSum(main, int(factors[k]), weight, int(scales[k]), shift)

@@ -66,7 +66,7 @@ def group_cycles(
 
     problem = grouping_problem(parts, memories.tensors[SECOND].bank_bytes)
     cost, tie = (node_bytes, node_cycles) if objective == BYTES else (node_cycles, None)
-    tiled = None if fused is None else partial(fused.cost, problem, objective)
+    tiled = None if fused is None else partial(fused.cost, objective)
     return GroupCycles(problem, cost, capacity_bytes, tie, tiled)
 
 

@@ -91,7 +91,7 @@ class GroupCycles:
             kept = self.problem.kept_inside(group)
             total: int | None = sum(self._node(i, kept) for i in bits(group))
             if not self._is_group(group, kept):
-                total = self.tiled(group) if self.tiled is not None else None
+                total = self._tiled_cycles(group)
                 if total is not None:
                     self.in_tiles.add(group)
                     self._unsure.discard(group)
@@ -192,6 +192,12 @@ class GroupCycles:
             if self._peak(order, kept) <= self.capacity_bytes:
                 return tuple(order)
         return None
+
+    def _tiled_cycles(self, group: int) -> int | None:
+        """Return the cycles of a group that runs tile by tile; None if it cannot."""
+        if self.tiled is None or not self.problem.is_joined_inside(group):
+            return None
+        return self.tiled(group)
 
     def _node(self, i: int, kept: int) -> int:
         """Return the cycles of node `i` if the tensors in the mask `kept` stay on chip."""

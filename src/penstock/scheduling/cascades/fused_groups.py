@@ -19,7 +19,7 @@ from penstock.scheduling.order.step_table import bits
 
 MOST_MEMBERS = 24
 """Maximum number of nodes of a group that runs tile by tile."""
-MOST_FUSED = 2_000
+MOST_FUSED = 3_000
 """Maximum number of groups for which tiles are searched."""
 
 
@@ -41,7 +41,7 @@ class FusedGroups:
         None if it cannot, or if `MOST_FUSED` groups have been tried.
         objective: `CYCLES` or `BYTES`.
         """
-        if not 1 < group.bit_count() <= MOST_MEMBERS:
+        if group.bit_count() > MOST_MEMBERS:
             return None
         if group not in self._known and len(self._known) >= MOST_FUSED:
             return None

@@ -45,8 +45,10 @@ class GroupCycles:
     capacity_bytes: bytes of the on-chip memory that live tensors may occupy.
     node_tie: a secondary cost of a node, which breaks ties; None: the bytes of the tensors that
         cross the boundary of a group.
-    tiled: cost of a group that runs tile by tile, for groups that do not fit otherwise; None if no
-        group can.
+    tiled: cost of a group that runs tile by tile; None if no group can.
+    tiled_least: lower bound of the cost of a node, given by its index, in groups that run tile by
+        tile; its result is None if the node cannot be in one.  None if no group can run so.
+    tiles_may_save: whether a group that fits as a whole may cost less tile by tile.
     order_states: limit of the work per group: maximum number of states in the search for an order
         of its nodes in which the tensors fit on chip.
     additive: False, because the cost is not a sum over tensors.
@@ -65,6 +67,8 @@ class GroupCycles:
     capacity_bytes: int
     node_tie: NodeCycles | None = None
     tiled: TiledCost | None = None
+    tiled_least: Callable[[int], int | None] | None = None
+    tiles_may_save: bool = False
     order_states: int = 200
     additive: bool = False
     separable: bool = True
@@ -89,12 +93,15 @@ class GroupCycles:
         """
         if group not in self.known:
             kept = self.problem.kept_inside(group)
-            total: int | None = sum(self._node(i, kept) for i in bits(group))
-            if not self._is_group(group, kept):
-                total = self.tiled(group) if self.tiled is not None else None
-                if total is not None:
-                    self.in_tiles.add(group)
-                    self._unsure.discard(group)
+            total = None
+            if self._is_group(group, kept):
+                total = sum(self._node(i, kept) for i in bits(group))
+            tries_tiles = total is None or self.tiles_may_save
+            tiled = self._tiled_cycles(group) if tries_tiles else None
+            if tiled is not None and (total is None or tiled < total):
+                total = tiled
+                self.in_tiles.add(group)
+                self._unsure.discard(group)
             self.known[group] = total
         return self.known[group]
 
@@ -128,11 +135,16 @@ class GroupCycles:
         for i in order[lower:upper]:
             growing.add(i)
             fits = growing.peak_bytes <= self.capacity_bytes
-            found = growing.cycles if fits else self.of(growing.group)
+            found = None if fits and not self.tiles_may_save else self.of(growing.group)
+            if fits:
+                found = growing.cycles if found is None else min(found, growing.cycles)
             costs.append(found or 0)
             feasible.append(found is not None)
-            failed = failed + 1 if found is None else 0
-            if failed == patience or (failed and self.hopeless(growing.group)):
+            if found is not None:
+                failed = 0
+            elif self.tiled is None or self.problem.is_joined_inside(growing.group):
+                failed += 1
+            if failed == patience or (found is None and self.hopeless(growing.group)):
                 break
         return IntervalCosts(np.array(costs, np.int64), np.array(feasible, np.bool_))
 
@@ -167,9 +179,8 @@ class GroupCycles:
 
         nodes: mask of nodes.
 
-        Each node counts with its cycles for the best choice of tensors that stay on chip.  A layer
-        may take fewer cycles in tiles; if groups may run in tiles, the result is only an estimate,
-        and a proof of optimality that relies on it holds for groups of whole layers only.
+        Each node counts with its cycles for the best choice of tensors that stay on chip, or with
+        `tiled_least` if that is less.
         """
         if self._least is None:
             self._least = np.array(
@@ -193,6 +204,12 @@ class GroupCycles:
                 return tuple(order)
         return None
 
+    def _tiled_cycles(self, group: int) -> int | None:
+        """Return the cycles of a group that runs tile by tile; None if it cannot."""
+        if self.tiled is None or not self.problem.is_joined_inside(group):
+            return None
+        return self.tiled(group)
+
     def _node(self, i: int, kept: int) -> int:
         """Return the cycles of node `i` if the tensors in the mask `kept` stay on chip."""
         key = i, kept & (self.problem.reads[i] | 1 << i)
@@ -204,7 +221,8 @@ class GroupCycles:
         """Return the cycles of a node for the choice of on-chip tensors that takes fewest cycles.
 
         The choice is among all sets of tensors that the node reads or writes and that may stay on
-        chip.  For a node with more than `MOST_TENSORS` of them, 0 is returned as a lower bound.
+        chip.  For a node with more than `MOST_TENSORS` of them, 0 is returned as a lower bound.  If
+        groups may run tile by tile, the result is at most `tiled_least`.
         """
         problem = self.problem
         tensors = [t for t in bits(problem.reads[i] | 1 << i) if t < len(problem.nodes)]
@@ -212,7 +230,9 @@ class GroupCycles:
         if len(tensors) > MOST_TENSORS:
             return 0
         choices = range(1 << len(tensors))
-        return min(self._node(i, bit_mask(tensors[k] for k in bits(c))) for c in choices)
+        least = min(self._node(i, bit_mask(tensors[k] for k in bits(c))) for c in choices)
+        tiled = self.tiled_least(i) if self.tiled_least is not None else None
+        return least if tiled is None else min(least, tiled)
 
     def _is_group(self, group: int, kept: int) -> bool:
         """Return whether the tensors that stay on chip fit in some order of a group's nodes.

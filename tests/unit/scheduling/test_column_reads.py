@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.portable import assign
+from penstock.backends.processor_parts import assign
 from penstock.frontends.text import graph_from_text
 from penstock.hardware.load import load_target
 from penstock.opkit.axis_map import ListedMap, StridedMap

@@ -9,7 +9,6 @@ the lowest peak memory.  If few tensors can be recomputed, all sets of them are 
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,16 +16,15 @@ from itertools import combinations, islice, product
 
 import numpy as np
 
-from penstock.compiled import UNBOUNDED
 from penstock.pareto import frontier
 from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
+from penstock.scheduling.bands.chain_intervals import chain_intervals
 from penstock.scheduling.bands.chain_plan import ChainCosts, ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
 from penstock.scheduling.bands.chain_tables import chain_shares, run_chains
 from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
-from penstock.scheduling.simulate.row_kernels import run_cascade
 from penstock.scheduling.simulate.row_tables import RowTables, advances
 
 STRIPES = (1, 2, 4)
@@ -35,8 +33,6 @@ SCRATCH_SHARES = (64, 32, 24, 16, 12, 8, 4)
 """Limits to try for the scratch buffer of the chains: the limit of the peak, divided by these."""
 GROWTH_SHARES = (32, 16, 8)
 """Same as `SCRATCH_SHARES`, for the scratch buffer while a set of recomputed tensors grows."""
-MOST_INTERVALS = 6
-"""Maximum number of intervals to search: those that need the least memory without chains."""
 MOST_PLANS = 3_000
 """Maximum number of plans to evaluate for an order; the most promising intervals come first."""
 MOST_TENSORS = 5
@@ -103,7 +99,7 @@ class ChainSearch:
         most_plans: maximum number of plans to evaluate.
         """
         left, limit = most_plans, self._limits.peak_bytes
-        for lower, upper in self._intervals(plain):
+        for lower, upper in chain_intervals(self._tables, plain, self._limits):
             found: list[ChainPlan] = []
             for stripe in STRIPES:
                 before = len(found)
@@ -121,42 +117,6 @@ class ChainSearch:
                 if state.chains and state.peak_bytes < limit:
                     valued = self.valued(lower, upper, state)
                     self._found.setdefault(upper, []).append(valued)
-
-    def _intervals(self, plain: Iterable[ValuedCandidate]) -> list[tuple[int, int]]:
-        """Return the intervals [lower, upper) of positions in which to search for chains.
-
-        In these intervals, cascades without chains need at least `BandLimits.peak_bytes`, but a
-        cascade with chains may need less.  Those with the lowest peaks without chains, in stripes
-        of one row, come first.
-        plain: the candidate cascades without chains.
-        """
-        count, limit = len(self._parts), self._limits.peak_bytes
-        resident = self._tables.resident
-        least = np.full((count + 1, count + 1), UNBOUNDED)
-        for valued in plain:
-            c = valued.candidate
-            least[c.lower, c.upper] = min(least[c.lower, c.upper], valued.peak_bytes)
-        for lower in range(count - 1, -1, -1):
-            for upper in range(lower + 2, count + 1):
-                both = np.maximum(least[lower, lower + 1 : upper], least[lower + 1 : upper, upper])
-                least[lower, upper] = min(least[lower, upper], both.min())
-        bound = np.where(least < limit, least, np.maximum.outer(resident, resident))
-        before, after = least[0].copy(), least[:, count].copy()
-        before[0] = after[count] = 0
-        for p in range(1, count + 1):
-            before[p] = np.maximum(before[:p], bound[:p, p]).min()
-        for p in range(count - 1, -1, -1):
-            after[p] = np.maximum(after[p + 1 :], bound[p, p + 1 :]).min()
-        found: list[tuple[int, int, int]] = []
-        for a in range(count):
-            for b in range(a + 2, min(count, a + self._limits.parts) + 1):
-                if max(before[a], bound[a, b], after[b]) < limit <= least[a, b]:
-                    highest = found[-1][0] if len(found) == MOST_INTERVALS else UNBOUNDED
-                    # A peak that is not below `highest` may be too low, but not below it.
-                    peak, *_ = run_cascade(self._tables, a, b, 1, highest, self._calls[:0])
-                    insort(found, (peak, a, b))
-                    del found[MOST_INTERVALS:]
-        return [(a, b) for _, a, b in found]
 
     def can_recompute(self, p: int, upper: int) -> bool:
         """Return whether cascades that end at `upper` can recompute the output of the part at p."""

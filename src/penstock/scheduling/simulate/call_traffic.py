@@ -43,9 +43,7 @@ def traffic_of_calls(part: Part, outs: Iterable[Region]) -> list[CallTraffic]:
     return [
         CallTraffic(
             op.work(site, out).macs,
-            tuple(
-                need.elements * size for need, size in zip(op.needs(site, out), sizes, strict=True)
-            ),
+            tuple(n.elements * size for n, size in zip(op.needs(site, out), sizes, strict=True)),
             row_before(out).elements * element if recurrent else 0,
             out.elements * element,
         )

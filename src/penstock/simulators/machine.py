@@ -248,10 +248,9 @@ class Machine:
 
     def _inside(self, call: Call) -> list[ConcreteOperand]:
         """The buffers that only the call uses: its scratch, and those of a region call's body."""
-        names = (*buffers_inside(call), call.scratch)
-        buffers = (self._memories.buffers[name] for name in names if name is not None)
-        types = ((b.name, TensorType((b.size_bytes,), DType.INT8)) for b in buffers)
-        return whole_operands(*(View.whole(name, type, name) for name, type in types))
+        names = [name for name in (*buffers_inside(call), call.scratch) if name is not None]
+        types = (TensorType((self._memories.buffers[n].size_bytes,), DType.INT8) for n in names)
+        return whole_operands(*map(View.whole, names, types, names))
 
     def _window(self, operand: ConcreteOperand) -> Array:
         """A whole input in which all elements outside the needed region are poisoned."""
@@ -384,9 +383,8 @@ def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: Concr
     shape = output.view.type.shape
     row = slice(row_axis(len(shape)) + 1 if len(shape) > 1 else 0, None)
     rows_only = output.region.shape[row] == shape[row]
-    whole = output.region.shape == shape and all(
-        lies_whole(one, as_columns=call.kernel.by_columns) for one in (*inputs, output)
-    )
+    lies = partial(lies_whole, as_columns=call.kernel.by_columns)
+    whole = output.region.shape == shape and all(map(lies, (*inputs, output)))
     if not (rows_only if call.kernel.by_rows else whole):
         raise InternalError(
             "machine-009",

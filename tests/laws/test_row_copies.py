@@ -87,7 +87,7 @@ def test_schedules_with_copies_run_with_the_stated_costs(
     parts = assign(graph, target)
     assert read_frontier(print_frontier(Frontier(every)), parts) == Frontier(every)
     for found in every[:4]:
-        assert double or not any(c.early for plan in found.plans for c in plan.row_copies)
+        assert double or not any(c.overlapped for plan in found.plans for c in plan.row_copies)
         if (done := lowered(graph, target, found)) is not None:
             assert_counts_are_the_schedules(done, assert_equal_to_graph(done, seed))
             counted = Recount.cycles(target, done.program)

@@ -96,7 +96,7 @@ class Writer:
         return {
             p: Wait(self._copier, part.name)
             for p, part in parts.items()
-            if part.row_copy is not None and part.row_copy.early
+            if part.row_copy is not None and part.row_copy.overlapped
         }
 
     @property
@@ -119,7 +119,7 @@ class Writer:
             return Pull(self.view(part.streamed_input, {}), first, end)
         if part.row_copy is not None:
             source, target = self.view(part.inputs[0], {}), self.view(part.output, {})
-            token = part.name if part.row_copy.early else None
+            token = part.name if part.row_copy.overlapped else None
             return Copy(source, target, first, end, self._copier, token)
         node = part.nodes[-1]
         shape = node.output.type.shape

@@ -30,13 +30,13 @@ class RowCopy:
     """A tensor that the parts of one cascade read from a ring in faster memory.
 
     tensor: name of the tensor, which is complete when the cascade begins.
-    target: name of the memory region of the ring.
-    early: whether the rows for a call are copied during the previous call (double buffering).
+    region: name of the memory region of the ring.
+    overlapped: whether the rows for a call are copied during the previous call (double buffering).
     """
 
     tensor: str
-    target: str
-    early: bool
+    region: str
+    overlapped: bool
 
 
 @dataclass(frozen=True, slots=True)

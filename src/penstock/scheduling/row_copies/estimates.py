@@ -106,8 +106,8 @@ class RowCopyEstimates:
         users = readers(self.parts, cascade.parts, tensor)
         modes = (False, True) if self.double_buffering and len(users) == 1 else (False,)
         for target in self.memories.tensors[1:]:
-            for early in modes if target.name != source else ():
-                copy = RowCopy(tensor, target.name, early)
+            for overlapped in modes if target.name != source else ():
+                copy = RowCopy(tensor, target.name, overlapped)
                 found = self._estimate(cascade, copy, source, users)
                 if found.saved > 0:
                     yield found
@@ -133,14 +133,14 @@ class RowCopyEstimates:
                 continue
             needed, released = reads[k].needed, reads[k].done
             size = max(0, int(needed[end]) - int(released[first])) * row_bytes
-            saved += memories.access(source, size) - memories.access(copy.target, size)
+            saved += memories.access(source, size) - memories.access(copy.region, size)
             last = len(needed) - 1
-            copied = max(copied, int(needed[min(end + copy.early * cascade.stripe, last)]))
+            copied = max(copied, int(needed[min(end + copy.overlapped * cascade.stripe, last)]))
             exposed = exposed or int(needed[min(cascade.stripe, last)])
             most = max(most, copied - min(done.values()))
             done[k] = int(released[end])
-        transfer = FINE * memories.copy_cycles(source, copy.target, row_bytes)
-        waited = exposed if copy.early else copied
+        transfer = FINE * memories.copy_cycles(source, copy.region, row_bytes)
+        waited = exposed if copy.overlapped else copied
         saved -= copied * FINE * memories.copier.setup_cycles + waited * transfer
         return RowCopyEstimate(copy, saved, most * row_bytes)
 

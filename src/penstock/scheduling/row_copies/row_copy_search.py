@@ -119,8 +119,8 @@ class RowCopySearch:
         ]
         for estimate in sorted(estimates, key=lambda e: -e.saved):
             copy = estimate.copy
-            if copy.tensor not in found and estimate.ring_bytes <= room[copy.target]:
-                room[copy.target] -= estimate.ring_bytes
+            if copy.tensor not in found and estimate.ring_bytes <= room[copy.region]:
+                room[copy.region] -= estimate.ring_bytes
                 found[copy.tensor] = copy
         return tuple(found.values())
 

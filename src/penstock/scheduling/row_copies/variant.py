@@ -45,7 +45,7 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
         for copy in plan.row_copies:
             users = readers(parts, plan.parts, copy.tensor)
             node = _copy_node(parts.parts[users[0]], copy, names)
-            ahead = plan.stripe if copy.early and plan.stripe is not None else 0
+            ahead = plan.stripe if copy.overlapped and plan.stripe is not None else 0
             copied.append(CopiedRows(node.name, parts.owners[copy.tensor], users, ahead))
             for k in users:
                 every[k] = _reading(every[k], node)
@@ -59,7 +59,7 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
         parts, graph=graph, parts=tuple(every), row_copies=tuple(copied), uncopied=parts
     )
     pairs = zip(copied, every[len(parts.parts) :], strict=True)
-    regions = ((c.ring, part.row_copy.target) for c, part in pairs if part.row_copy is not None)
+    regions = ((c.ring, part.row_copy.region) for c, part in pairs if part.row_copy is not None)
     return RowCopyVariant(copied_parts, tuple(found), tuple(regions))
 
 
@@ -80,7 +80,7 @@ def _copy_node(reader: Part, copy: RowCopy, names: set[str]) -> Node:
     reader: a part that reads the tensor; provides the tensor's type.
     """
     tensor = next(value for value in reader.variable_inputs if value.name == copy.tensor)
-    name = free_name(f"{copy.tensor}/{copy.target}", names)
+    name = free_name(f"{copy.tensor}/{copy.region}", names)
     names.add(name)
     return Node(CopyRows(), (tensor,), Value(name, tensor.type))
 

@@ -136,9 +136,9 @@ def _bands(assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str
 
 
 def _row_copy(copy: RowCopy, labels: Labels) -> str:
-    """Return a copy of rows, as "rows x to tcm early"."""
-    early = " early" if copy.early else ""
-    return f"rows {labels(copy.tensor)} to {name_or_string(copy.target)}{early}"
+    """Return a copy of rows, as "rows x to tcm overlapped"."""
+    overlapped = " overlapped" if copy.overlapped else ""
+    return f"rows {labels(copy.tensor)} to {name_or_string(copy.region)}{overlapped}"
 
 
 def _stripes(

@@ -256,13 +256,13 @@ class ScheduleReader:
         return cache(plan)
 
     def _row_copy(self) -> tuple[RowCopy, Token]:
-        """Parse a row copy, such as "x to dtcm early"; return it with the token of its tensor."""
+        """Parse a row copy, such as "x to dtcm overlapped"; return it and its tensor's token."""
         scanner = self._scanner
         at = scanner.peek()
         tensor = self.labels.name()
         scanner.expect_word("to")
-        target = scanner.name()
-        return RowCopy(tensor, target, scanner.accept_word("early")), at
+        region = scanner.name()
+        return RowCopy(tensor, region, scanner.accept_word("overlapped")), at
 
     def _read_stripes(self) -> None:
         """Parse a line such as "stripes p0 conv1 rolling = (StripeConfig(..),)", without "stripes".

@@ -36,7 +36,7 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.program.steps import buffers_inside, offset_name, used_buffers
+from penstock.program.steps import buffers_inside, offset_name, used_buffers, walk
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region
@@ -369,9 +369,20 @@ def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: Concr
 
 
 def _last_uses(program: Program) -> dict[int, tuple[str, ...]]:
-    """For each step of the run entry, the buffers that neither a later step nor an output reads."""
+    """For each step of the run entry, the buffers that neither a later step nor an output uses.
+
+    A wait uses the buffers of the copies for which it waits."""
     last: dict[str, int] = {}
+    copied: dict[tuple[str, str], set[str]] = {}  # buffers of asynchronous copies
     for step, command in enumerate(program.run):
+        for inner in walk((command,)):
+            match inner:
+                case Copy(engine=engine, token=str() as token):
+                    copied.setdefault((engine, token), set()).update(used_buffers(inner))
+                case Wait(engine, token):
+                    last |= dict.fromkeys(copied.get((engine, token), ()), step)
+                case _:
+                    pass
         for name in used_buffers(command):
             last[name] = step
     for view in program.outputs:

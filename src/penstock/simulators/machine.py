@@ -376,13 +376,10 @@ def _last_uses(program: Program) -> dict[int, tuple[str, ...]]:
     copied: dict[tuple[str, str], set[str]] = {}  # buffers of asynchronous copies
     for step, command in enumerate(program.run):
         for inner in walk((command,)):
-            match inner:
-                case Copy(engine=engine, token=str() as token):
-                    copied.setdefault((engine, token), set()).update(used_buffers(inner))
-                case Wait(engine, token):
-                    last |= dict.fromkeys(copied.get((engine, token), ()), step)
-                case _:
-                    pass
+            if isinstance(inner, Copy) and inner.token is not None:
+                copied.setdefault((inner.engine, inner.token), set()).update(used_buffers(inner))
+            elif isinstance(inner, Wait):
+                last |= dict.fromkeys(copied.get((inner.engine, inner.token), ()), step)
         for name in used_buffers(command):
             last[name] = step
     for view in program.outputs:

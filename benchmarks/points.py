@@ -191,12 +191,12 @@ def means(schedule: Schedule) -> str:
     chains = sum(bands.call_rows is not None for bands in schedule.bands)
     parts = schedule.assigned_parts
     copies = [copy for plan in schedule.plans for copy in plan.row_copies]
-    early = sum(copy.early for copy in copies)
+    overlapped = sum(copy.overlapped for copy in copies)
     found = [
         _counted(chains, "chain"),
         _counted(len(schedule.bands) - chains, "cascade", " in bands"),
-        _counted(len(copies) - early, "row copy", plural="row copies"),
-        _counted(early, "double-buffered row copy", plural="double-buffered row copies"),
+        _counted(len(copies) - overlapped, "row copy", plural="row copies"),
+        _counted(overlapped, "double-buffered row copy", plural="double-buffered row copies"),
     ]
     if any(isinstance(node.op, RequantiseSums) for node in parts.graph.nodes):
         found.append("channel groups")

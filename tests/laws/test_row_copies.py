@@ -1,8 +1,8 @@
 """Laws of copies of rows, over small networks and targets with two memories and a copy engine.
 
 Every schedule runs exactly in the reference machine, which poisons the target of a copy until the
-processor waits for it; it moves the bytes that the schedule states and takes the cycles that a
-recount over the commands finds.
+processor waits for it, and rejects writes to its source; it moves the bytes that the schedule
+states and takes the cycles that a recount over the commands finds.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place
 from penstock.pipeline.search import schedule
 from penstock.program.program import Call, Command, Copy, Loop, View, Wait
+from penstock.reports.costed_steps import numbered_steps
+from penstock.reports.timeline import timelines
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
@@ -78,16 +80,18 @@ def lowered(graph: Graph, target: Target, found: Schedule) -> Lowered | None:
     return Lowered(graph, point.schedule, lower_point(point))
 
 
-@given(graph=networks(), target=targets(), double=st.booleans(), seed=seeds)
+@given(graph=networks(), target=targets(), double=st.booleans(), out=st.booleans(), seed=seeds)
 def test_schedules_with_copies_run_with_the_stated_costs(
-    graph: Graph, target: Target, double: bool, seed: int
+    graph: Graph, target: Target, double: bool, out: bool, seed: int
 ) -> None:
-    options = replace(ROWS_ONLY, row_double_buffering=double)
+    options = replace(ROWS_ONLY, row_double_buffering=double, row_copies_out=out)
     every = copying(graph, target, options)
     parts = assign(graph, target)
     assert read_frontier(print_frontier(Frontier(every)), parts) == Frontier(every)
     for found in every[:4]:
-        assert double or not any(c.early for plan in found.plans for c in plan.row_copies)
+        copies = [copy for plan in found.plans for copy in plan.row_copies]
+        assert double or not any(copy.overlapped for copy in copies)
+        assert (double and out) or not any(copy.out for copy in copies)
         if (done := lowered(graph, target, found)) is not None:
             assert_counts_are_the_schedules(done, assert_equal_to_graph(done, seed))
             counted = Recount.cycles(target, done.program)
@@ -119,8 +123,10 @@ def fastest(options: Options) -> Schedule:
 
 def test_copies_and_double_buffering_save_cycles() -> None:
     single = replace(ROWS_ONLY, row_double_buffering=False)
-    without, once, twice = map(fastest, (replace(ROWS_ONLY, row_copies=False), single, ROWS_ONLY))
-    assert without.cost.cycles > once.cost.cycles > twice.cost.cycles
+    inwards = replace(ROWS_ONLY, row_copies_out=False)
+    searches = replace(ROWS_ONLY, row_copies=False), single, inwards, ROWS_ONLY
+    without, once, twice, out = map(fastest, searches)
+    assert without.cost.cycles > once.cost.cycles > twice.cost.cycles > out.cost.cycles
     assert not any(plan.row_copies for plan in without.plans)
 
 
@@ -159,9 +165,10 @@ def with_slot_less(commands: tuple[Command, ...], ring: str) -> Iterator[Command
                 yield replace(command, body=tuple(with_slot_less(command.body, ring)))
             case Call():
                 inputs = tuple(slot_less(view, ring) for view in command.inputs)
-                yield replace(command, inputs=inputs)
+                yield replace(command, inputs=inputs, output=slot_less(command.output, ring))
             case Copy():
-                yield replace(command, target=slot_less(command.target, ring))
+                source, target = (slot_less(v, ring) for v in (command.source, command.target))
+                yield replace(command, source=source, target=target)
             case _:
                 yield command
 
@@ -176,9 +183,55 @@ def outcome(done: Lowered, run: tuple[Command, ...]) -> str:
 
 
 def test_the_machine_catches_a_late_wait_and_a_ring_with_a_slot_less() -> None:
-    done = lowered(chain(), SLOW, fastest(ROWS_ONLY))
+    done = lowered(chain(), SLOW, fastest(replace(ROWS_ONLY, row_copies_out=False)))
     assert done is not None
     run, ring = done.program.run, "input/tcm"
     assert outcome(done, run) == ""
     assert outcome(done, changed(run, waits_last)) in ("machine-002", "machine-008")
     assert outcome(done, tuple(with_slot_less(run, ring))) in ("machine-002", "machine-008")
+
+
+def without_waits(body: tuple[Command, ...], token: str) -> tuple[Command, ...]:
+    return tuple(c for c in body if not (isinstance(c, Wait) and c.token == token))
+
+
+def test_the_machine_catches_a_missing_wait_for_rows_copied_out() -> None:
+    done = lowered(chain(), SLOW, fastest(ROWS_ONLY))
+    assert done is not None
+    run, tensor = done.program.run, "second"
+    assert outcome(done, run) == ""
+    assert outcome(done, without_waits(run, tensor)) == "machine-006"
+    inside = changed(run, lambda body: without_waits(body, tensor))
+    assert outcome(done, inside) == "machine-008"
+    less = outcome(done, tuple(with_slot_less(run, "second/tcm")))
+    assert less in ("machine-002", "machine-008")
+
+
+def test_the_last_wait_comes_before_the_next_cascade() -> None:
+    """Two cascades, each in rows: the second one reads what the first one has copied out."""
+    every = copying(chain(), SLOW, ROWS_ONLY)
+    found = [s for s in every if [c.out for c in s.plans[0].row_copies] == [False, True]]
+    (plan, after), *_ = (s.plans for s in found if len(s.plans) > 1)
+    assert plan.row_copies[1].tensor in {copy.tensor for copy in after.row_copies}
+    for one in found:
+        done = lowered(chain(), SLOW, one)
+        assert done is not None
+        assert outcome(done, done.program.run) == ""
+        loops = [k for k, command in enumerate(done.program.run) if isinstance(command, Loop)]
+        tensor = one.plans[0].row_copies[1].tensor
+        assert done.program.run[loops[0] + 1] == Wait("dma", tensor)
+
+
+def test_layers_keep_their_names_in_reports() -> None:
+    done = lowered(chain(), SLOW, fastest(ROWS_ONLY))
+    assert done is not None
+    steps = {one.step.tensor: one for one in numbered_steps(done.schedule, done.program)}
+    assert {name for name, one in steps.items() if one.number is not None} == {"first", "second"}
+    assert [*steps][-2:] == ["second", "second/tcm"]
+    copy = steps["second/tcm"].step
+    assert copy.inputs == ("second",)
+    assert not copy.moves
+    slow, fast = timelines(done.schedule, done.program)
+    writers = {span.name: span.layers for span in (*slow.spans, *fast.spans)}
+    assert writers["second/tcm"] == ("second",)
+    assert writers["second"] == ("second/tcm",)

@@ -31,13 +31,16 @@ def commands(
     """The loop nests of a cascade, in order.
 
     `waits`: by position of a part whose calls are asynchronous copies, the command that waits for
-    them; it precedes each call of the part that reads the copies."""
+    them.  It precedes each call of the part that reads the copies.  If no part of the cascade reads
+    them, it precedes each copy, so that at most one is under way, and follows the last one."""
     there: dict[int, int] = {}
     found: list[Command] = []
     for turns in _nests(cascade.calls):
         nest = _Nest(tables, cascade, call, waits, _asked(turns), dict(there))
         sink, first = int(turns[-1, 0]), int(turns[turns[:, 0] == turns[-1, 0]][0, 1])
         found += nest.produced(sink, first, int(turns[-1, 2]))
+        if sink in waits and not tables.on_request[sink]:
+            found.append(waits[sink])
         for position in np.unique(turns[:, 0]).tolist():
             there[position] = int(turns[turns[:, 0] == position][-1, 2])
     return tuple(found)
@@ -127,6 +130,8 @@ class _Nest:
                 before.append(self.waits[producer])
             if (position, producer) in self.asked:
                 before += self._supply(position, producer, e, first, end)
+        if position in self.waits and not self.tables.on_request[position]:
+            before.append(self.waits[position])
         return (*before, *self.call(position, first, end))
 
     def _supply(

@@ -24,6 +24,7 @@ from penstock.program.program import (
     Program,
     Pull,
     View,
+    Wait,
 )
 
 
@@ -121,9 +122,17 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
 
 
 def last_uses(program: Program) -> dict[int, tuple[str, ...]]:
-    """For each step of the run entry, the buffers that neither a later step nor an output reads."""
+    """For each step of the run entry, the buffers that neither a later step nor an output uses.
+
+    A wait uses the buffers of the copies for which it waits."""
     last: dict[str, int] = {}
+    copied: dict[tuple[str, str], set[str]] = {}  # buffers of asynchronous copies
     for step, command in enumerate(program.run):
+        for inner in walk((command,)):
+            if isinstance(inner, Copy) and inner.token is not None:
+                copied.setdefault((inner.engine, inner.token), set()).update(used_buffers(inner))
+            elif isinstance(inner, Wait):
+                last |= dict.fromkeys(copied.get((inner.engine, inner.token), ()), step)
         for name in used_buffers(command):
             last[name] = step
     for view in program.outputs:

@@ -66,7 +66,7 @@ def constant_channels(part: Part) -> ConstantChannels | None:
     weights = part.inputs[WEIGHTS]
     dropped = weights.type.size_bytes // count * len(kernel.constant_channels)
     return ConstantChannels(
-        part.name,
+        part.label,
         kernel.constant_channels,
         count,
         weights.name,
@@ -77,7 +77,7 @@ def constant_channels(part: Part) -> ConstantChannels | None:
 
 def constant_by_layer(schedule: Schedule) -> Mapping[str, ConstantChannels]:
     """Return the constant channels of each layer that has any, by name of the layer."""
-    every = ((part.name, constant_channels(part)) for part in schedule.steps)
+    every = ((part.label, constant_channels(part)) for part in schedule.steps)
     return {name: found for name, found in every if found is not None}
 
 

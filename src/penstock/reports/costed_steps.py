@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.program.program import Program
 from penstock.program.steps import steps
@@ -75,7 +76,7 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[NumberedStep, 
         costed = costed_steps(schedule, cascade)
         in_stripes = costed[0].in_cascade
         some = [numbered(step, cascades if in_stripes else None) for step in costed]
-        found += sorted(some, key=lambda one: -1 if one.number is None else one.number)
+        found += sorted(some, key=partial(_place, {one.step.tensor: one.number for one in some}))
         cascades += in_stripes
     for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
         name = update_name(schedule.parts, part.output)
@@ -83,6 +84,17 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[NumberedStep, 
         stripes = (whole_tensor(part.output.type.shape),)
         found.append(numbered(CostedStep(name, part, cost, read, stripes, False), None))
     return tuple(found)
+
+
+def _place(numbers: Mapping[str, int | None], one: NumberedStep) -> int:
+    """Return the sort key of a step of a cascade: its number, or that of the tensor it copies out.
+
+    numbers: number of the step that computes each tensor, by name of the tensor.
+    """
+    copy = one.step.part.row_copy
+    out = copy is not None and copy.out
+    number = numbers[one.step.inputs[0]] if out else one.number
+    return -1 if number is None else number
 
 
 def costed_steps(schedule: Schedule, cascade: ExpandedCascade) -> tuple[CostedStep, ...]:
@@ -96,8 +108,10 @@ def costed_steps(schedule: Schedule, cascade: ExpandedCascade) -> tuple[CostedSt
             found += _steps_in_bands(schedule, bands, cascade)
         else:
             read = tuple(v.name for v in part.variable_inputs)
+            if part.row_copy is not None and part.row_copy.out:
+                read = (part.name,)  # the tensor; its label is that of the part that computes it
             in_stripes = plan.stripe is not None
-            found.append(CostedStep(part.name, part, cost, read, stripes, in_stripes))
+            found.append(CostedStep(part.label, part, cost, read, stripes, in_stripes))
     return tuple(found)
 
 

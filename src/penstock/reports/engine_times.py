@@ -148,5 +148,5 @@ def _readers(schedule: Schedule, plan: Plan, copy: Prefetch) -> tuple[str, ...]:
     """Return the names of the parts of a plan that read a copied constant."""
     parts = (schedule.parts.parts[k] for k in plan.parts)
     return tuple(
-        part.name for part in parts if copy.constant in {value.name for value in part.inputs}
+        part.label for part in parts if copy.constant in {value.name for value in part.inputs}
     )

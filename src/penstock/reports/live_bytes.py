@@ -21,7 +21,7 @@ def live_bytes(schedule: Schedule, arena: Timeline) -> Mapping[str, int]:
             part = schedule.parts.parts[cascade.plan.parts[position - cascade.lower]]
             bands = schedule.find_bands(part)
             sections = () if bands is None else (s for b in bands.bands for s in b.sections)
-            names = {part.name} if bands is None else {section.tensor for section in sections}
+            names = {part.label} if bands is None else {section.tensor for section in sections}
             live = int(arena.live_bytes[cascade.tick + call])
             for name in names:
                 found[name] = max(found[name], live)

@@ -314,7 +314,7 @@ def make_report(
         engines=engine_work(schedule),
         left_to_cpu=left_to_cpu(schedule),
         requantisation=tuple(
-            Requantised(part.name, part.kernel.name, requantisation_classes(part))
+            Requantised(part.label, part.kernel.name, requantisation_classes(part))
             for part in schedule.steps
             if part.kernel.classes
         ),

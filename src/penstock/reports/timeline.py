@@ -194,9 +194,10 @@ def _stretches(expanded: ExpandedSchedule, program: Program) -> Iterator[Stretch
 def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
     """Yield a span for each storage that has memory of its own."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    views = {view.tensor: view for view in program.inputs}
-    views |= {view.tensor: view for c in program.reset for view in written_views(c)}
-    views |= {view.tensor: view for c in walk(program.run) for view in written_views(c)}
+    rings = {copy.ring for copy in expanded.schedule.parts.row_copies}
+    commands = (*program.reset, *walk(program.run))
+    every = (*program.inputs, *(view for c in commands for view in written_views(c)))
+    views = {view.buffer if view.buffer in rings else view.tensor: view for view in every}
     lives, ends, writers = expanded.live_ranges, _ends(expanded), _writers(expanded.schedule)
     for s, storage in enumerate(expanded.schedule.parts.rows.storages):
         if not storage.row_bytes:
@@ -212,7 +213,7 @@ def _writers(schedule: Schedule) -> Mapping[str, tuple[str, ...]]:
     """Return the names of the parts that write each storage, by name of the storage."""
     found: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for part in schedule.steps:
-        found[schedule.parts.owners[part.output.name]] += (part.name,)
+        found[schedule.parts.owners[part.output.name]] += (part.label,)
     return found
 
 

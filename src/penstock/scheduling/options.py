@@ -70,6 +70,14 @@ class Options:
         default=True,
         metadata={"help": "Overlap copies of rows with the computation before they are read."},
     )
+    row_copies_out: bool = field(
+        default=True,
+        metadata={
+            "help": "Also let cascades write rows to faster memory, from which a copy engine "
+            "copies them to slow memory during the next call. Only with `--row-copies` and "
+            "`--row-double-buffering`."
+        },
+    )
     keep_input: bool = field(
         default=False,
         metadata={

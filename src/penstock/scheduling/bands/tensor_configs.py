@@ -37,13 +37,14 @@ def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterat
     """
     schedule = expanded.schedule
     parts, memory = schedule.parts, schedule.memory
+    rings = {copy.ring for copy in parts.row_copies}
     for place, stripes in enumerate(cascade.stripes):
         part = parts.parts[cascade.plan.parts[place]]
         bands = schedule.find_bands(part)
         if bands is not None:
             yield from _configs_in_bands(bands, schedule, cascade)
             continue
-        if part.row_copy is not None:
+        if part.name in rings:
             continue  # the plan states the copy
         region = memory.region(parts.owners[part.name])
         mode = _mode(expanded, cascade, cascade.lower + place)

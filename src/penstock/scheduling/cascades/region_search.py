@@ -309,7 +309,7 @@ class RegionSearch:
             best = self._copies.best(striped, tensor, self._regions[m])
             if best is not None:
                 saved += best.saved
-                extra[self._regions.index(best.copy.target)] += best.ring_bytes
+                extra[self._regions.index(best.copy.region)] += best.ring_bytes
         return saved, extra
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:

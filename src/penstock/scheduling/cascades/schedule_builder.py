@@ -55,8 +55,8 @@ class ScheduleBuilder:
         runs, if the memory region to which they are copied has room for them.  There is one variant
         for each entry of `FILLS`: the maximum share of a region that live bytes may occupy in this
         variant.  No variants are yielded if the target has no copy engine, or if an option disables
-        them.  Each schedule may be followed by a faster one that also copies rows of tensors to
-        faster memory.
+        them.  Each schedule may be followed by faster ones that also copy rows of tensors to
+        or from faster memory.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
@@ -86,9 +86,7 @@ class ScheduleBuilder:
         for schedule in {schedule.plans: schedule for schedule in every}.values():
             yield schedule
             if self.row_copies is not None:
-                copying = RowCopySearch(self.accounting, self.row_copies).added(schedule)
-                if copying is not None:
-                    yield copying
+                yield from RowCopySearch(self.accounting, self.row_copies).variants(schedule)
 
     def every_schedule(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield the schedules of all proposals.

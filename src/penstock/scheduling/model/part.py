@@ -32,6 +32,8 @@ class Part(Brief):
         there is none.
     prefetching: kernels that read constants from a prefetched copy, by increasing copy size.
     row_copy: the row copy that the part performs; None unless the copy engine runs the part.
+    copied_out_to: name of the tensor to which the rows of the output are copied, if the output is
+        the ring of a row copy; None otherwise.
     """
 
     nodes: tuple[Node, ...]
@@ -41,6 +43,7 @@ class Part(Brief):
     fallback: Kernel | None = None
     prefetching: tuple[Kernel, ...] = ()
     row_copy: RowCopy | None = None
+    copied_out_to: str | None = None
 
     def with_kernel(self, kernel: Kernel) -> Part:
         """Return this part with `kernel` as its only kernel."""
@@ -78,6 +81,17 @@ class Part(Brief):
     def name(self) -> str:
         """Name of the part, which is the name of its output tensor."""
         return self.output.name
+
+    @property
+    def label(self) -> str:
+        """Name of the part in programs and reports, where a layer keeps its name in any schedule.
+
+        It is `name` unless rows are copied out to a tensor: then the part that computes the rows is
+        labelled with this tensor, and the part that copies them with the ring.
+        """
+        if self.row_copy is not None and self.row_copy.out:
+            return self.inputs[0].name
+        return self.copied_out_to or self.name
 
     @property
     def output(self) -> Value:

@@ -18,7 +18,7 @@ from penstock.ir.graph import Graph, Node, State, Value, free_name
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_guests import queue_guests
 from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
-from penstock.scheduling.model.row_copy import CopiedRows, with_copied_rows
+from penstock.scheduling.model.row_copy import CopiedRows, RowsCopiedOut, with_copied_rows
 from penstock.scheduling.model.row_reads import (
     NOTHING_KNOWN,
     KnownReads,
@@ -99,7 +99,7 @@ class Parts(Brief):
     alternative: int = 0
     least_row_bytes: int | None = None
     floor_bytes: int | None = None
-    row_copies: tuple[CopiedRows, ...] = ()
+    row_copies: tuple[CopiedRows | RowsCopiedOut, ...] = ()
     uncopied: Parts | None = field(default=None, compare=False)
     similar: Parts | None = field(default=None, compare=False)
 

@@ -36,8 +36,9 @@ class Plan(Brief):
         if the scratch memory is large enough for it, else the fallback kernel.
     breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
         a part without this information.  Empty before placement.
-    row_copies: the row copies from which the cascade reads tensors.  The first entries of `parts`
-        are the parts that perform these copies, in this order.
+    row_copies: the row copies of the cascade, those that copy in before those that copy out.  The
+        parts that copy in are the first entries of `parts`, and those that copy out the last ones,
+        in this order.
     """
 
     parts: tuple[int, ...]
@@ -68,6 +69,12 @@ class Plan(Brief):
         """Prefetches by accelerators, as pairs (prefetch, its field `accelerator`)."""
         pairs = ((p, p.accelerator) for p in self.prefetches)
         return tuple((prefetch, copy) for prefetch, copy in pairs if copy is not None)
+
+    @property
+    def row_copy_places(self) -> tuple[int, ...]:
+        """For each of `row_copies`, the index in `parts` of the part that performs it."""
+        after = len(self.parts) - len(self.row_copies)
+        return tuple(i + after if copy.out else i for i, copy in enumerate(self.row_copies))
 
     def with_copies(self, copies: Iterable[Prefetch]) -> Plan:
         """Return the plan with `copies` in place of its present prefetches by the copy engine."""

@@ -1,18 +1,22 @@
-"""Row copies: tensors in slow memory that a cascade reads from a ring in faster memory.
+"""Row copies: tensors in slow memory that a cascade reads or writes in a ring in faster memory.
 
-The copy engine copies the rows of the tensor to the ring when the cascade needs them.  A schedule
-represents a row copy as a `Part` of the cascade that computes nothing: it reads the tensor and
-writes the ring.  The simulation of the cascade (`simulate/execution.py`) treats this part like any
-other: the readers request rows of the ring on demand, and the simulation determines the live ranges
-of these rows.  The maximum number of live rows is the size of the ring.
+The copy engine copies the rows of a tensor that the cascade reads to the ring when the cascade
+needs them (a copy in).  It copies the rows of a tensor that the cascade writes from the ring to the
+tensor when they have been computed (a copy out).  A schedule represents a row copy as a `Part` of
+the cascade that computes nothing: it reads the tensor and writes the ring, or it reads the ring and
+writes the tensor.  The simulation of the cascade (`simulate/execution.py`) treats this part like
+any other: rows are requested on demand, and the simulation determines the live ranges of the rows
+of the ring.  The maximum number of live rows is the size of the ring.
 
-With double buffering, the rows for the next call of the reader are copied while the present call
-computes:
+With double buffering, a copy in copies the rows for the next call of the reader while the present
+call computes.  A copy out always copies the rows of a call while the next call computes; without
+double buffering, it would take longer than writing the rows to the slow memory.
 
-    copy rows for call 0
-    wait; copy rows for call 1; call 0
-    wait; copy rows for call 2; call 1
-    ..
+    copy in rows for call 0                       call 0
+    wait; copy in rows for call 1; call 0         copy out rows of call 0; call 1
+    wait; copy in rows for call 2; call 1         wait; copy out rows of call 1; call 2
+    ..                                            ..
+                                                  wait; copy out rows of last call; wait
 """
 
 from __future__ import annotations
@@ -27,21 +31,24 @@ from penstock.scheduling.model.rows import RowPart, RowParts, RowRead, Storage
 
 @dataclass(frozen=True, slots=True)
 class RowCopy:
-    """A tensor that the parts of one cascade read from a ring in faster memory.
+    """A tensor that the parts of one cascade read or write in a ring in faster memory.
 
-    tensor: name of the tensor, which is complete when the cascade begins.
-    target: name of the memory region of the ring.
-    early: whether the rows for a call are copied during the previous call (double buffering).
+    tensor: name of the tensor.  If it is copied in, it is complete when the cascade begins.
+    region: name of the memory region of the ring.
+    overlapped: whether copies overlap with computation (double buffering); True for copies out.
+    out: whether the cascade writes the tensor, so that its rows are copied out of the ring; if
+        False, the cascade reads it.
     """
 
     tensor: str
-    target: str
-    early: bool
+    region: str
+    overlapped: bool
+    out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedRows:
-    """A row copy in a graph: the storage that is copied, and the parts that read the copy.
+    """A copy in, in a graph: the storage that is copied, and the parts that read the copy.
 
     ring: name of the copy.
     storage: name of the storage of the tensor that is copied.
@@ -57,16 +64,36 @@ class CopiedRows:
     ahead_rows: int
 
 
-def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
+@dataclass(frozen=True, slots=True)
+class RowsCopiedOut:
+    """A copy out, in a graph: the storage to which a part's rows are copied, and this part.
+
+    ring: name of the tensor that the part computes instead of the original one.
+    storage: name of the storage of the original tensor.
+    writer: index of the part.
+    pending_rows: the maximum number of rows that a call computes.  They are copied during the next
+        call.
+    """
+
+    ring: str
+    storage: str
+    writer: int
+    pending_rows: int
+
+
+def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows | RowsCopiedOut]) -> RowParts:
     """Return which rows all parts read and write after row copies have been added to a graph.
 
     rows: which rows the parts read and write without the copies.
     copies: the row copies to add.  In the result, each copy is a further part.  These parts follow
         the others, in the order of `copies`.  The readers of a copy read it instead of the copied
-        tensor.
+        tensor; the writer of rows that are copied out writes the ring.
     """
     storages, parts = list(rows.storages), list(rows.row_parts)
     for copy in copies:
+        if isinstance(copy, RowsCopiedOut):
+            _add_copy_out(storages, parts, rows.number[copy.storage], copy)
+            continue
         source, target = rows.number[copy.storage], len(storages)
         original = storages[source]
         ring = Storage(copy.ring, original.rows, original.row_bytes, contiguous=False)
@@ -86,6 +113,23 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows]) -> RowParts:
         reads = (RowRead(source, every, every, in_place=False),)
         parts.append(RowPart(target, reads, False, False, 0, True, first_rows))
     return RowParts(tuple(storages), tuple(parts), rows.inputs, rows.outputs)
+
+
+def _add_copy_out(
+    storages: list[Storage], parts: list[RowPart], target: int, copy: RowsCopiedOut
+) -> None:
+    """Add a ring to `storages`, and to `parts` the part that copies the ring to storage `target`.
+
+    The writer of the storage writes the ring instead."""
+    ring, original = len(storages), storages[target]
+    storages.append(Storage(copy.ring, original.rows, original.row_bytes, contiguous=False))
+    parts[copy.writer] = replace(parts[copy.writer], written=ring)
+    every = np.arange(original.rows + 1, dtype=np.int32)
+    # Rows are released when the copy of the next rows starts.
+    done = np.maximum(every - copy.pending_rows, 0)
+    done[-1] = original.rows
+    copied = RowRead(ring, every, done, in_place=False)
+    parts.append(RowPart(target, (copied,), False, False, 0))
 
 
 def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:

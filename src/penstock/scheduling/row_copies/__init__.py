@@ -1,1 +1,1 @@
-"""Row copies: tensors in slow memory that cascades read from rings in faster memory."""
+"""Row copies: tensors in slow memory that cascades read or write in rings in faster memory."""

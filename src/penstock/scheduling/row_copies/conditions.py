@@ -1,11 +1,14 @@
-"""Which tensors a cascade can read from copies of their rows."""
+"""Which tensors a cascade can read or write in rings, whose rows are copied."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.ir.graph import Value
 from penstock.ir.op import row_axis
+from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.rows import Storage, rows_coincide
 
 
@@ -19,7 +22,24 @@ def readers(parts: Parts, cascade: Sequence[int], tensor: str) -> tuple[int, ...
     )
 
 
-def copyable(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
+def writer(parts: Parts, cascade: Sequence[int], tensor: str) -> int | None:
+    """Return the index of the part of a cascade that writes a tensor; None if no part does.
+
+    cascade: indices of the parts of the cascade.
+    """
+    return next((k for k in cascade if parts.parts[k].name == tensor), None)
+
+
+def copyable(parts: Parts, cascade: Sequence[int], copy: RowCopy) -> bool:
+    """Return whether a cascade can contain a row copy.
+
+    cascade: indices of the parts of the cascade, which runs in stripes of rows.
+    """
+    condition = copyable_out if copy.out else copyable_in
+    return condition(parts, cascade, copy.tensor)
+
+
+def copyable_in(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
     """Return whether a cascade can read a tensor from copies of its rows.
 
     The tensor must be complete when the cascade begins.  It must have at least two rows, and as
@@ -35,14 +55,41 @@ def copyable(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
         return False
     number = rows.number[name]
     storage = rows.storages[number]
-    if storage.rows < 2 or not storage.row_bytes or storage.accumulates:
-        return False
-    if any(name in (q.ring, q.counter, *q.inside) for q in parts.queues):
+    if not _in_rows(parts, storage):
         return False
     reads = {k: read for k in cascade for read in rows.row_parts[k].reads if read.storage == number}
     return all(_reads_rows(parts, k, tensor, storage) for k in reads) and any(
         int(read.needed[-1]) == storage.rows for read in reads.values()
     )
+
+
+def copyable_out(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
+    """Return whether the rows of a tensor that a cascade writes can be copied out of a ring.
+
+    The tensor must have at least two rows, and must be the only one in its storage, which must not
+    be the ring of a queue.  The part that writes it must compute it row by row on the processor,
+    each row independently of the previous one.  Only later cascades may read it.
+    cascade: indices of the parts of the cascade, which runs in stripes of rows.
+    """
+    k, rows = writer(parts, cascade, tensor), parts.rows
+    if k is None or parts.owners[tensor] != tensor or tensor not in rows.number:
+        return False
+    part, written = parts.parts[k], rows.number[tensor]
+    storage = rows.storages[written]
+    if not part.nodes or not _in_rows(parts, storage):
+        return False
+    others = (row_part.written == written for row_part in rows.row_parts)
+    read = any(r.storage == written for j in cascade for r in rows.row_parts[j].reads)
+    if sum(others) > 1 or read or rows.row_parts[k].whole or rows.row_parts[k].recurrent:
+        return False
+    return _computes_rows(part) and _is_storage(parts, part.output, storage)
+
+
+def _in_rows(parts: Parts, storage: Storage) -> bool:
+    """Return whether a storage has several rows in memory, which is not the ring of a queue."""
+    queues = (name for q in parts.queues for name in (q.ring, q.counter, *q.inside))
+    several = storage.rows >= 2 and storage.row_bytes > 0 and not storage.accumulates
+    return several and storage.name not in queues
 
 
 def _reads_rows(parts: Parts, k: int, tensor: str, storage: Storage) -> bool:
@@ -53,9 +100,17 @@ def _reads_rows(parts: Parts, k: int, tensor: str, storage: Storage) -> bool:
     read = {v.name: v for v in part.variable_inputs if parts.owners[v.name] == storage.name}
     if set(read) != {tensor} or parts.rows.row_parts[k].whole:
         return False
-    value = read[tensor]
+    return _computes_rows(part) and _is_storage(parts, read[tensor], storage)
+
+
+def _computes_rows(part: Part) -> bool:
+    """Return whether the processor computes a part, row by row."""
+    return part.kernel.by_rows and part.kernel.body is None
+
+
+def _is_storage(parts: Parts, value: Value, storage: Storage) -> bool:
+    """Return whether a value has the rows and bytes of its storage, and is a single image."""
     same = rows_coincide(value, storage) and not parts.first_byte(value)
     shape = value.type.shape
     one_image = shape[row_axis(len(shape))] == storage.rows
-    by_rows = part.kernel.by_rows and part.kernel.body is None
-    return by_rows and same and one_image and value.type.size_bytes == storage.size_bytes
+    return same and one_image and value.type.size_bytes == storage.size_bytes

@@ -5,7 +5,8 @@ A copy of a tensor's rows saves this time:
     access times in slow memory - access times in the ring - setup times - stalls
 
 A stall is the time for which the processor waits for a copy.  With double buffering, only the
-copies for the first call are assumed to stall the processor.
+copies in for the first call, and the copies out after the last one, are assumed to stall the
+processor.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from penstock.scheduling.model.memories import FINE, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.options import Options
-from penstock.scheduling.row_copies.conditions import copyable, readers
+from penstock.scheduling.row_copies.conditions import copyable_in, copyable_out, readers, writer
 from penstock.scheduling.simulate.row_tables import Numbers
 
 
@@ -56,13 +57,15 @@ class RowCopyEstimates:
     """Estimates copies of rows in cascades of one graph.
 
     double_buffering: whether copies may overlap with computation.
-    _copyable: results of `conditions.copyable`, by cascade and tensor.
+    copies_out: whether rows may be copied out; requires `double_buffering`.
+    _copyable: whether a tensor can be copied in or out, by cascade and tensor.
     _best: results of `best`, by parts and stripe of the cascade, tensor and its region.
     """
 
     parts: Parts
     memories: MemorySystem
     double_buffering: bool
+    copies_out: bool
     _copyable: dict[tuple[tuple[int, ...], str], bool] = field(
         default_factory=dict[tuple[tuple[int, ...], str], bool]
     )
@@ -71,51 +74,78 @@ class RowCopyEstimates:
     )
 
     def tensors(self, cascade: Sequence[int]) -> Iterator[str]:
-        """Yield the tensors that a cascade can read from copies of their rows.
+        """Yield the tensors that can be copied in or out by rows in a cascade.
 
         cascade: indices of its parts.
         """
-        read = (v.name for k in cascade for v in self.parts.parts[k].variable_inputs)
-        for tensor in dict.fromkeys(read):
+        every = [self.parts.parts[k] for k in cascade]
+        read = (v.name for part in every for v in part.variable_inputs)
+        for tensor in dict.fromkeys((*read, *(part.name for part in every))):
             key = tuple(cascade), tensor
             if key not in self._copyable:
-                self._copyable[key] = copyable(self.parts, cascade, tensor)
+                out = self.copies_out and copyable_out(self.parts, cascade, tensor)
+                self._copyable[key] = out or copyable_in(self.parts, cascade, tensor)
             if self._copyable[key]:
                 yield tensor
 
-    def best(self, cascade: StripedCascade, tensor: str, source: str) -> RowCopyEstimate | None:
+    def best(self, cascade: StripedCascade, tensor: str, region: str) -> RowCopyEstimate | None:
         """Return the estimate for the copy of a tensor that saves most time; None if none does.
 
-        source: name of the memory region of the tensor.
+        region: name of the memory region of the tensor.
         """
-        key = cascade.parts, cascade.stripe, tensor, source
+        key = cascade.parts, cascade.stripe, tensor, region
         if key not in self._best:
-            found = self.of_tensor(cascade, tensor, source)
+            found = self.of_tensor(cascade, tensor, region)
             self._best[key] = max(found, key=lambda estimate: estimate.saved, default=None)
         return self._best[key]
 
     def of_tensor(
-        self, cascade: StripedCascade, tensor: str, source: str
+        self, cascade: StripedCascade, tensor: str, region: str
     ) -> Iterator[RowCopyEstimate]:
         """Yield an estimate for each way to copy a tensor that saves time.
 
-        The ways differ in the memory region of the ring, and in double buffering, which is possible
+        The tensor is copied out if the cascade writes it, and in otherwise.  The ways differ in the
+        memory region of the ring.  Copies in also differ in double buffering, which is possible
         only if a single part of the cascade reads the tensor.
-        source: name of the memory region of the tensor.
+        region: name of the memory region of the tensor.
         """
-        users = readers(self.parts, cascade.parts, tensor)
-        modes = (False, True) if self.double_buffering and len(users) == 1 else (False,)
-        for target in self.memories.tensors[1:]:
-            for early in modes if target.name != source else ():
-                copy = RowCopy(tensor, target.name, early)
-                found = self._estimate(cascade, copy, source, users)
-                if found.saved > 0:
-                    yield found
+        source = writer(self.parts, cascade.parts, tensor)
+        rings = [ring.name for ring in self.memories.tensors[1:] if ring.name != region]
+        if source is not None:
+            copies = (RowCopy(tensor, ring, overlapped=True, out=True) for ring in rings)
+            every = (self._copy_out(cascade, copy, region, source) for copy in copies)
+        else:
+            users = readers(self.parts, cascade.parts, tensor)
+            modes = (False, True) if self.double_buffering and len(users) == 1 else (False,)
+            copies = (RowCopy(tensor, ring, overlapped=o) for ring in rings for o in modes)
+            every = (self._copy_in(cascade, copy, region, users) for copy in copies)
+        yield from (estimate for estimate in every if estimate.saved > 0)
 
-    def _estimate(
+    def _copy_out(
+        self, cascade: StripedCascade, copy: RowCopy, target: str, k: int
+    ) -> RowCopyEstimate:
+        """Return the time that a copy out saves, which may be negative, and the bytes of its ring.
+
+        target: name of the memory region of the tensor.
+        k: index of the part that writes the tensor.
+        """
+        memories, rows = self.memories, self.parts.rows
+        assert memories.copier is not None
+        storage = rows.storages[rows.number[copy.tensor]]
+        position = cascade.lower + cascade.parts.index(k)
+        mine = cascade.calls[cascade.calls[:, 0] == position]
+        counts = [int(end - first) for first, end in mine[:, 1:3].tolist()]
+        sizes = [count * storage.row_bytes for count in counts]
+        saved = sum(memories.access(target, s) - memories.access(copy.region, s) for s in sizes)
+        transfer = FINE * memories.copy_cycles(copy.region, target, storage.row_bytes)
+        saved -= storage.rows * FINE * memories.copier.setup_cycles + counts[-1] * transfer
+        most = min(storage.rows, 2 * cascade.stripe)
+        return RowCopyEstimate(copy, saved, most * storage.row_bytes)
+
+    def _copy_in(
         self, cascade: StripedCascade, copy: RowCopy, source: str, users: tuple[int, ...]
     ) -> RowCopyEstimate:
-        """Return the time that a row copy saves, which may be negative, and the bytes of its ring.
+        """Return the time that a copy in saves, which may be negative, and the bytes of its ring.
 
         source: name of the memory region of the copied tensor.
         users: indices of the parts that read the tensor.
@@ -133,14 +163,14 @@ class RowCopyEstimates:
                 continue
             needed, released = reads[k].needed, reads[k].done
             size = max(0, int(needed[end]) - int(released[first])) * row_bytes
-            saved += memories.access(source, size) - memories.access(copy.target, size)
+            saved += memories.access(source, size) - memories.access(copy.region, size)
             last = len(needed) - 1
-            copied = max(copied, int(needed[min(end + copy.early * cascade.stripe, last)]))
+            copied = max(copied, int(needed[min(end + copy.overlapped * cascade.stripe, last)]))
             exposed = exposed or int(needed[min(cascade.stripe, last)])
             most = max(most, copied - min(done.values()))
             done[k] = int(released[end])
-        transfer = FINE * memories.copy_cycles(source, copy.target, row_bytes)
-        waited = exposed if copy.early else copied
+        transfer = FINE * memories.copy_cycles(source, copy.region, row_bytes)
+        waited = exposed if copy.overlapped else copied
         saved -= copied * FINE * memories.copier.setup_cycles + waited * transfer
         return RowCopyEstimate(copy, saved, most * row_bytes)
 
@@ -156,4 +186,5 @@ def row_copy_estimates(
     possible = memories.copier is not None and len(memories.tensors) > 1 and not parts.can_prefetch
     if not options.row_copies or not possible:
         return None
-    return RowCopyEstimates(parts, memories, options.row_double_buffering)
+    overlapped = options.row_double_buffering
+    return RowCopyEstimates(parts, memories, overlapped, overlapped and options.row_copies_out)

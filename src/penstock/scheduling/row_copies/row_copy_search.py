@@ -1,18 +1,19 @@
-"""Search for copies of rows: which tensors a cascade reads from rings in faster memory.
+"""Search for copies of rows: which tensors a cascade reads or writes in rings in faster memory.
 
 The search adds copies to a schedule that is complete otherwise.  For each cascade and each tensor
-that the cascade reads in slow memory, it estimates the cycles that a copy saves, with and without
-double buffering (`estimates.py`).  It selects copies greedily, in descending order of these cycles,
-while their rings fit into the faster memory region.  Then it costs the schedule with these copies
-exactly.  As long as a cascade is not faster with its copies, or a region is too full while the
-cascade runs, the copy that saves least is removed from the cascade.
+that the cascade reads or writes in slow memory, it estimates the cycles that a copy saves, with and
+without double buffering (`estimates.py`).  It selects copies greedily, in descending order of these
+cycles, while their rings fit into the faster memory region.  Then it costs the schedule with these
+copies exactly.  As long as a cascade is not faster with its copies, or a region is too full while
+the cascade runs, the copy that saves least is removed from the cascade.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from penstock.scheduling.cascades.selection import noticeably_faster
 from penstock.scheduling.model.memories import FILL, MemorySystem
 from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.schedule import Schedule
@@ -45,18 +46,40 @@ class RowCopySearch:
     accounting: CostAccounting
     estimates: RowCopyEstimates
 
-    def added(self, schedule: Schedule) -> Schedule | None:
-        """Return a faster schedule with copies of rows; None if there is none.
+    def variants(self, schedule: Schedule) -> Iterator[Schedule]:
+        """Yield faster schedules with copies of rows: at most one without and one with copies out.
 
+        The one with copies out is yielded only if it is noticeably faster than the other one, or
+        than `schedule` if there is no other.  It may need more of the slow memory, because a part
+        whose rows are copied out cannot overwrite an input there.
         schedule: a schedule with costs and without copies of rows.
         """
-        memories = self.accounting.memories
         expanded = ExpandedSchedule(schedule)
-        free = _free_bytes(expanded, memories)
-        selected = [
-            self._selected(schedule, cascade, room)
-            for cascade, room in zip(expanded.cascades, free, strict=True)
-        ]
+        free = _free_bytes(expanded, self.accounting.memories)
+        best = schedule
+        for out in (False, True):
+            selected = [
+                self._selected(schedule, cascade, room, out=out)
+                for cascade, room in zip(expanded.cascades, free, strict=True)
+            ]
+            if out and not any(copy.out for copies in selected for copy in copies):
+                return
+            found = self._with_best(schedule, selected)
+            if found is None:
+                continue
+            if not out or noticeably_faster(found.cost.cycles, than=best.cost.cycles):
+                yield found
+            best = found
+
+    def _with_best(
+        self, schedule: Schedule, selected: list[tuple[RowCopy, ...]]
+    ) -> Schedule | None:
+        """Return a faster schedule with some of the selected copies; None if there is none.
+
+        selected[c]: copies for the cascade with index c, by descending savings; this function
+            removes those that do not help.
+        """
+        memories = self.accounting.memories
         while any(selected):
             found = self._built(schedule, selected)
             free = _free_bytes(found, memories)
@@ -85,7 +108,7 @@ class RowCopySearch:
         """
         assert schedule.copier is not None
         plans = [
-            replace(plan.bare, row_copies=copies)
+            replace(plan.bare, row_copies=tuple(sorted(copies, key=lambda copy: copy.out)))
             for plan, copies in zip(schedule.plans, selected, strict=True)
         ]
         variant = with_row_copies(schedule.parts, plans, schedule.copier)
@@ -97,10 +120,11 @@ class RowCopySearch:
         return ExpandedSchedule(replace(found, peak_bytes=peak))
 
     def _selected(
-        self, schedule: Schedule, cascade: ExpandedCascade, free: Mapping[str, int]
+        self, schedule: Schedule, cascade: ExpandedCascade, free: Mapping[str, int], *, out: bool
     ) -> tuple[RowCopy, ...]:
         """Return the copies for a cascade, at most one for each tensor, by descending savings.
 
+        out: whether copies out may be among them.
         free: bytes of each memory region that are free during the whole cascade.  The rings of the
             copies into a region together need no more than these bytes.
         """
@@ -119,8 +143,10 @@ class RowCopySearch:
         ]
         for estimate in sorted(estimates, key=lambda e: -e.saved):
             copy = estimate.copy
-            if copy.tensor not in found and estimate.ring_bytes <= room[copy.target]:
-                room[copy.target] -= estimate.ring_bytes
+            if copy.out and not out:
+                continue
+            if copy.tensor not in found and estimate.ring_bytes <= room[copy.region]:
+                room[copy.region] -= estimate.ring_bytes
                 found[copy.tensor] = copy
         return tuple(found.values())
 

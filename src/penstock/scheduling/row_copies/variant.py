@@ -1,4 +1,4 @@
-"""Schedules in which cascades read copies of rows: their parts, plans and memory assignment."""
+"""Schedules with row copies: their parts, plans and memory assignment."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from penstock.ir.graph import Node, Value, free_name
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.row_copy import CopiedRows, RowCopy
-from penstock.scheduling.row_copies.conditions import readers
+from penstock.scheduling.model.row_copy import CopiedRows, RowCopy, RowsCopiedOut
+from penstock.scheduling.row_copies.conditions import readers, writer
 
 
 @dataclass(frozen=True, slots=True)
 class RowCopyVariant:
     """Parts and plans with copies of rows.
 
-    regions: memory region of each copy, as pairs (name of the copy, name of the region).
+    regions: memory region of each ring, as pairs (name of the ring, name of the region).
     """
 
     parts: Parts
@@ -30,28 +30,37 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
     """Add a part for each row copy in `Plan.row_copies` to the parts and plans of a schedule.
 
     parts: the parts without row copies, from the stage `assign`.
-    plans: the plans, whose `parts` do not include row copies yet.  Each tensor to be copied must be
-        `conditions.copyable` in its cascade.
+    plans: the plans, whose `parts` do not include row copies yet.  Each copy must be
+        `conditions.copyable` in its cascade.  Copies in precede copies out.
     copier: name of the copy engine.
 
-    In each plan of the result, the parts that perform its row copies come first.
+    In each plan of the result, the parts that copy in come first, and those that copy out last.
     """
     names = set(parts.names)
     every = list(parts.parts)
-    copied: list[CopiedRows] = []
+    copied: list[CopiedRows | RowsCopiedOut] = []
     found: list[Plan] = []
     for plan in plans:
         first = len(every)
         for copy in plan.row_copies:
-            users = readers(parts, plan.parts, copy.tensor)
-            node = _copy_node(parts.parts[users[0]], copy, names)
-            ahead = plan.stripe if copy.early and plan.stripe is not None else 0
-            copied.append(CopiedRows(node.name, parts.owners[copy.tensor], users, ahead))
-            for k in users:
-                every[k] = _reading(every[k], node)
+            ring = free_name(f"{copy.tensor}/{copy.region}", names)
+            names.add(ring)
+            rows = plan.stripe if copy.overlapped and plan.stripe is not None else 0
+            source = writer(parts, plan.parts, copy.tensor)
+            if source is not None:
+                node = _copy_out(every[source].output, ring)
+                copied.append(RowsCopiedOut(ring, copy.tensor, source, rows))
+                every[source] = _writing(every[source], node.inputs[0])
+            else:
+                users = readers(parts, plan.parts, copy.tensor)
+                node = _copy_in(parts.parts[users[0]], copy, ring)
+                copied.append(CopiedRows(ring, parts.owners[copy.tensor], users, rows))
+                for k in users:
+                    every[k] = _reading(every[k], node)
             every.append(Part((node,), copier, node.op.kernel(node.site), row_copy=copy))
-        copies = range(first, len(every))
-        found.append(replace(plan, parts=(*copies, *plan.parts)) if copies else plan)
+        out = len(every) - sum(copy.out for copy in plan.row_copies)
+        inside = (*range(first, out), *plan.parts, *range(out, len(every)))
+        found.append(replace(plan, parts=inside))
     if not copied:
         return RowCopyVariant(parts, tuple(found), ())
     graph = parts.graph.with_nodes(tuple(_nodes(parts, every)))
@@ -59,30 +68,33 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
         parts, graph=graph, parts=tuple(every), row_copies=tuple(copied), uncopied=parts
     )
     pairs = zip(copied, every[len(parts.parts) :], strict=True)
-    regions = ((c.ring, part.row_copy.target) for c, part in pairs if part.row_copy is not None)
+    regions = ((c.ring, part.row_copy.region) for c, part in pairs if part.row_copy is not None)
     return RowCopyVariant(copied_parts, tuple(found), tuple(regions))
 
 
 def without_row_copies(plan: Plan) -> Plan:
-    """Return the plan without the parts that perform row copies, at the beginning of `Plan.parts`.
+    """Return the plan without the parts that perform row copies.
 
-    Only parts of the stage `assign` remain.  The other fields are not changed: `row_copies` still
-    lists the copies, and `costs` their costs.
+    Only parts of the stage `assign` remain in `Plan.parts`.  The other fields are not changed:
+    `row_copies` still lists the copies, and `costs` their costs.
     """
-    return replace(plan, parts=plan.parts[len(plan.row_copies) :])
+    copies = set(plan.row_copy_places)
+    return replace(plan, parts=tuple(k for i, k in enumerate(plan.parts) if i not in copies))
 
 
-def _copy_node(reader: Part, copy: RowCopy, names: set[str]) -> Node:
-    """Return a new node that performs a row copy, and add its name to `names`.
+def _copy_in(reader: Part, copy: RowCopy, ring: str) -> Node:
+    """Return a new node that copies a tensor into a ring.
 
-    The name is "tensor/region", after the copied tensor and the region of the ring.  A number is
-    appended if `names` already contains this name.
     reader: a part that reads the tensor; provides the tensor's type.
+    ring: name of the ring.
     """
     tensor = next(value for value in reader.variable_inputs if value.name == copy.tensor)
-    name = free_name(f"{copy.tensor}/{copy.target}", names)
-    names.add(name)
-    return Node(CopyRows(), (tensor,), Value(name, tensor.type))
+    return Node(CopyRows(), (tensor,), Value(ring, tensor.type))
+
+
+def _copy_out(tensor: Value, ring: str) -> Node:
+    """Return a new node that copies a ring, given by its name, to a tensor."""
+    return Node(CopyRows(), (Value(ring, tensor.type),), tensor)
 
 
 def _reading(part: Part, copy: Node) -> Part:
@@ -93,18 +105,36 @@ def _reading(part: Part, copy: Node) -> Part:
     return replace(part, nodes=(replace(node, inputs=inputs),))
 
 
-def _nodes(parts: Parts, every: Sequence[Part]) -> Iterator[Node]:
-    """Yield the nodes of a graph with row copies, each copy before the first node that reads it.
+def _writing(part: Part, ring: Value) -> Part:
+    """Return the part with its output replaced by a ring."""
+    (node,) = part.nodes
+    return replace(part, nodes=(replace(node, output=ring),), copied_out_to=part.name)
 
+
+def _nodes(parts: Parts, every: Sequence[Part]) -> Iterator[Node]:
+    """Yield the nodes of a graph with row copies.
+
+    A copy in comes before the first node that reads it, and a copy out after the node that writes
+    the ring.
     parts: the parts of the schedule without row copies.
-    every: the same parts in the same order, some of which now read copies; after them, the parts
-        that perform the copies.
+    every: the same parts in the same order, some of which now read or write rings; after them, the
+        parts that perform the copies.
     """
-    now: Mapping[str, Node] = {part.name: part.nodes[-1] for part in every if part.nodes}
-    copies = {part.name: part.nodes[-1] for part in every[len(parts.parts) :]}
+    pairs = zip(parts.parts, every, strict=False)
+    now: Mapping[str, Node] = {old.name: new.nodes[-1] for old, new in pairs if new.nodes}
+    before: dict[str, Node] = {}
+    after: dict[str, Node] = {}
+    for part in every[len(parts.parts) :]:
+        (node,) = part.nodes
+        if part.row_copy is not None and part.row_copy.out:
+            after[node.inputs[0].name] = node
+        else:
+            before[node.name] = node
     for node in parts.graph.nodes:
         node = now.get(node.name, node)
         for value in node.inputs:
-            if value.name in copies:
-                yield copies.pop(value.name)
+            if value.name in before:
+                yield before.pop(value.name)
         yield node
+        if node.name in after:
+            yield after[node.name]

@@ -21,16 +21,21 @@ class TimedCopy:
     """Timing of a row copy, which is a part of the cascade.
 
     row_time: time of copying a row.
-    reader: with double buffering, the position of the part that reads the copy; otherwise None.
+    reader: for a copy in with double buffering, the position of the part that reads the copy;
+        otherwise None.
+    rows_copied_out: for a copy out, the number of rows of the tensor; otherwise None.
 
-    With double buffering, the processor does two things before each call of the reader: it waits
-    until the rows for this call are copied, and starts to copy the rows for the reader's next call.
-    Without double buffering, the processor starts to copy the requested rows and waits immediately
-    until they are copied.
+    When the processor copies in with double buffering, it does two things before each call of the
+    reader: it waits until the rows for this call are copied, and starts to copy the rows for the
+    reader's next call.  Without double buffering, it starts to copy the requested rows and waits
+    immediately until they are copied.  When the processor copies out, it does two things after each
+    call of the writer: it waits until the rows of the previous call are copied, and starts to copy
+    the rows of this call.  After the last row, it waits again.
     """
 
     row_time: int
-    reader: int | None
+    reader: int | None = None
+    rows_copied_out: int | None = None
 
 
 def copy_times(
@@ -67,6 +72,11 @@ def copy_times(
                 run.wait(p)
                 run.start(p, requested.pop(p, 0))
             run.now += call_time(position, first, end)
+        elif copy.rows_copied_out is not None:
+            run.wait(position)
+            run.start(position, end - first)
+            if end == copy.rows_copied_out:
+                run.wait(position)
         elif copy.reader is None:
             run.start(position, end - first)
             run.wait(position)

@@ -11,6 +11,7 @@ from penstock.ir.region import Region
 from penstock.scheduling.model.memories import FINE
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.row_copy import RowsCopiedOut
 from penstock.scheduling.simulate.copy_timeline import TimedCopy, copy_times
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
@@ -56,15 +57,13 @@ class _CascadeTimes:
         assert memories.copier is not None
         early = (c for c in (following.copies if following is not None else ()) if c.early)
         busy = sum(memories.copy_cycles(c.source, c.target, c.size_bytes) for c in early)
-        count = len(self.plan.row_copies)
-        copies = {lower + i: self._timed_copy(i) for i in range(count)}
+        copies = {lower + i: self._timed_copy(i) for i in self.plan.row_copy_places}
         setup = FINE * memories.copier.setup_cycles
         times = copy_times(self.cascade.calls, copies, self._call_time, setup, FINE * busy)
-        costs = tuple(
-            replace(cost, cycles=round(times[lower + i] / FINE))
-            for i, cost in enumerate(self.plan.costs[:count])
-        )
-        return replace(self.plan, costs=(*costs, *self.plan.costs[count:]))
+        costs = list(self.plan.costs)
+        for i in self.plan.row_copy_places:
+            costs[i] = replace(costs[i], cycles=round(times[lower + i] / FINE))
+        return replace(self.plan, costs=tuple(costs))
 
     def _timed_copy(self, i: int) -> TimedCopy:
         """Return the timing of part `i` of the plan, which is a copy of rows."""
@@ -75,6 +74,8 @@ class _CascadeTimes:
         row_bytes = type.size_bytes // row_count(type.shape)
         time = FINE * self.accounting.memories.copy_cycles(source, target, row_bytes)
         copied = parts.row_copies[k - len(parts.parts)]
+        if isinstance(copied, RowsCopiedOut):
+            return TimedCopy(time, rows_copied_out=row_count(type.shape))
         reader = self.plan.parts.index(copied.readers[0])
         return TimedCopy(time, self.cascade.lower + reader if copied.ahead_rows else None)
 

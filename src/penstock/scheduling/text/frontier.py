@@ -23,10 +23,14 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
                                           needs; there is one clause and one cost for each chain
     tiles                                 an accelerator runs the parts as one, tile by tile; there
                                           is only one cost
-    rows x to dtcm early                  row copy: the cascade reads the tensor x from a ring in
-                                          dtcm; with `early`, the rows for a call are copied during
-                                          the previous call (double buffering); the costs of the row
-                                          copies precede those of the parts
+    rows x to dtcm overlapped             row copy: the cascade reads the tensor x from a ring in
+                                          dtcm; with `overlapped`, the rows for a call are copied
+                                          during the previous call (double buffering); the costs of
+                                          these copies precede those of the parts
+    rows y from dtcm                      row copy: the cascade writes the tensor y in a ring in
+                                          dtcm, from which the rows of a call are copied during
+                                          the next call; these clauses follow those with `to`, and
+                                          the costs of these copies follow those of the parts
     copy w from flash to dtcm 64 bytes early
                                           prefetch of the constant w by the copy engine; it starts
                                           in the previous plan if `early` is given, else in this one

@@ -136,9 +136,10 @@ def _bands(assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str
 
 
 def _row_copy(copy: RowCopy, labels: Labels) -> str:
-    """Return a copy of rows, as "rows x to tcm early"."""
-    early = " early" if copy.early else ""
-    return f"rows {labels(copy.tensor)} to {name_or_string(copy.target)}{early}"
+    """Return a copy of rows, as "rows x to tcm overlapped" or "rows x from tcm"."""
+    overlapped = " overlapped" if copy.overlapped and not copy.out else ""
+    direction = "from" if copy.out else "to"
+    return f"rows {labels(copy.tensor)} {direction} {name_or_string(copy.region)}{overlapped}"
 
 
 def _stripes(

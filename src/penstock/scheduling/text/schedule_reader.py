@@ -222,7 +222,10 @@ class ScheduleReader:
             chains.append(Chain(inside, columns_of_band, scanner.accept_word("kept")))
         row_copies: list[tuple[RowCopy, Token]] = []
         while scanner.accept_word("rows"):
-            row_copies.append(self._row_copy())
+            copy, at = self._row_copy()
+            if row_copies and row_copies[-1][0].out > copy.out:
+                raise scanner.contradiction(f"the copy of {at} follows a copy from a ring", at=at)
+            row_copies.append((copy, at))
         prefetches: list[Prefetch] = []
         while scanner.accept_word("copy"):
             prefetches.append(self._copy())
@@ -248,21 +251,22 @@ class ScheduleReader:
                 row_copies=tuple(copy for copy, _ in row_copies),
             )
             for copy, at in row_copies:
-                if plan.stripe is None or not copyable(self._parts, plan.parts, copy.tensor):
-                    text = f"the cascade cannot read {at} from copies of its rows"
+                if plan.stripe is None or not copyable(self._parts, plan.parts, copy):
+                    verb = "write" if copy.out else "read"
+                    text = f"the cascade cannot {verb} {at} through copies of its rows"
                     raise scanner.contradiction(text, at=at)
             return ReadPlan(AssignedPlan(plan, columns, tuple(chains), in_tiles), first)
 
         return cache(plan)
 
     def _row_copy(self) -> tuple[RowCopy, Token]:
-        """Parse a row copy, such as "x to dtcm early"; return it with the token of its tensor."""
+        """Parse a row copy, such as "x to dtcm overlapped"; return it and its tensor's token."""
         scanner = self._scanner
         at = scanner.peek()
         tensor = self.labels.name()
-        scanner.expect_word("to")
-        target = scanner.name()
-        return RowCopy(tensor, target, scanner.accept_word("early")), at
+        out = scanner.expect_word("to", "from") == "from"
+        region = scanner.name()
+        return RowCopy(tensor, region, out or scanner.accept_word("overlapped"), out), at
 
     def _read_stripes(self) -> None:
         """Parse a line such as "stripes p0 conv1 rolling = (StripeConfig(..),)", without "stripes".

@@ -19,14 +19,16 @@ def with_waits(program: Program, accelerator: Accelerator) -> Program:
 
     After calls of the accelerator, the program waits before the next command of another engine, or
     at the end of the run if there is no such command.  Consecutive calls of the accelerator have no
-    wait between them.  If the backend has registered no function that waits (`_register_wait`), the
-    program is unchanged."""
+    wait between them.  If the backend has registered no function that waits (`_register_wait`), or
+    if the accelerator has no calls, the program is unchanged."""
     wait = accelerator.codegen.wait
     if wait is None:
         return program
     waits = _Waits(accelerator.name, Invoke(wait, ()))
     run = tuple(waits.added(program.run))
     run = (*run, waits.wait) if waits.pending else run
+    if run == program.run:
+        return program
     return replace(program, run=run, waits=(*program.waits, wait))
 
 

@@ -178,3 +178,9 @@ def test_whole_networks_run_late(
     model: str, attributes: str, options: Options, sram: int | None, tmp_path: Path
 ) -> None:
     assert_late(network(model, attributes, options, sram), tmp_path)
+
+
+def test_a_program_without_layers_has_no_waits() -> None:
+    net = GraphBuilder("net")
+    done = compiled(net.build(net.softmax(net.input((1, 10)))), "nvdla")
+    assert done.program.waits == ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from penstock.backends.portable import assign
 
+from penstock.backends.processor_parts import assign
 from penstock.errors import ModelError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target

@@ -39,7 +39,11 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
 from penstock.scheduling.prefetch.copy_choices import PrefetchChoices, ValuedPrefetches
-from penstock.scheduling.row_copies.estimates import StripedCascade, row_copy_estimates
+from penstock.scheduling.row_copies.estimates import (
+    RowCopyEstimate,
+    StripedCascade,
+    row_copy_estimates,
+)
 from penstock.scheduling.simulate.execution import WHOLE, expand
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.traffic import peaks_and_time
@@ -271,15 +275,14 @@ class RegionSearch:
                     if constants is prefetched.constants:
                         constants = constants.copy()
                     constants[:, p - c.lower] += change
-        saved, rings = self._row_copies(cascade, region)
-        for gain, extra in ((saved, prefetched.extra + rings), (0, prefetched.extra)):
+        for gain, rings in self._row_copies(cascade, region):
             found = peaks_and_time(
                 self._tables,
                 c.lower,
                 c.upper,
                 cascade.calls,
                 region,
-                extra,
+                prefetched.extra + rings,
                 constants,
                 self._access_times,
                 self._capacities,
@@ -287,30 +290,35 @@ class RegionSearch:
             if found is not None:
                 peaks, time = found
                 return int(peaks[0]), time + prefetched.stall - gain
-            if not gain:
-                break
         return None
 
-    def _row_copies(self, cascade: _UnassignedCascade, region: Numbers) -> tuple[int, Numbers]:
-        """Return (time that row copies save in a cascade, bytes of the copies in each region).
+    def _row_copies(
+        self, cascade: _UnassignedCascade, region: Numbers
+    ) -> Iterator[tuple[int, Numbers]]:
+        """Yield (time that row copies save in a cascade, bytes of their rings in each region).
 
-        For each tensor, the copy that saves most time counts.  The time is an estimate in units of
-        1/1024 cycle (1/`FINE`); 0 if no copy saves time.  The bytes are an array with an entry for
-        each memory region.
+        There are up to three choices, in descending order of time: all copies, only those of
+        tensors that the cascade reads, and none.  For each tensor, the copy that saves most time
+        counts.  The time is an estimate in units of 1/1024 cycle (1/`FINE`).  The bytes are an
+        array with an entry for each memory region.
         region: index of the memory region of each storage.
         """
-        c, saved, extra = cascade.candidate, 0, np.zeros(len(self._regions), np.int64)
-        if self._copies is None or c.stripe == WHOLE:
-            return saved, extra
-        parts = self._order[c.lower : c.upper]
-        striped = StripedCascade(parts, c.lower, c.stripe, cascade.calls)
-        for tensor in self._copies.tensors(parts):
-            m = region[self._number[self._owners[tensor]]]
-            best = self._copies.best(striped, tensor, self._regions[m])
-            if best is not None:
-                saved += best.saved
-                extra[self._regions.index(best.copy.region)] += best.ring_bytes
-        return saved, extra
+        c, found = cascade.candidate, list[RowCopyEstimate]()
+        if self._copies is not None and c.stripe != WHOLE:
+            parts = self._order[c.lower : c.upper]
+            striped = StripedCascade(parts, c.lower, c.stripe, cascade.calls)
+            for tensor in self._copies.tensors(parts):
+                m = region[self._number[self._owners[tensor]]]
+                best = self._copies.best(striped, tensor, self._regions[m])
+                found += [best] if best is not None else []
+        inward = [estimate for estimate in found if not estimate.copy.out]
+        for some in (found, inward, []) if len(inward) < len(found) else (found, []):
+            rings = np.zeros(len(self._regions), np.int64)
+            for estimate in some:
+                rings[self._regions.index(estimate.copy.region)] += estimate.ring_bytes
+            yield sum(estimate.saved for estimate in some), rings
+            if not some:
+                return
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """Return how much longer a part computes if operands are outside the default region.

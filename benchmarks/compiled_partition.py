@@ -16,16 +16,14 @@ cycles than another strategy.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rich.table import Table
 
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import is_onnx, short_name
+from benchmarks.grouped_networks import selected
 from penstock import api
 from penstock.accelerators.nvdla.configurations import configuration
 from penstock.accelerators.nvdla.layer import NvdlaMemory
@@ -42,12 +40,7 @@ from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 
 STRATEGIES = ("layer", "greedy", "bounded", "paper", "best")
-CONFIGURATIONS = ("small", "large")
 ENGINE = "nvdla"
-SMALL_NETWORKS = ("zoo:resnet8", "zoo:squeezenet", "zoo:googlenet")
-SMALL_MODELS = ("vww_96_int8.tflite", "kws_ref_model.tflite", "mobilenetv2_160_035.tflite")
-LARGE_NETWORKS = ("zoo:vgg16", "zoo:resnet50", "zoo:inception_v3", "zoo:densenet121")
-LARGE_MODELS = ("topo_nasnet_mobile_int8.tflite.gz", "topo_randwire_like_ws40_seed1_fp32.onnx.gz")
 MOST_NODES, MOST_MACS = 100, 2 * 10**9
 """Of the networks that run on the functional model."""
 COMPUTING = ("multipliers", "post-processing", "windows")
@@ -99,32 +92,14 @@ class Compared:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the table; 1 where the functional model disagrees or `best` is worse than another."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.compiled_partition", description=__doc__
-    )
-    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
-    parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
-    parser.add_argument("--config", action="append", metavar="NAME", help="this one only")
-    parser.add_argument("--large", action="store_true", help="large networks")
-    wanted = parser.parse_args(arguments)
-    found: list[Compared] = []
-    for model in models(wanted.folder, large=wanted.large):
-        if not wanted.network or short_name(model) in wanted.network:
-            for config in wanted.config or CONFIGURATIONS:
-                print(f"compiling {short_name(model)} for {config}", file=sys.stderr)
-                found.append(compared(model, config))
+    networks = selected("benchmarks.compiled_partition", __doc__ or "", arguments)
+    found = [compared(model, config) for model, config in networks]
     console().print(table(found))
     for one in found:
         for measured in one.strategies:
             for fault in measured.faults or ():
                 print(f"{one.name}, {measured.strategy}: {fault}")
     return 1 if not found or any(one.failed for one in found) else 0
-
-
-def models(folder: Path | None, *, large: bool) -> Sequence[str]:
-    """What is compiled: networks of the zoo, and models of a folder."""
-    zoo, files = (LARGE_NETWORKS, LARGE_MODELS) if large else (SMALL_NETWORKS, SMALL_MODELS)
-    return zoo if folder is None else (*zoo, *(str(folder / name) for name in files))
 
 
 def compared(model: str, config: str) -> Compared:

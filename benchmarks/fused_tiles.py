@@ -14,26 +14,16 @@ disagrees.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.compiled_partition import (
-    CONFIGURATIONS,
-    ENGINE,
-    MOST_MACS,
-    MOST_NODES,
-    Measured,
-    measured,
-    models,
-)
+from benchmarks.compiled_partition import ENGINE, MOST_MACS, MOST_NODES, Measured, measured
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import is_onnx, short_name
+from benchmarks.grouped_networks import selected
 from penstock import api
 from penstock.accelerators.nvdla.fused import chosen_plan
 from penstock.accelerators.nvdla.tiled_group import layer_group
@@ -73,18 +63,8 @@ class Found:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the table; 1 where the functional model disagrees."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fused_tiles", description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
-    parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
-    parser.add_argument("--config", action="append", metavar="NAME", help="this one only")
-    parser.add_argument("--large", action="store_true", help="large networks")
-    wanted = parser.parse_args(arguments)
-    found: list[Found] = []
-    for model in models(wanted.folder, large=wanted.large):
-        if not wanted.network or short_name(model) in wanted.network:
-            for config in wanted.config or CONFIGURATIONS:
-                print(f"compiling {short_name(model)} for {config}", file=sys.stderr)
-                found += compiled(model, config)
+    networks = selected("benchmarks.fused_tiles", __doc__ or "", arguments)
+    found = [one for model, config in networks for one in compiled(model, config)]
     console().print(table(found))
     faults = [(one, fault) for one in found for fault in one.measured.faults or ()]
     for one, fault in faults:

@@ -1,29 +1,42 @@
 """FusedTiles: groups in tiles and bank groups on NVDLA: cycles and bytes with and without each.
 
-    python -m benchmarks.fused_tiles [FOLDER] [--network NAME] [--config NAME] [--large]
+    python -m benchmarks.fused_tiles [FOLDER] [--network NAME] [--config NAME] [--host]
+        [--record FILE [--again]]
 
 Each network is compiled for NVDLA `small` and `large` with `--partition best`: for fewest cycles
 and for fewest bytes of main memory, with groups of whole layers only and with groups in tiles, and
-with and without bank groups (`nvdla:banked=True`).  Column `in tiles` is the number of groups in
+with and without bank groups (`nvdla:banked=True`). Column `in tiles` is the number of groups in
 tiles, `columns` of those whose tiles are narrower than the tensor, and `layers` of the layers in
-them.  As in `compiled_partition`, networks that are small enough also run on the functional model,
-which must count the same cycles and bytes, compute the elements of the network and, with bank
-groups, refuse a layer that reads and writes a bank; others have a dash.  Exits with 1 if the model
-disagrees.
+them. As in `compiled_partition`, networks also run on the functional model, which must count the
+same cycles and bytes, compute the elements of the network and, with bank groups, refuse a layer
+that reads and writes a bank. Those of more than MOST_NODES nodes or MOST_MACS multiply-accumulates
+only do so if compiled as by default, for fewest cycles with tiles and without bank groups, and then
+with `--host` also in C on this machine. Others have a dash. `--record` is that of
+`compiled_partition`. Exits with 1 if a run disagrees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
+from typing import Any
 
 from rich.table import Table
 
-from benchmarks.compiled_partition import ENGINE, MOST_MACS, MOST_NODES, Measured, measured
+from benchmarks.compiled_partition import (
+    ENGINE,
+    MOST_NODES,
+    Measured,
+    measured,
+    parse_measured,
+    reference,
+    verdict,
+)
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import is_onnx, short_name
-from benchmarks.grouped_networks import selected
+from benchmarks.grouped_networks import CONFIGURATIONS, Job, selection
 from penstock import api
 from penstock.accelerators.nvdla.fused import chosen_plan
 from penstock.accelerators.nvdla.tiled_group import layer_group
@@ -41,7 +54,15 @@ class Variant:
     tiles: bool
     banked: bool
 
+    @property
+    def case(self) -> str:
+        """Of the key of a record."""
+        return f"{self.objective}, tiles {self.tiles}, banks {self.banked}"
 
+
+DEFAULT = Variant(CYCLES, tiles=True, banked=False)
+MOST_MACS = 2 * 10**9
+"""Of the networks that run in every variant."""
 VARIANTS = tuple(Variant(*one) for one in product((CYCLES, BYTES), (False, True), (False, True)))
 
 
@@ -63,34 +84,53 @@ class Found:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the table; 1 where the functional model disagrees."""
-    networks = selected("benchmarks.fused_tiles", __doc__ or "", arguments)
-    found = [one for model, config in networks for one in compiled(model, config)]
+    wanted = selection("benchmarks.fused_tiles", __doc__ or "", arguments)
+    jobs = (
+        Job(
+            model, config, variant.case, partial(compiled, model, config, variant, host=wanted.host)
+        )
+        for model in wanted.models
+        for config in CONFIGURATIONS
+        for variant in VARIANTS
+    )
+    found = wanted.rows(jobs, parse)
     console().print(table(found))
-    faults = [(one, fault) for one in found for fault in one.measured.faults or ()]
+    faults = [(one, fault) for one in found for fault in one.measured.every_fault]
     for one, fault in faults:
         print(f"{one.network}, {one.variant}: {fault}")
     return 1 if faults or not found else 0
 
 
-def compiled(model: str, config: str) -> Iterator[Found]:
-    """A network on a configuration, compiled in every way.  Raises PenstockError."""
-    for variant in VARIANTS:
-        options = Options(partition="best", objective=variant.objective, tiles=variant.tiles)
-        accelerator = f"{ENGINE}:config={config},banked={variant.banked}"
-        done = compile_request(
-            api.request(
-                model,
-                "host",
-                accelerators=(accelerator,),
-                options=options,
-                optimize="speed",
-                assume_int8=is_onnx(model),
-            )
+def parse(row: Any) -> Found:
+    """A network of a record."""
+    variant, found = Variant(**row["variant"]), parse_measured(row["measured"])
+    return replace(Found(**row), variant=variant, measured=found)
+
+
+def compiled(model: str, config: str, variant: Variant, *, host: bool = False) -> Found:
+    """A network on a configuration, compiled in one way.  Raises PenstockError.
+
+    host: whether C code of large ones runs, if they are compiled as by default.
+    """
+    options = Options(partition="best", objective=variant.objective, tiles=variant.tiles)
+    accelerator = f"{ENGINE}:config={config},banked={variant.banked}"
+    done = compile_request(
+        api.request(
+            model,
+            "host",
+            accelerators=(accelerator,),
+            options=options,
+            optimize="speed",
+            assume_int8=is_onnx(model),
         )
-        runs = len(done.model.nodes) <= MOST_NODES and done.schedule.cost.macs <= MOST_MACS
-        name = f"{short_name(model)}, {config}"
-        found = measured(variant.objective, done, config, runs=runs)
-        yield Found(name, variant, found, *groups(done))
+    )
+    name = f"{short_name(model)}, {config}"
+    small = len(done.model.nodes) <= MOST_NODES and done.schedule.cost.macs <= MOST_MACS
+    default = variant == DEFAULT
+    expected = reference(done) if small or default else None
+    host_runs = host and default and not small
+    found = measured(variant.objective, done, config, expected, host=host_runs)
+    return Found(name, variant, found, *groups(done))
 
 
 def groups(done: Compilation) -> tuple[int, int, int]:
@@ -114,10 +154,10 @@ def table(found: Sequence[Found]) -> Table:
     made = Table(title="groups in tiles and bank groups on NVDLA, with --partition best")
     made.add_column("network")
     for heading in ("fewest", "tiles", "banks", "NVDLA cycles", "main bytes", "in tiles", "columns",
-                    "layers", "functional model"):  # fmt: skip
+                    "layers", "functional model", "C"):  # fmt: skip
         made.add_column(heading, justify="right")
     for k, one in enumerate(found):
-        variant, faults = one.variant, one.measured.faults
+        variant = one.variant
         last = k + 1 == len(found) or found[k + 1].network != one.network
         made.add_row(
             one.network,
@@ -127,7 +167,8 @@ def table(found: Sequence[Found]) -> Table:
             shown(one.measured.cycles),
             shown(one.measured.main_bytes),
             *map(shown, (one.groups, one.in_columns, one.layers)),
-            "-" if faults is None else "differs" if faults else "equal",
+            verdict(one.measured.faults),
+            verdict(one.measured.host_faults),
             end_section=last,
         )
     return made

@@ -94,15 +94,27 @@ class Selection:
         return named and job.config in self.configs
 
 
-def selection(program: str, text: str, arguments: Sequence[str]) -> Selection:
+def selection(
+    program: str,
+    text: str,
+    arguments: Sequence[str],
+    *,
+    configs: Sequence[str] = CONFIGURATIONS,
+    option: str = "--config",
+    on_host: bool = True,
+) -> Selection:
     """What a command line selects.
 
     program, text: the module of the command, and its help.
+    option: the option that selects one of `configs`.
+    on_host: whether there is an option to run C code on this machine.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=text)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--network", action="append", metavar="NAME", help="measure this one only")
-    parser.add_argument("--config", action="append", choices=CONFIGURATIONS, help="this one only")
+    parser.add_argument(
+        option, dest="config", action="append", choices=configs, help="this one only"
+    )
     parser.add_argument(
         "--record",
         type=Path,
@@ -110,15 +122,16 @@ def selection(program: str, text: str, arguments: Sequence[str]) -> Selection:
         help="add measured rows to FILE, and print all rows of FILE, which are not measured again",
     )
     parser.add_argument("--again", action="store_true", help="replace rows of the record")
-    parser.add_argument("--host", action="store_true", help="run C code of large networks, too")
+    if on_host:
+        parser.add_argument("--host", action="store_true", help="run C code of large networks, too")
     wanted = parser.parse_args(arguments)
     return Selection(
         models(wanted.folder),
-        tuple(wanted.config or CONFIGURATIONS),
+        tuple(wanted.config or configs),
         tuple(wanted.network) if wanted.network else None,
         Record(wanted.record),
         wanted.again,
-        wanted.host,
+        on_host and wanted.host,
     )
 
 

@@ -144,7 +144,7 @@ def groups(done: Compilation) -> tuple[int, int, int]:
             plan, group = chosen_plan(offloaded), layer_group(offloaded)
             assert plan is not None
             count += 1
-            in_columns += plan.size.columns < group.tensors[group.output].width
+            in_columns += plan.size.columns < group.size[1]
             layers += len(members)
     return count, in_columns, layers
 

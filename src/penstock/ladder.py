@@ -205,7 +205,8 @@ def in_machine(
 
 def _shapes(compilation: Compilation) -> Mapping[str, tuple[int, ...]]:
     """The shapes of all tensors that the program computes, by name."""
-    shapes = {v.name: v.type.shape for v in compilation.graph.variables()}
+    graphs = (compilation.schedule.parts.graph, compilation.graph)
+    shapes = {v.name: v.type.shape for graph in graphs for v in graph.variables()}
     states = (state.before for state in compilation.graph.states)
     return shapes | {update_name(compilation.parts, s): s.type.shape for s in states}
 
@@ -268,10 +269,9 @@ def _points_rung(
     executor: Executor | None,
 ) -> Rung:
     """Run every point of the frontier on the machine, on one set of inputs."""
-    total = Comparison()
+    total, wrong = Comparison(), list[str]()
     points = compilation.points
     count = len(points)
-    wrong: list[str] = []
     results = mapped(partial(run_point, compilation, inputs, reference), points, executor)
     for number, point in enumerate(points, 1):
         on_rung(f"point {number} of {count}")

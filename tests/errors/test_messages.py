@@ -42,7 +42,6 @@ from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.reports.interface_tensor import InterfaceTensor
-from penstock.scheduling.grouping.banks import proportional
 from penstock.scheduling.grouping.problem import problem_from_edges
 from penstock.scheduling.grouping.strategies import best
 from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
@@ -236,7 +235,6 @@ CALLS: dict[str, Callable[[], object]] = {
             GroupLimits(8, 8, False),
         )
     ),
-    "grouping-004": lambda: proportional((4, 4, 4), 2),
     "usage-003": lambda: parse_frequency("168 Mhertz"),
     "memory-004": lambda: parse_problem("id,lower,upper\na,0,1\n"),
     "memory-005": lambda: parse_problem("id,lower,upper,size\na,0,1,many\n"),

@@ -144,7 +144,7 @@ class _BoundImplementation:
             traffic=self.traffic if self.described.traffic else None,
             tables=self.tables() if possible else {},
             by_rows=self.described.by_rows,
-            by_columns=self.described.by_rows and self.described.by_columns,
+            by_columns=self.described.by_columns,
             scratch_bytes=self.scratch_bytes() if possible else 0,
             scratch_memory=self.described.scratch_memory,
             folded=self.folded() if possible else (),

@@ -278,6 +278,7 @@ def offloading_kernel(
             )
         )
 
+    workspace = Workspace(scratch_memory, scratch_bytes)
     return Kernel(
         name,
         tables=tuple((name, Table.of(np.ascontiguousarray(a))) for name, a in tables.items()),
@@ -293,7 +294,7 @@ def offloading_kernel(
         filled=filled,
         even_rows=even_rows,
         scratch_bytes=0 if scratch_memory else scratch_bytes,
-        workspace=Workspace(scratch_memory, scratch_bytes) if scratch_memory else None,
+        workspace=workspace if scratch_memory and scratch_bytes else None,
         by_rows=by_rows,
         by_columns=by_columns,
         body=body,

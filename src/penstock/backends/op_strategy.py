@@ -174,10 +174,10 @@ class OpStrategy:
         `by_rows`: True if a call can compute any interval of rows, [call.first, call.end).  Several
             layers can then run stripe by stripe in turn (a cascade).  The commands must access rows
             by `operand.row`.  False if a call computes the whole output from whole inputs.
-        `by_columns`: with `by_rows`, True if inputs and output may be columns of wider tensors.
-            Cascades can then run in bands of columns, which need less memory.  The strategy is
-            called again for the node cropped to these columns.  The distance between rows exceeds
-            their size, so commands must access every row by `operand.row`.
+        `by_columns`: True if inputs and output may be columns of wider tensors.  The distance
+            between rows then exceeds their size, so commands must access every row by
+            `operand.row`.  With `by_rows`, cascades can then run in bands of columns, which need
+            less memory.  The strategy is called again for the node cropped to these columns.
         `scratch_bytes`: bytes of working memory in RAM (`call.scratch`), or a function of Offloaded
             that returns them.  If the memory is not available, the implementation with the least
             working memory runs.

@@ -112,9 +112,8 @@ class Kernel:
     `by_rows`: the kernel computes any interval of rows (`row_axis`) and accesses tensors through
         views, so that these may be ring buffers or have a row table; otherwise it needs whole,
         contiguous tensors.
-    `by_columns`: the body computes any interval of rows, and its inputs and output may be columns
-        of wider tensors, so that their rows are not contiguous.  Kernels of `runtime/` that work by
-        rows always allow this.
+    `by_columns`: the inputs and output of the body may be columns of wider tensors, so that their
+        rows are not contiguous.  Kernels of `runtime/` that work by rows always allow this.
     `recurrent`: each output row depends on the previous one; the kernel reads the row before its
         first one through the view of its output.
     `accumulates`: the kernel is recurrent, each output row is the previous one plus a contribution

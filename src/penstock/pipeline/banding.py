@@ -22,6 +22,7 @@ from penstock.scheduling.bands.variant import BandedCascade
 from penstock.scheduling.cascades.candidate import Candidate, Chain
 from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_stripes
 from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.fused_parts import FusedPart
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import ColumnSection, Parts
@@ -55,7 +56,7 @@ class TargetBands:
         every = tuple(banded for banded in found if banded is not None)
         return every if len(every) == len(found) else None
 
-    def fused(self, parts: Parts, members: Sequence[int]) -> Part | None:
+    def fused(self, parts: Parts, members: Sequence[int]) -> FusedPart | None:
         """Return the part that runs some parts tile by tile (see `FusionSource`)."""
         return fused_part(parts, members, self.target, self.accelerators)
 

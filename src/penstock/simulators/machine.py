@@ -359,7 +359,9 @@ def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: Concr
     shape = output.view.type.shape
     row = slice(row_axis(len(shape)) + 1 if len(shape) > 1 else 0, None)
     rows_only = output.region.shape[row] == shape[row]
-    whole = output.region.shape == shape and all(map(lies_whole, (*inputs, output)))
+    whole = output.region.shape == shape and all(
+        lies_whole(one, as_columns=call.kernel.by_columns) for one in (*inputs, output)
+    )
     if not (rows_only if call.kernel.by_rows else whole):
         raise InternalError(
             "machine-009",

@@ -9,6 +9,7 @@ overwritten, or the target of a copy that has not completed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -257,6 +258,11 @@ def _reuses_rows(view: View) -> bool:
     return scattered or rows.ring < row_count(view.type.shape)
 
 
-def lies_whole(operand: ConcreteOperand) -> bool:
-    """Whether the view holds all rows of its tensor contiguously."""
-    return operand.view.contiguous
+def lies_whole(operand: ConcreteOperand, *, as_columns: bool = False) -> bool:
+    """Whether the view holds all rows of its tensor contiguously.
+
+    as_columns: the tensor may also be columns of a wider one."""
+    view = operand.view
+    if as_columns:
+        view = replace(view, rows=replace(view.rows, pitch=view.row_bytes))
+    return view.contiguous

@@ -76,7 +76,7 @@ def test_groups_in_tiles_are_exact_and_cost_what_is_stated(attributes: str) -> N
 def test_some_tiles_are_narrower_than_the_tensor_and_save_bytes() -> None:
     done, whole = compiled("feature_buffer=3k"), compiled("feature_buffer=3k", tiles=False)
     sizes = group_sizes(done)
-    assert any(size.columns < group.tensors[group.output].width for group, size in sizes)
+    assert any(size.columns < group.size[1] for group, size in sizes)
     assert not group_sizes(whole)
     assert main_bytes(done) < main_bytes(whole)
 

@@ -349,6 +349,7 @@ def fused_strategy(
         cost=fused.cycles,
         traffic=fused.traffic,
         tables=fused.tables,
+        by_columns=True,
         scratch_bytes=fused.workspace_bytes,
         scratch_memory=FEATURE_BUFFER,
         alignment_bytes=configuration(str(target.attrs["config"])).memory_atom_bytes,

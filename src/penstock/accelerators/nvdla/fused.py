@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from itertools import product
 
 from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER
 from penstock.accelerators.nvdla.dataflow import task_cycles
@@ -19,6 +20,7 @@ from penstock.accelerators.nvdla.tiled_group import (
     LayerGroup,
     Spans,
     TileSize,
+    group_nodes,
     layer_group,
 )
 from penstock.uma import (
@@ -89,26 +91,39 @@ def tiled_cycles(
 ) -> Breakdown:
     """Return the cycles of a group that runs in tiles.
 
-    inside: the inputs, and the output, of the group that are in the feature buffer, by name."""
+    inside: the inputs and outputs of the group that are in the feature buffer, by name."""
     every = [
         (task, _buffered(group, layer, names, inside))
         for layer in group.layers
         for task, names in layer.tasks
     ]
+    first: Breakdown | None = None
     cycles, memory_bytes, by_resource = 0.0, 0.0, dict[str, float]()
-    for rows, columns, count in group.kinds(size):
-        for (task, fields), row, column in zip(every, rows, columns, strict=True):
-            found = _part_cycles(task, row, column, fields)
+    counts = zip(every, group.row_parts(size), group.column_parts(size), strict=True)
+    for (task, fields), rows, columns in counts:
+        known = _known_parts(task, fields)
+        for (row, number), (column, times) in product(rows.items(), columns.items()):
+            if (row, column) not in known:
+                known[row, column] = _part_cycles(task, row, column, fields)
+            found, count = known[row, column], number * times
+            first = first or found
             cycles += count * found.cycles
             memory_bytes += count * found.memory_bytes
             for name, busy in found.by_resource.items():
                 by_resource[name] = by_resource.get(name, 0.0) + count * busy
-    first = next(group.kinds(size))
-    cold = _part_cycles(every[0][0], first[0][0], first[1][0], every[0][1])
-    return replace(cold, cycles=cycles, by_resource=by_resource, memory_bytes=memory_bytes)
+    assert first is not None
+    return replace(first, cycles=cycles, by_resource=by_resource, memory_bytes=memory_bytes)
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
+def _known_parts(task: Task, inside: frozenset[str]) -> dict[tuple[AxisPart, AxisPart], Breakdown]:
+    """Return the known results of `_part_cycles` for a task, by rows and columns.
+
+    They are looked up often, and a lookup by the task itself takes most of the time."""
+    del task, inside
+    return {}
+
+
 def _part_cycles(
     task: Task, rows: AxisPart, columns: AxisPart, inside: frozenset[str]
 ) -> Breakdown:
@@ -142,10 +157,10 @@ def best_plan(group: LayerGroup, capacity_bytes: int, bank_bytes: int) -> TilePl
 
     For each number of columns, only the largest number of rows that fits is considered.  None if
     no size fits."""
-    output = group.tensors[group.output]
+    height, width = group.size
     found: list[tuple[float, float, TilePlan]] = []
-    heights = _shares(output.height)
-    for columns in _shares(output.width):
+    heights = _shares(height)
+    for columns in _shares(width):
         plans = (tile_plan(group, TileSize(rows, columns), bank_bytes) for rows in heights)
         plan = next((plan for plan in plans if plan.size_bytes <= capacity_bytes), None)
         if plan is not None:
@@ -163,7 +178,7 @@ def _shares(count: int) -> Sequence[int]:
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the tables of all layers of a group, each named after the number of its layer."""
     found: dict[str, Array] = {}
-    for k, node in enumerate(offloaded.composite.nodes):
+    for k, node in enumerate(group_nodes(offloaded)):
         assert isinstance(node.op, Composite)
         assert node.op.chosen is not None
         found |= {f"{name} {k}": table.array for name, table in node.op.chosen.tables}
@@ -206,25 +221,26 @@ class _Tile:
         packs: the number of packs of the tensor that precede them.
         count: the number of rows."""
         group, (row, column) = self.group, at
-        packs_of_row = group.tensors[tensor].packs
-        inner = group.is_inner(tensor)
-        if inner:
+        if group.is_inner(tensor):
             row, column = row - self.rows[tensor][0], column - self.columns[tensor][0]
             width = group.tile_shapes(self.plan.size)[tensor][1]
-        else:
-            width = group.tensors[tensor].width
-        pitch = packs_of_row * width * group.atom_bytes
+            pitch = group.tensors[tensor].packs * width * group.atom_bytes
+            rows = replace(self.call.result.view.rows, pitch=pitch, ring=count, table=None)
+            begin = row * pitch + (packs * width + column) * group.atom_bytes
+            space = self.call.scratch
+            offset = space.offset + self.plan.offsets[tensor] + begin
+            return TensorRows(space.buffer, rows, 0, count, offset)
+        operand, width = self._operand(tensor), group.tensors[tensor].width
+        if tensor in group.outputs:
+            packs += group.packs_before(tensor)
+        pitch = operand.view.rows.pitch
+        rows = replace(operand.view.rows, ring=count, table=None)
         begin = row * pitch + (packs * width + column) * group.atom_bytes
-        rows = replace(self.call.result.view.rows, pitch=pitch, ring=count, table=None)
-        if not inner:
-            return replace(self._operand(tensor).rows(0, count, begin), rows=rows)
-        space = self.call.scratch
-        offset = space.offset + self.plan.offsets[tensor] + begin
-        return TensorRows(space.buffer, rows, 0, count, offset)
+        return replace(operand.rows(0, count, begin), rows=rows)
 
     def _operand(self, tensor: str) -> Operand:
-        """Return an input or the output of the group."""
-        if tensor == self.group.output:
+        """Return an input of the group, or the tensor that contains the outputs."""
+        if tensor in self.group.outputs:
             return self.call.result
         names = [value.name for value in self.call.node.inputs]
         return self.call.operands[names.index(tensor)]
@@ -235,7 +251,8 @@ def chosen_plan(offloaded: Offloaded) -> TilePlan | None:
     if "plan" not in offloaded.cache:
         group, buffer = layer_group(offloaded), offloaded.target.memories[FEATURE_BUFFER]
         bank = buffer.bank_bytes or group.atom_bytes
-        offloaded.cache["plan"] = best_plan(group, buffer.size_bytes // bank * bank, bank)
+        found = best_plan(group, buffer.size_bytes // bank * bank, bank)
+        offloaded.cache["plan"] = found if group.is_regular else None
     return offloaded.cache["plan"]
 
 
@@ -253,20 +270,26 @@ def workspace_bytes(offloaded: Offloaded) -> int:
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
     """Return the cycles of a group, which a single call computes."""
     del rows
-    memories, values = offloaded.memory_assignment, (*offloaded.node.inputs, offloaded.node.output)
-    pairs = zip(values, memories, strict=False)
-    inside = frozenset(value.name for value, memory in pairs if memory == FEATURE_BUFFER)
-    return tiled_cycles(layer_group(offloaded), _plan(offloaded).size, inside)
+    buffered = [memory == FEATURE_BUFFER for memory in offloaded.memory_assignment]
+    return _cycles(offloaded, buffered)
 
 
 def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
     """Return the cycles of a group whose inputs and output have addresses."""
-    pairs = zip(offloaded.node.inputs, call.inputs, strict=True)
-    every = (*pairs, (offloaded.node.output, call.output))
-    inside = frozenset(
-        value.name for value, rows in every if rows is not None and rows.memory != call.beside
-    )
-    return tiled_cycles(layer_group(offloaded), _plan(offloaded).size, inside)
+    every = (*call.inputs, call.output)
+    return _cycles(offloaded, [rows is not None and rows.memory != call.beside for rows in every])
+
+
+def _cycles(offloaded: Offloaded, buffered: Sequence[bool]) -> Breakdown:
+    """Return the cycles of a group.
+
+    buffered: for each input and, last, for the tensor that contains the outputs, whether it is in
+        the feature buffer; empty if none is."""
+    group = layer_group(offloaded)
+    tensors = (*((value.name,) for value in offloaded.node.inputs), group.outputs)
+    pairs = zip(tensors, buffered, strict=False)
+    inside = frozenset(name for names, is_inside in pairs if is_inside for name in names)
+    return tiled_cycles(group, _plan(offloaded).size, inside)
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:

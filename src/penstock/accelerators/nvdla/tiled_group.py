@@ -1,9 +1,11 @@
 """tiled_group: the layers of a group that run tile by tile, and the part of each tensor of a tile.
 
-A tile is a rectangle of rows and columns of the group's output.  For each tile, every layer
-computes the rectangle of its output that later layers of the group read.  What two tiles both need
-(the halo) is computed twice.  The tensors between the layers are stored in the memory of tiles; the
-inputs and the output of the group are whole tensors elsewhere.
+A tile is a rectangle of rows and columns of the group's outputs, which are tensors of equal height
+and width.  For each tile, every layer computes the rectangle of its output that later layers of the
+group read.  What two tiles both need (the halo) is computed twice.  The tensors between the layers
+are stored in the memory of tiles; the inputs and the outputs of the group are whole tensors
+elsewhere.  Each element of an output is written once, unless later layers of the group read the
+output: then its halo is written twice, with the same elements, and is read where it was written.
 
 Source: Zheng et al., IEEE TCAD 39(11), 2020, section 5.2 (loop tiling for fused layers).
 """
@@ -19,7 +21,7 @@ from typing import NamedTuple
 
 from penstock.accelerators.nvdla.kernels import tasks
 from penstock.accelerators.nvdla.task import Task
-from penstock.uma import Offloaded
+from penstock.uma import Composite, Node, Offloaded
 
 Interval = tuple[int, int]
 Spans = Mapping[str, Interval]
@@ -27,7 +29,7 @@ Spans = Mapping[str, Interval]
 
 
 class TileSize(NamedTuple):
-    """The largest number of rows and of columns of a tile of a group's output."""
+    """The largest number of rows and of columns of a tile of a group's outputs."""
 
     rows: int
     columns: int
@@ -40,8 +42,7 @@ class GroupTensor:
     height, width: its rows and columns.
     packs: the number of packs of channels in which it is stored.
     writer: the number of the layer that computes it; None for an input of the group.
-    last: the number of the last layer that reads it; for the group's output, the one that computes
-        it."""
+    last: the number of the last layer that reads it; if none does, the one that computes it."""
 
     height: int
     width: int
@@ -86,20 +87,27 @@ class AxisPart(NamedTuple):
     padding: int
 
 
-AxisParts = tuple[AxisPart, ...]
-"""What each task of a group computes of a tile along an axis, in order of execution."""
+PartCounts = tuple[Mapping[AxisPart, int], ...]
+"""For each task of a group, in order of execution: what it computes of the tiles along an axis, and
+for how many intervals of the axis."""
 
 
 @dataclass(frozen=True)
 class LayerGroup:
-    """The layers of a group in execution order; the last one computes the output.
+    """The layers of a group in execution order.
 
+    outputs: the names of the tensors that are used outside of the group.
     _known: results of `_spans`, by axis and length of an interval.
+    _counted: results of `_parts`, likewise.
     _shapes: results of `tile_shapes`."""
 
     layers: tuple[GroupLayer, ...]
+    outputs: tuple[str, ...]
     _known: dict[tuple[bool, int], tuple[Spans, ...]] = field(
         default_factory=dict[tuple[bool, int], tuple[Spans, ...]], compare=False
+    )
+    _counted: dict[tuple[bool, int], PartCounts] = field(
+        default_factory=dict[tuple[bool, int], PartCounts], compare=False
     )
     _shapes: dict[TileSize, Mapping[str, tuple[int, int]]] = field(
         default_factory=dict[TileSize, Mapping[str, tuple[int, int]]], compare=False
@@ -124,9 +132,21 @@ class LayerGroup:
         return found
 
     @property
-    def output(self) -> str:
-        """The name of the output."""
-        return self.layers[-1].output
+    def size(self) -> tuple[int, int]:
+        """The rows and columns of every output."""
+        first = self.tensors[self.outputs[0]]
+        return first.height, first.width
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether all outputs have the same rows and columns."""
+        every = (self.tensors[name] for name in self.outputs)
+        return all((one.height, one.width) == self.size for one in every)
+
+    def packs_before(self, output: str) -> int:
+        """Return the number of packs of the outputs that precede one of the outputs."""
+        before = self.outputs[: self.outputs.index(output)]
+        return sum(self.tensors[name].packs for name in before)
 
     @property
     def atom_bytes(self) -> int:
@@ -134,8 +154,8 @@ class LayerGroup:
         return self.layers[0].tasks[0][0].hardware.memory_atom_bytes
 
     def is_inner(self, tensor: str) -> bool:
-        """Return whether a tensor is neither an input nor the output of the group."""
-        return self.tensors[tensor].writer is not None and tensor != self.output
+        """Return whether a tensor is neither an input nor an output of the group."""
+        return self.tensors[tensor].writer is not None and tensor not in self.outputs
 
     def rows(self, size: TileSize) -> tuple[Spans, ...]:
         """Return the rows of each tensor that each row of tiles needs."""
@@ -151,7 +171,8 @@ class LayerGroup:
             rows, columns = self.rows(size), self.columns(size)
             self._shapes[size] = {
                 layer.output: (_longest(layer.output, rows), _longest(layer.output, columns))
-                for layer in self.layers[:-1]
+                for layer in self.layers
+                if self.is_inner(layer.output)
             }
         return self._shapes[size]
 
@@ -179,40 +200,42 @@ class LayerGroup:
                 yield TileTask(k, small, names, (begin, first)[: len(names)], first, packs_before)
                 packs_before += task.out_packs
 
-    def axis_parts(self, spans: Spans, *, by_columns: bool) -> AxisParts:
-        """Return what each task computes of a tile along the rows or the columns.
+    def row_parts(self, size: TileSize) -> PartCounts:
+        """Return what each task computes of the tiles along the rows."""
+        return self._parts(size.rows, by_columns=False)
 
-        spans: the rows or columns of each tensor that the tile needs."""
-        return tuple(
-            _axis_part(task, spans[layer.output], by_columns=by_columns)
-            for layer in self.layers
-            for task, _ in layer.tasks
-        )
+    def column_parts(self, size: TileSize) -> PartCounts:
+        """Return what each task computes of the tiles along the columns."""
+        return self._parts(size.columns, by_columns=True)
 
-    def kinds(self, size: TileSize) -> Iterator[tuple[AxisParts, AxisParts, int]]:
-        """Yield what each task computes of a tile along rows and columns, and how many tiles of
-        that kind there are."""
-        rows = Counter(self.axis_parts(spans, by_columns=False) for spans in self.rows(size))
-        columns = Counter(self.axis_parts(spans, by_columns=True) for spans in self.columns(size))
-        for row, number in rows.items():
-            for column, times in columns.items():
-                yield row, column, number * times
+    def _parts(self, most: int, *, by_columns: bool) -> PartCounts:
+        """Return what each task computes of the tiles along the rows or the columns.
+
+        most: the largest number of rows or columns of a tile of the outputs."""
+        if (by_columns, most) not in self._counted:
+            every = self._spans(most, by_columns=by_columns)
+            self._counted[by_columns, most] = tuple(
+                Counter(_axis_part(task, s[layer.output], by_columns=by_columns) for s in every)
+                for layer in self.layers
+                for task, _ in layer.tasks
+            )
+        return self._counted[by_columns, most]
 
     def _spans(self, most: int, *, by_columns: bool) -> tuple[Spans, ...]:
         """Return the rows or columns of each tensor that each row or column of tiles needs.
 
-        most: the largest number of rows or columns of a tile of the output."""
+        most: the largest number of rows or columns of a tile of the outputs."""
         if (by_columns, most) not in self._known:
-            output = self.tensors[self.output]
-            count = output.width if by_columns else output.height
+            height, width = self.size
+            count = width if by_columns else height
             self._known[by_columns, most] = tuple(
                 self._needed(interval, by_columns=by_columns) for interval in intervals(count, most)
             )
         return self._known[by_columns, most]
 
     def _needed(self, interval: Interval, *, by_columns: bool) -> Spans:
-        """Return the rows or columns of each tensor that an interval of the output needs."""
-        found = {self.output: interval}
+        """Return the rows or columns of each tensor that an interval of the outputs needs."""
+        found = dict.fromkeys(self.outputs, interval)
         for layer in reversed(self.layers):
             out = found[layer.output]
             for task, names in layer.tasks:
@@ -251,6 +274,13 @@ def intervals(count: int, most: int) -> Iterator[Interval]:
     yield from pairwise(cuts)
 
 
+def group_nodes(offloaded: Offloaded) -> tuple[Node, ...]:
+    """Return the layers of a composite that is a group.
+
+    If the group has several outputs, a further node of the composite places them side by side."""
+    return tuple(node for node in offloaded.composite.nodes if isinstance(node.op, Composite))
+
+
 def layer_group(offloaded: Offloaded) -> LayerGroup:
     """Return the group that a composite of several layers computes."""
     if "group" not in offloaded.cache:
@@ -260,8 +290,11 @@ def layer_group(offloaded: Offloaded) -> LayerGroup:
 
 def _new_group(offloaded: Offloaded) -> LayerGroup:
     layers: list[GroupLayer] = []
-    for node in offloaded.composite.nodes:
+    nodes = group_nodes(offloaded)
+    for node in nodes:
         every = tasks(Offloaded(node, offloaded.target))
         pairs = ((one.task, tuple(node.inputs[i].name for i in one.inputs)) for one in every)
         layers.append(GroupLayer(node.name, tuple(pairs)))
-    return LayerGroup(tuple(layers))
+    last = offloaded.composite.nodes[-1]
+    outputs = (last,) if last in nodes else last.inputs
+    return LayerGroup(tuple(layers), tuple(one.name for one in outputs))

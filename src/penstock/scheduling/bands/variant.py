@@ -133,12 +133,12 @@ def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -
 
     numbers: index of each original part, by name.
     """
-    index = {k: numbers[part.name] for k, part in enumerate(schedule.parts.parts)}
     members = fused_members(schedule.parts.parts[plan.parts[-1]])
     if members:
         return AssignedPlan(
             replace(plan, parts=tuple(numbers[name] for name in members)), in_tiles=True
         )
+    index = {k: numbers[schedule.parts.parts[k].name] for k in plan.parts}
     plan, single = _renumbered(plan, index), plan.parts
     found: list[tuple[Bands, tuple[int, ...]]] = []
     for part in (schedule.parts.parts[k] for k in single):

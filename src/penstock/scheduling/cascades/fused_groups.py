@@ -6,22 +6,20 @@ tensors do not fit there as a whole may still avoid their transfers to and from 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
-from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.model.fused_parts import FusionSource, with_fused
+from penstock.scheduling.model.fused_parts import FusedPart, FusionSource, Replacement, with_fused
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
-from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import BYTES
 from penstock.scheduling.order.step_table import bits
 
 MOST_MEMBERS = 24
 """Maximum number of nodes of a group that runs tile by tile."""
-MOST_FUSED = 1_000
+MOST_FUSED = 3_000
 """Maximum number of groups for which tiles are searched."""
 
 
@@ -35,21 +33,20 @@ class FusedGroups:
 
     parts: Parts
     source: FusionSource
-    _known: dict[int, Part | None] = field(default_factory=dict[int, Part | None])
+    _known: dict[int, FusedPart | None] = field(default_factory=dict[int, FusedPart | None])
 
-    def cost(self, problem: GroupingProblem, objective: str, group: int) -> int | None:
+    def cost(self, objective: str, group: int) -> int | None:
         """Return the cycles, or the bytes of main memory, of a group that runs tile by tile.
 
         None if it cannot, or if `MOST_FUSED` groups have been tried.
         objective: `CYCLES` or `BYTES`.
         """
-        wanted = problem.wanted_outside(group)
-        single = wanted == 1 << group.bit_length() - 1
-        if not single or not 1 < group.bit_count() <= MOST_MEMBERS:
+        if group.bit_count() > MOST_MEMBERS:
             return None
         if group not in self._known and len(self._known) >= MOST_FUSED:
             return None
-        part = self.part(group)
+        fused = self.fused(group)
+        part = None if fused is None else fused.part
         if part is None or part.kernel.cycles is None:
             return None
         found = part.kernel.cycles(row_count(part.output.type.shape), ())
@@ -57,7 +54,7 @@ class FusedGroups:
             return None if objective == BYTES else round(found)
         return round(found.memory_bytes if objective == BYTES else found.cycles)
 
-    def part(self, group: int) -> Part | None:
+    def fused(self, group: int) -> FusedPart | None:
         """Return the part that runs a group tile by tile; None if it cannot.
 
         group: mask of nodes.
@@ -66,18 +63,16 @@ class FusedGroups:
             self._known[group] = self.source.fused(self.parts, tuple(bits(group)))
         return self._known[group]
 
-    def replaced(self, groups: Sequence[int]) -> tuple[Parts, Mapping[int, int]]:
-        """Return the parts in which a single part stands for each group, and the new indices.
+    def replaced(self, groups: Sequence[int]) -> Replacement:
+        """Return the parts in which a single part stands for each group.
 
         groups: masks of nodes.
-
-        All parts of a group have the index of the single part.
         """
-        found: list[tuple[Sequence[int], Part]] = []
+        found: list[tuple[Sequence[int], FusedPart]] = []
         for group in groups:
-            part = self.part(group)
-            assert part is not None
-            found.append((tuple(bits(group)), part))
+            fused = self.fused(group)
+            assert fused is not None
+            found.append((tuple(bits(group)), fused))
         return with_fused(self.parts, found)
 
 

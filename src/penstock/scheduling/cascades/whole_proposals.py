@@ -96,12 +96,12 @@ def _grouped_proposal(
     order, selected = found.order, found.selected
     if found.in_tiles:
         assert fused is not None
-        parts, index = fused.replaced(found.in_tiles)
+        new = fused.replaced(found.in_tiles)
         known = builder.accounting  # its results are those of other parts of the same names
-        accounting = CostAccounting(parts, known.model, known.memories)
+        accounting = CostAccounting(new.parts, known.model, known.memories)
         builder = replace(builder, accounting=accounting, row_copies=None, assigned=known.parts)
-        order = tuple(dict.fromkeys(index[k] for k in order))
-        selected = {index[k] for k in selected}
+        order = tuple(dict.fromkeys(new.index[k] for k in order))
+        selected = {new.index[k] for k in selected}
     return GroupedProposal(builder, _whole_proposal(builder, order, selected, options))
 
 

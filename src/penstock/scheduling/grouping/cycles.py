@@ -45,8 +45,8 @@ class GroupCycles:
     capacity_bytes: bytes of the on-chip memory that live tensors may occupy.
     node_tie: a secondary cost of a node, which breaks ties; None: the bytes of the tensors that
         cross the boundary of a group.
-    tiled: cost of a group that runs tile by tile, for groups that do not fit otherwise; None if no
-        group can.
+    tiled: cost of a group that runs tile by tile; None if no group can.
+    tiles_may_save: whether a group that fits as a whole may cost less tile by tile.
     order_states: limit of the work per group: maximum number of states in the search for an order
         of its nodes in which the tensors fit on chip.
     additive: False, because the cost is not a sum over tensors.
@@ -65,6 +65,7 @@ class GroupCycles:
     capacity_bytes: int
     node_tie: NodeCycles | None = None
     tiled: TiledCost | None = None
+    tiles_may_save: bool = False
     order_states: int = 200
     additive: bool = False
     separable: bool = True
@@ -89,12 +90,15 @@ class GroupCycles:
         """
         if group not in self.known:
             kept = self.problem.kept_inside(group)
-            total: int | None = sum(self._node(i, kept) for i in bits(group))
-            if not self._is_group(group, kept):
-                total = self.tiled(group) if self.tiled is not None else None
-                if total is not None:
-                    self.in_tiles.add(group)
-                    self._unsure.discard(group)
+            total = None
+            if self._is_group(group, kept):
+                total = sum(self._node(i, kept) for i in bits(group))
+            tries_tiles = total is None or self.tiles_may_save
+            tiled = self._tiled_cycles(group) if tries_tiles else None
+            if tiled is not None and (total is None or tiled < total):
+                total = tiled
+                self.in_tiles.add(group)
+                self._unsure.discard(group)
             self.known[group] = total
         return self.known[group]
 
@@ -128,11 +132,16 @@ class GroupCycles:
         for i in order[lower:upper]:
             growing.add(i)
             fits = growing.peak_bytes <= self.capacity_bytes
-            found = growing.cycles if fits else self.of(growing.group)
+            found = None if fits and not self.tiles_may_save else self.of(growing.group)
+            if fits:
+                found = growing.cycles if found is None else min(found, growing.cycles)
             costs.append(found or 0)
             feasible.append(found is not None)
-            failed = failed + 1 if found is None else 0
-            if failed == patience or (failed and self.hopeless(growing.group)):
+            if found is not None:
+                failed = 0
+            elif self.tiled is None or self.problem.is_joined_inside(growing.group):
+                failed += 1
+            if failed == patience or (found is None and self.hopeless(growing.group)):
                 break
         return IntervalCosts(np.array(costs, np.int64), np.array(feasible, np.bool_))
 
@@ -192,6 +201,12 @@ class GroupCycles:
             if self._peak(order, kept) <= self.capacity_bytes:
                 return tuple(order)
         return None
+
+    def _tiled_cycles(self, group: int) -> int | None:
+        """Return the cycles of a group that runs tile by tile; None if it cannot."""
+        if self.tiled is None or not self.problem.is_joined_inside(group):
+            return None
+        return self.tiled(group)
 
     def _node(self, i: int, kept: int) -> int:
         """Return the cycles of node `i` if the tensors in the mask `kept` stay on chip."""

@@ -145,6 +145,25 @@ class GroupingProblem:
         """
         return group & ~self.wanted_outside(group)
 
+    def is_joined_inside(self, group: int) -> bool:
+        """Return whether tensors that only a group uses join all nodes of the group.
+
+        If not, the group saves no more transfers than its components as groups of their own.
+        group: mask of nodes.
+        """
+        kept = self.kept_inside(group)
+        found, fresh = 0, group & -group
+        while fresh:
+            found |= fresh
+            near = 0
+            for i in bits(fresh):
+                near |= self.before[i] & kept
+                near |= self.readers[i] if kept >> i & 1 else 0
+            for i in bits(near & kept):
+                near |= self.readers[i]
+            fresh = near & ~found
+        return found == group
+
     def kept_piece(self, group: int) -> GroupingProblem:
         """Return the problem that consists of the nodes of a group, with only on-chip tensors.
 

@@ -2,65 +2,111 @@
 
 A tile is a rectangle of rows and columns of the output of the last part.  The tensors between the
 parts are on chip one tile at a time.  The *original* parts are those from the stage `assign`.
+
+A part writes one tensor.  If a group has several outputs, its part writes a tensor that contains
+them side by side: each output consists of some columns of this tensor and is stored there
+(`ColumnSection`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Graph, Node
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.parts import ColumnSection, Parts
+
+
+@dataclass(frozen=True, slots=True)
+class SectionNode:
+    """A node that takes one of several outputs of a group from the tensor that the group writes.
+
+    first_byte: offset, in bytes, at which a row of the output begins in a row of this tensor.
+    """
+
+    node: Node
+    first_byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusedPart:
+    """A part that runs other parts tile by tile.
+
+    outputs: the outputs of the group, if it has several; empty if the tensor that the part writes
+        is the output.
+    """
+
+    part: Part
+    outputs: tuple[SectionNode, ...] = ()
 
 
 class FusionSource(Protocol):
     """Creates parts that run other parts tile by tile, which depends on the accelerators."""
 
-    def fused(self, parts: Parts, members: Sequence[int]) -> Part | None:
+    def fused(self, parts: Parts, members: Sequence[int]) -> FusedPart | None:
         """Return the part that runs some parts tile by tile; None if no accelerator can.
 
-        members: indices of the parts, in execution order.  Only the output of the last one is used
-            by other parts.
+        members: indices of the parts, in execution order.
         """
         ...
 
 
 def fused_members(part: Part) -> tuple[str, ...]:
-    """Return the names of the original parts that a part runs tile by tile; empty if it is one."""
+    """Return the names of the original parts that a part runs tile by tile; empty if it is one.
+
+    A further node of the part may place several outputs side by side.
+    """
     op = part.nodes[-1].op if part.nodes else None
     if not isinstance(op, Composite) or op.name != FUSED:
         return ()
-    return tuple(node.name for node in op.nodes)
+    return tuple(node.name for node in op.nodes if isinstance(node.op, Composite))
 
 
-def with_fused(
-    parts: Parts, groups: Sequence[tuple[Sequence[int], Part]]
-) -> tuple[Parts, Mapping[int, int]]:
-    """Return the parts in which a single part stands for each group, and the new indices.
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Parts in which single parts stand for groups of the original parts.
+
+    index: for each original part, the index of the part that runs it.
+    """
+
+    parts: Parts
+    index: Sequence[int]
+
+
+def with_fused(parts: Parts, groups: Sequence[tuple[Sequence[int], FusedPart]]) -> Replacement:
+    """Return the parts in which a single part stands for each group.
 
     groups: the indices of the parts of each group, in execution order, and the single part.
-
-    All parts of a group have the index of the single part.
     """
-    single = {members[-1]: part for members, part in groups}
+    single = {members[-1]: fused for members, fused in groups}
     last = {k: members[-1] for members, _ in groups for k in members}
-    found: list[Part] = []
-    index: dict[int, int] = {}
-    for k, part in enumerate(parts.parts):
-        if k in last and k not in single:
-            continue
-        index |= dict.fromkeys((i for i, end in last.items() if end == k), len(found))
-        index[k] = len(found)
-        found.append(single.get(k, part))
-    new = {part.name: part.nodes[-1] for part in single.values()}
-    gone = {parts.parts[k].name for k in last} - new.keys()
+    nodes: dict[str, tuple[Node, ...]] = {parts.parts[k].name: () for k in last}
+    for k, fused in single.items():
+        nodes[parts.parts[k].name] = (fused.part.nodes[-1], *(one.node for one in fused.outputs))
     graph = parts.graph
-    nodes = [new.get(node.name, node) for node in graph.nodes if node.name not in gone]
-    graph = graph.with_nodes(tuple(_in_order(graph, nodes)))
-    return replace(parts, graph=graph, parts=tuple(found), alternatives=()), index
+    every = [new for node in graph.nodes for new in nodes.get(node.name, (node,))]
+    graph = graph.with_nodes(tuple(_in_order(graph, every)))
+    remaining = {k: part for k, part in enumerate(parts.parts) if k not in last}
+    remaining |= {k: fused.part for k, fused in single.items()}
+    position = {node.name: p for p, node in enumerate(graph.nodes)}
+    order = sorted(remaining, key=lambda k: (position.get(remaining[k].name, -1), k))
+    number = {k: p for p, k in enumerate(order)}
+    sections = (
+        ColumnSection(one.node.name, fused.part.name, one.first_byte)
+        for fused in single.values()
+        for one in fused.outputs
+    )
+    changed = replace(
+        parts,
+        graph=graph,
+        parts=tuple(remaining[k] for k in order),
+        sections=(*parts.sections, *sections),
+        alternatives=(),
+    )
+    return Replacement(changed, tuple(number[last.get(k, k)] for k in range(len(parts.parts))))
 
 
 def _in_order(graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:

@@ -19,9 +19,8 @@ from penstock.scheduling.bands.variant import (
 )
 from penstock.scheduling.cascades.candidate import Candidate
 from penstock.scheduling.model.bands import Bands
-from penstock.scheduling.model.fused_parts import with_fused
+from penstock.scheduling.model.fused_parts import FusedPart, with_fused
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
-from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
@@ -85,21 +84,21 @@ class BandReader:
 
         Raises ModelError if no accelerator can run such a group, or if there is no `source`.
         """
-        groups: list[tuple[tuple[int, ...], Part]] = []
+        groups: list[tuple[tuple[int, ...], FusedPart]] = []
         for read in plans:
             members = read.assigned.plan.parts
             if read.assigned.in_tiles:
-                part = self.source.fused(self.parts, members) if self.source else None
-                if part is None:
+                fused = self.source.fused(self.parts, members) if self.source else None
+                if fused is None:
                     text = f"the plan that begins with {read.at} cannot run in tiles on this target"
                     raise self.scanner.contradiction(text, at=read.at)
-                groups.append((members, part))
-        parts, index = with_fused(self.parts, groups)
+                groups.append((members, fused))
+        found = with_fused(self.parts, groups)
         renumbered = (
-            replace(plan, parts=tuple(dict.fromkeys(index[k] for k in plan.parts)))
+            replace(plan, parts=tuple(dict.fromkeys(found.index[k] for k in plan.parts)))
             for plan in (read.assigned.plan for read in plans)
         )
-        return parts, tuple(renumbered)
+        return found.parts, tuple(renumbered)
 
     def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[BandedCascade, ...]:
         """Return the bands of a plan or of each of its chains; empty if the plan has no bands.

@@ -189,23 +189,34 @@ def compilations(model: str, config: str) -> Iterator[tuple[str, Compilation]]:
     """A network compiled with every strategy, by name. Raises PenstockError."""
     done: Compilation | None = None
     for name in STRATEGIES:
-        if done is None:
-            request = api.request(
-                model,
-                "host",
-                accelerators=(f"{ENGINE}:config={config}",),
-                options=Options(partition=name, tiles=False),
-                optimize="speed",
-                assume_int8=is_onnx(model),
-            )
-            done = compile_request(request)
-            yield name, done
-            continue
-        request = replace(done.request, options=replace(done.request.options, partition=name))
-        found = schedule(done.parts, request.target, request.options, request.accelerators)
-        points = place(found, request.target, request.options)
-        changed = replace(done, request=request, frontier=found, points=points)
-        yield name, with_point(changed, choose(points, request))
+        options = Options(partition=name, tiles=False)
+        done = recompiled(done, options) if done else compiled(model, config, options)
+        yield name, done
+
+
+def compiled(model: str, config: str, options: Options) -> Compilation:
+    """A network compiled for fewest cycles.  Raises PenstockError.
+
+    config: of NVDLA, and further attributes.
+    """
+    request = api.request(
+        model,
+        "host",
+        accelerators=(f"{ENGINE}:config={config}",),
+        options=options,
+        optimize="speed",
+        assume_int8=is_onnx(model),
+    )
+    return compile_request(request)
+
+
+def recompiled(done: Compilation, options: Options) -> Compilation:
+    """A compiled network that is scheduled with other options for groups. Raises PenstockError."""
+    request = replace(done.request, options=options)
+    found = schedule(done.parts, request.target, request.options, request.accelerators)
+    points = place(found, request.target, request.options)
+    changed = replace(done, request=request, frontier=found, points=points)
+    return with_point(changed, choose(points, request))
 
 
 def reference(done: Compilation) -> Reference:

@@ -22,9 +22,10 @@ from penstock.pipeline.search import band_source
 from penstock.pipeline.texts import print_point, read_point
 from penstock.scheduling.grouping import strategies
 from penstock.scheduling.grouping.cost import OrderCost
+from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.grouping import Grouping, ordered_grouping
 from penstock.scheduling.model.fused_parts import fused_members
-from penstock.scheduling.options import Options
+from penstock.scheduling.options import BYTES, CYCLES, Options
 from penstock.uma import Offloaded
 
 GROUPS = (("a", "b", "c", "d"), ("e", "f"))
@@ -56,9 +57,9 @@ def chosen_groups(cost: OrderCost, options: object) -> Grouping:
     return ordered_grouping((*masks, *single), cost)
 
 
-def request() -> Request:
+def request(objective: str = CYCLES) -> Request:
     nvdla = "nvdla:config=small,feature_buffer=1k"
-    options = Options(partition="greedy")
+    options = Options(partition="greedy", objective=objective)
     return api.request(branches(), "host", accelerators=(nvdla,), options=options, optimize="speed")
 
 
@@ -113,6 +114,23 @@ def test_a_single_layer_runs_in_tiles_that_fill_the_stripes() -> None:
         cycles.append(engine_cycles(done.schedule))
         assert not list(disagreements(done, cycles[-1], main_bytes(done)))
     assert cycles[0] < cycles[1]
+
+
+@pytest.mark.parametrize("objective", [CYCLES, BYTES])
+def test_no_group_costs_less_than_its_lower_bound(objective: str) -> None:
+    tiled: list[int] = []
+
+    def checked(cost: GroupCycles, options: strategies.GroupingOptions) -> Grouping:
+        found = strategies.best(cost, options)
+        every = {group: spent for group, spent in cost.known.items() if spent is not None}
+        assert all(spent >= cost.least(group) for group, spent in every.items())
+        assert cost.least(cost.problem.everything) > 0
+        tiled.extend(group for group in every if group in cost.in_tiles)
+        return found
+
+    with patch.dict(strategies.STRATEGIES, greedy=checked):
+        compile_request(request(objective))
+    assert any(group.bit_count() > 1 for group in tiled)
 
 
 def test_schedules_with_several_outputs_are_read_back_from_text() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
+from penstock.ir.region import Region
 from penstock.scheduling.model.fused_parts import FusedPart, FusionSource, Replacement, with_fused
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
@@ -19,7 +20,7 @@ from penstock.scheduling.order.step_table import bits
 
 MOST_MEMBERS = 24
 """Maximum number of nodes of a group that runs tile by tile."""
-MOST_FUSED = 3_000
+MOST_FUSED = 4_000
 """Maximum number of groups for which tiles are searched."""
 
 
@@ -53,6 +54,23 @@ class FusedGroups:
         if not isinstance(found, Breakdown):
             return None if objective == BYTES else round(found)
         return round(found.memory_bytes if objective == BYTES else found.cycles)
+
+    def least(self, objective: str, k: int) -> int | None:
+        """Return a lower bound of the cost of part `k` in any group that runs tile by tile.
+
+        Every multiply-accumulate is computed at least once, and every table read at least once.
+        None if no accelerator runs the part.
+        objective: `CYCLES` or `BYTES`.
+        """
+        part = self.parts.parts[k]
+        if part.kernel.cycles is None:
+            return None
+        if objective == BYTES:
+            return sum(table.type.size_bytes for _, table in part.kernel.tables)
+        shape = part.output.type.shape
+        found = part.kernel.cycles(row_count(shape), ())
+        peak = found.macs_per_cycle if isinstance(found, Breakdown) else None
+        return 0 if peak is None else int(part.macs(Region.whole(shape)) / peak)
 
     def fused(self, group: int) -> FusedPart | None:
         """Return the part that runs a group tile by tile; None if it cannot.

@@ -66,9 +66,10 @@ def group_cycles(
 
     problem = grouping_problem(parts, memories.tensors[SECOND].bank_bytes)
     cost, tie = (node_bytes, node_cycles) if objective == BYTES else (node_cycles, None)
-    tiled = None if fused is None else partial(fused.cost, objective)
-    may_save = fused is not None and objective == CYCLES
-    return GroupCycles(problem, cost, capacity_bytes, tie, tiled, may_save)
+    if fused is None:
+        return GroupCycles(problem, cost, capacity_bytes, tie)
+    tiled, least = partial(fused.cost, objective), partial(fused.least, objective)
+    return GroupCycles(problem, cost, capacity_bytes, tie, tiled, least, objective == CYCLES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class GroupCycles:
     node_tie: a secondary cost of a node, which breaks ties; None: the bytes of the tensors that
         cross the boundary of a group.
     tiled: cost of a group that runs tile by tile; None if no group can.
+    tiled_least: lower bound of the cost of a node, given by its index, in groups that run tile by
+        tile; its result is None if the node cannot be in one.  None if no group can run so.
     tiles_may_save: whether a group that fits as a whole may cost less tile by tile.
     order_states: limit of the work per group: maximum number of states in the search for an order
         of its nodes in which the tensors fit on chip.
@@ -65,6 +67,7 @@ class GroupCycles:
     capacity_bytes: int
     node_tie: NodeCycles | None = None
     tiled: TiledCost | None = None
+    tiled_least: Callable[[int], int | None] | None = None
     tiles_may_save: bool = False
     order_states: int = 200
     additive: bool = False
@@ -176,9 +179,8 @@ class GroupCycles:
 
         nodes: mask of nodes.
 
-        Each node counts with its cycles for the best choice of tensors that stay on chip.  A layer
-        may take fewer cycles in tiles; if groups may run in tiles, the result is only an estimate,
-        and a proof of optimality that relies on it holds for groups of whole layers only.
+        Each node counts with its cycles for the best choice of tensors that stay on chip, or with
+        `tiled_least` if that is less.
         """
         if self._least is None:
             self._least = np.array(
@@ -219,7 +221,8 @@ class GroupCycles:
         """Return the cycles of a node for the choice of on-chip tensors that takes fewest cycles.
 
         The choice is among all sets of tensors that the node reads or writes and that may stay on
-        chip.  For a node with more than `MOST_TENSORS` of them, 0 is returned as a lower bound.
+        chip.  For a node with more than `MOST_TENSORS` of them, 0 is returned as a lower bound.  If
+        groups may run tile by tile, the result is at most `tiled_least`.
         """
         problem = self.problem
         tensors = [t for t in bits(problem.reads[i] | 1 << i) if t < len(problem.nodes)]
@@ -227,7 +230,9 @@ class GroupCycles:
         if len(tensors) > MOST_TENSORS:
             return 0
         choices = range(1 << len(tensors))
-        return min(self._node(i, bit_mask(tensors[k] for k in bits(c))) for c in choices)
+        least = min(self._node(i, bit_mask(tensors[k] for k in bits(c))) for c in choices)
+        tiled = self.tiled_least(i) if self.tiled_least is not None else None
+        return least if tiled is None else min(least, tiled)
 
     def _is_group(self, group: int, kept: int) -> bool:
         """Return whether the tensors that stay on chip fit in some order of a group's nodes.

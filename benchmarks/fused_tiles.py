@@ -1,18 +1,22 @@
 """FusedTiles: groups in tiles and bank groups on NVDLA: cycles and bytes with and without each.
 
     python -m benchmarks.fused_tiles [FOLDER] [--network NAME] [--config NAME] [--host]
-        [--record FILE [--again]]
+        [--halos] [--record FILE [--again]]
 
 Each network is compiled for NVDLA `small` and `large` with `--partition best`: for fewest cycles
 and for fewest bytes of main memory, with groups of whole layers only and with groups in tiles, and
 with and without bank groups (`nvdla:banked=True`). Column `in tiles` is the number of groups in
 tiles, `columns` of those whose tiles are narrower than the tensor, and `layers` of the layers in
-them. As in `compiled_partition`, networks also run on the functional model, which must count the
-same cycles and bytes, compute the elements of the network and, with bank groups, refuse a layer
-that reads and writes a bank. Those of more than MOST_NODES nodes or MOST_MACS multiply-accumulates
-only do so if compiled as by default, for fewest cycles with tiles and without bank groups, and then
-with `--host` also in C on this machine. Others have a dash. `--record` is that of
-`compiled_partition`. Exits with 1 if a run disagrees.
+them. Column `bound` is a lower bound of the cycles, or of the bytes if these are minimised, for
+groups of whole layers and in tiles (`tile_bounds.py`). With `--halos`, a second table estimates
+what tiles without bank groups would gain if they kept their halos (`tile_halos.py`), of the rows
+that are measured with it. As in `compiled_partition`, networks also run on the functional model,
+which must count the same cycles and bytes, compute the elements of the network and, with bank
+groups, refuse a layer that reads and writes a bank. Those of more than MOST_NODES nodes or
+MOST_MACS multiply-accumulates only do so if compiled as by default, for fewest cycles with tiles
+and without bank groups, and then with `--host` also in C on this machine. Others have a dash.
+`--record` is that of `compiled_partition`. Exits with 1 if a run disagrees, or if a figure is below
+its bound.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ from benchmarks.compiled_partition import (
 )
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import short_name
-from benchmarks.grouped_networks import CONFIGURATIONS, Job, selection
+from benchmarks.grouped_networks import CONFIGURATIONS, Job, Selection, selection
+from benchmarks.tile_bounds import Bounds, bounds
+from benchmarks.tile_halos import Halos, halo_table, halos
 from penstock.accelerators.nvdla.fused import chosen_plan
 from penstock.accelerators.nvdla.tiled_group import layer_group
 from penstock.pipeline.compilation import Compilation
@@ -80,22 +86,38 @@ class Found:
     groups: int
     in_columns: int
     layers: int
+    bounds: Bounds
+    halos: Halos | None
+
+    @property
+    def figure(self) -> int:
+        """What the groups minimise: the cycles or the bytes."""
+        by_bytes = self.variant.objective == BYTES
+        return self.measured.main_bytes if by_bytes else self.measured.cycles
+
+    @property
+    def bound(self) -> int:
+        """The lower bound of `figure`."""
+        return self.bounds.main_bytes if self.variant.objective == BYTES else self.bounds.cycles
 
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the table; 1 where the functional model disagrees."""
-    wanted = selection("benchmarks.fused_tiles", __doc__ or "", arguments)
+    wanted = selection("benchmarks.fused_tiles", __doc__ or "", arguments, halos=True)
     jobs = (
-        Job(
-            model, config, variant.case, partial(compared, model, config, variant, host=wanted.host)
-        )
+        Job(model, config, variant.case, partial(compared, model, config, variant, wanted))
         for model in wanted.models
         for config in CONFIGURATIONS
         for variant in VARIANTS
     )
     found = wanted.rows(jobs, parse)
     console().print(table(found))
+    every = ((one.network, one.variant.objective, one.measured, one.halos) for one in found)
+    rows = [(n, o, m.cycles, m.main_bytes, h) for n, o, m, h in every if h is not None]
+    if rows:
+        console().print(halo_table(rows))
     faults = [(one, fault) for one in found for fault in one.measured.every_fault]
+    faults += [(one, "below its bound") for one in found if one.figure < one.bound]
     for one, fault in faults:
         print(f"{one.network}, {one.variant}: {fault}")
     return 1 if faults or not found else 0
@@ -103,24 +125,31 @@ def main(arguments: Sequence[str]) -> int:
 
 def parse(row: Any) -> Found:
     """A network of a record."""
-    variant, found = Variant(**row["variant"]), parse_measured(row["measured"])
-    return replace(Found(**row), variant=variant, measured=found)
+    kept = row["halos"] and Halos(**{k: tuple(one) for k, one in row["halos"].items()})
+    return replace(
+        Found(**row),
+        variant=Variant(**row["variant"]),
+        measured=parse_measured(row["measured"]),
+        bounds=Bounds(*row["bounds"]),
+        halos=kept,
+    )
 
 
-def compared(model: str, config: str, variant: Variant, *, host: bool = False) -> Found:
-    """A network on a configuration, compiled in one way.  Raises PenstockError.
-
-    host: whether C code of large ones runs, if they are compiled as by default.
-    """
+def compared(model: str, config: str, variant: Variant, wanted: Selection) -> Found:
+    """A network on a configuration, compiled in one way.  Raises PenstockError."""
     first = first_compiled(model, config, variant.banked)
     options = Options(partition="best", objective=variant.objective, tiles=variant.tiles)
     done = recompiled(first, options)
     small = len(done.model.nodes) <= MOST_NODES and done.schedule.cost.macs <= MOST_MACS
     default = variant == DEFAULT
     expected = reference(done) if small or default else None
-    host_runs = host and default and not small
+    host_runs = wanted.host and default and not small
     found = measured(variant.objective, done, config, expected, host=host_runs)
-    return Found(f"{short_name(model)}, {config}", variant, found, *groups(done))
+    kept = None
+    if wanted.halos and variant.tiles and not variant.banked:
+        kept = halos(done, by_bytes=variant.objective == BYTES)
+    name = f"{short_name(model)}, {config}"
+    return Found(name, variant, found, *groups(done), bounds(done), kept)
 
 
 @lru_cache(maxsize=2)
@@ -149,8 +178,8 @@ def table(found: Sequence[Found]) -> Table:
     """The table of all networks."""
     made = Table(title="groups in tiles and bank groups on NVDLA, with --partition best")
     made.add_column("network")
-    for heading in ("fewest", "tiles", "banks", "NVDLA cycles", "main bytes", "in tiles", "columns",
-                    "layers", "functional model", "C"):  # fmt: skip
+    for heading in ("fewest", "tiles", "banks", "NVDLA cycles", "main bytes", "bound", "in tiles",
+                    "columns", "layers", "functional model", "C"):  # fmt: skip
         made.add_column(heading, justify="right")
     for k, one in enumerate(found):
         variant = one.variant
@@ -162,6 +191,7 @@ def table(found: Sequence[Found]) -> Table:
             "with" if variant.banked else "without",
             shown(one.measured.cycles),
             shown(one.measured.main_bytes),
+            shown(one.bound),
             *map(shown, (one.groups, one.in_columns, one.layers)),
             verdict(one.measured.faults),
             verdict(one.measured.host_faults),

@@ -62,6 +62,7 @@ class Selection:
     record: the rows that were measured earlier.
     again: whether selected rows of the record are measured again.
     host: whether C code of large networks runs on this machine.
+    halos: whether the gain of kept halos is estimated.
     """
 
     models: tuple[str, ...]
@@ -70,6 +71,7 @@ class Selection:
     record: Record
     again: bool
     host: bool
+    halos: bool
 
     def rows(self, jobs: Iterable[Job[Row]], parse: Callable[[Any], Row]) -> list[Row]:
         """The rows of all jobs that are recorded or selected, in the order of the jobs.
@@ -102,12 +104,14 @@ def selection(
     configs: Sequence[str] = CONFIGURATIONS,
     option: str = "--config",
     on_host: bool = True,
+    halos: bool = False,
 ) -> Selection:
     """What a command line selects.
 
     program, text: the module of the command, and its help.
     option: the option that selects one of `configs`.
     on_host: whether there is an option to run C code on this machine.
+    halos: whether there is an option to estimate the gain of kept halos.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=text)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
@@ -124,6 +128,8 @@ def selection(
     parser.add_argument("--again", action="store_true", help="replace rows of the record")
     if on_host:
         parser.add_argument("--host", action="store_true", help="run C code of large networks, too")
+    if halos:
+        parser.add_argument("--halos", action="store_true", help="estimate the gain of kept halos")
     wanted = parser.parse_args(arguments)
     return Selection(
         models(wanted.folder),
@@ -132,6 +138,7 @@ def selection(
         Record(wanted.record),
         wanted.again,
         on_host and wanted.host,
+        halos and wanted.halos,
     )
 
 

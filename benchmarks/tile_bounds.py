@@ -10,7 +10,7 @@ then takes the busy cycles of its slowest resource, in addition to a latency:
     memory                    weights and tables are read once
 
 The bytes of main memory are at least those of the weights and tables, and of the tensors that NVDLA
-and the processor exchange.
+and the processor exchange, if they do not fit into the feature buffer.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER
 from penstock.accelerators.nvdla.dataflow import LEAST_STRIPE, mac_cycles
 from penstock.accelerators.nvdla.kernels import hardware, tasks
 from penstock.accelerators.nvdla.task import Task
@@ -71,7 +72,9 @@ def task_cycles(t: Task) -> float:
 
 
 def _exchanged_bytes(done: Compilation, parts: list[Part], every: list[Offloaded]) -> int:
-    """The bytes of the tensors that NVDLA reads from the processor or writes for it."""
+    """The bytes of the tensors that NVDLA reads from the processor or writes for it.
+
+    Those that fit into the feature buffer may be there, where the processor accesses them."""
     written = {part.name for part in parts}
     found = {
         name: size for one in every for name, size in _whole_inputs(one) if name not in written
@@ -80,7 +83,8 @@ def _exchanged_bytes(done: Compilation, parts: list[Part], every: list[Offloaded
     used = {value.name for part in others for value in part.variable_inputs}
     used |= {value.name for value in done.parts.graph.results}
     found |= {part.name: part.output.type.size_bytes for part in parts if part.name in used}
-    return sum(found.values())
+    capacity = every[0].target.memories[FEATURE_BUFFER].size_bytes
+    return sum(size for size in found.values() if size > capacity)
 
 
 def _whole_inputs(offloaded: Offloaded) -> Iterator[tuple[str, int]]:

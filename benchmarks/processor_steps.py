@@ -204,7 +204,7 @@ def table(found: Sequence[Beside]) -> Table:
         facts = (one.network, one.accelerator, "idle" if one.idle else "model")
         for step in one.weighty:
             made.add_row(*facts, *cells(one, step))
-        total = Step(f"{len(one.steps)} steps", "", one.estimated, one.counted)
+        total = Step(f"all steps: {len(one.steps)}", "", one.estimated, one.counted)
         made.add_row(*facts, *cells(one, total), end_section=True)
     return made
 

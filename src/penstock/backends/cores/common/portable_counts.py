@@ -26,10 +26,8 @@ from penstock.opkit.lstm import GATES
 
 SVDF_BLOCK = 8
 """Filters that `svdf_time_s8` and `svdf_time_s16` compute at a time."""
-MOST_SMALL_BYTES = 16
-"""Largest constant number of bytes that compilers copy inline instead of calling memcpy."""
-LONG_COPY_BYTES = 16
-"""Least size that memcpy copies in a loop (`compiler_rt/memcpy.zig` of zig)."""
+MOST_SMALL_BYTES, LONG_COPY_BYTES = 16, 16
+"""Largest constant size that compilers copy inline; least size that memcpy copies in a loop."""
 Counts = Mapping[str, float]
 """How often each section of a kernel runs, by the section's name."""
 Params = Mapping[str, int]
@@ -197,10 +195,8 @@ def _rearranged(p: Params, site: Site) -> Counts:
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:
-    """Return the counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each.
-
-    If `size_bytes` is at most `MOST_SMALL_BYTES`, the keys are "small copy" and "small byte",
-    because compilers inline such copies."""
+    """Return the counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each; the
+    counts "small copy" and "small byte" of copies that compilers inline."""
     small = "small " * (size_bytes <= MOST_SMALL_BYTES)
     return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
 
@@ -248,19 +244,10 @@ def _concatenated_rows(p: Params, site: Site) -> Counts:
 
 
 def _concatenated_columns(p: Params, site: Site) -> Counts:
-    """Return how often each section of `concatenate_columns` runs.
-
-    "short copy" counts pieces of fewer than `LONG_COPY_BYTES` bytes: memcpy copies all sizes from 4
-    to 15 bytes in the same time."""
-    counts: dict[str, float] = {"short copy": 0, "copy": 0, "byte": 0}
     pieces = row_count(site.output.shape) * p["pieces"]
-    for x in site.inputs:
-        if x.size_bytes < LONG_COPY_BYTES * pieces:
-            counts["short copy"] += pieces
-        else:
-            counts["copy"] += pieces
-            counts["byte"] += x.size_bytes
-    return counts
+    long = [x.size_bytes for x in site.inputs if x.size_bytes >= LONG_COPY_BYTES * pieces]
+    copies = len(long) * pieces
+    return {"short copy": p["inputs"] * pieces - copies, "copy": copies, "byte": sum(long)}
 
 
 def _transposed(p: Params, site: Site) -> Counts:

@@ -1,44 +1,53 @@
 """FusedTiles: groups in tiles and bank groups on NVDLA: cycles and bytes with and without each.
 
-    python -m benchmarks.fused_tiles [FOLDER] [--network NAME] [--config NAME] [--large]
+    python -m benchmarks.fused_tiles [FOLDER] [--network NAME] [--config NAME] [--host]
+        [--halos] [--record FILE [--again]]
 
 Each network is compiled for NVDLA `small` and `large` with `--partition best`: for fewest cycles
 and for fewest bytes of main memory, with groups of whole layers only and with groups in tiles, and
-with and without bank groups (`nvdla:banked=True`).  Column `in tiles` is the number of groups in
+with and without bank groups (`nvdla:banked=True`). Column `in tiles` is the number of groups in
 tiles, `columns` of those whose tiles are narrower than the tensor, and `layers` of the layers in
-them.  Column `stream bytes` is the flash that command streams take; the layers of all tiles of a
-group are in one stream.  As in `compiled_partition`, networks that are small enough also run on the
-functional model, which must count the same cycles and bytes, compute the elements of the network
-and, with bank groups, refuse a layer that reads and writes a bank; others have a dash.  Exits with
-1 if the model disagrees.
+them. Column `stream bytes` is the flash of the command streams, which contain the layers of all
+tiles; rows recorded without it have a dash. Column `bound` is a lower bound of what is minimised,
+for groups of whole layers and in tiles (`tile_bounds.py`). With `--halos`, a second table estimates
+what tiles without bank groups would gain if they kept their halos (`tile_halos.py`), of the rows
+that are measured with it. As in `compiled_partition`, networks also run on the functional model,
+which must count the same cycles and bytes, compute the elements of the network and, with bank
+groups, refuse a layer that reads and writes a bank. Those of more than MOST_NODES nodes or
+MOST_MACS multiply-accumulates only do so if compiled as by default, for fewest cycles with tiles
+and without bank groups, and then with `--host` also in C on this machine. Others have a dash.
+`--record` is that of `compiled_partition`. Exits with 1 if a run disagrees, or if a figure is below
+its bound.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import product
-from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
 from benchmarks.compiled_partition import (
-    CONFIGURATIONS,
-    ENGINE,
-    MOST_MACS,
     MOST_NODES,
     Measured,
+    compiled,
     measured,
-    models,
+    parse_measured,
+    recompiled,
+    reference,
+    verdict,
 )
 from benchmarks.entry import console, entry, shown
-from benchmarks.graph_groups import is_onnx, short_name
-from penstock import api
+from benchmarks.graph_groups import short_name
+from benchmarks.grouped_networks import CONFIGURATIONS, Job, Selection, selection
+from benchmarks.tile_bounds import Bounds, bounds
+from benchmarks.tile_halos import Halos, halo_table, halos
 from penstock.accelerators.nvdla.fused import chosen_plan
 from penstock.accelerators.nvdla.tiled_group import layer_group
-from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.pipeline.compilation import Compilation
 from penstock.scheduling.model.fused_parts import fused_members
 from penstock.scheduling.options import BYTES, CYCLES, Options
 from penstock.uma import Offloaded
@@ -52,7 +61,15 @@ class Variant:
     tiles: bool
     banked: bool
 
+    @property
+    def case(self) -> str:
+        """Of the key of a record."""
+        return f"{self.objective}, tiles {self.tiles}, banks {self.banked}"
 
+
+DEFAULT = Variant(CYCLES, tiles=True, banked=False)
+MOST_MACS = 2 * 10**9
+"""Of the networks that run in every variant."""
 VARIANTS = tuple(Variant(*one) for one in product((CYCLES, BYTES), (False, True), (False, True)))
 
 
@@ -71,50 +88,78 @@ class Found:
     groups: int
     in_columns: int
     layers: int
-    stream_bytes: int
+    bounds: Bounds
+    halos: Halos | None
+    stream_bytes: int | None = None
+
+    @property
+    def figure(self) -> int:
+        """What the groups minimise: the cycles or the bytes."""
+        by_bytes = self.variant.objective == BYTES
+        return self.measured.main_bytes if by_bytes else self.measured.cycles
+
+    @property
+    def bound(self) -> int:
+        """The lower bound of `figure`."""
+        return self.bounds.main_bytes if self.variant.objective == BYTES else self.bounds.cycles
 
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the table; 1 where the functional model disagrees."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fused_tiles", description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
-    parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
-    parser.add_argument("--config", action="append", metavar="NAME", help="this one only")
-    parser.add_argument("--large", action="store_true", help="large networks")
-    wanted = parser.parse_args(arguments)
-    found: list[Found] = []
-    for model in models(wanted.folder, large=wanted.large):
-        if not wanted.network or short_name(model) in wanted.network:
-            for config in wanted.config or CONFIGURATIONS:
-                print(f"compiling {short_name(model)} for {config}", file=sys.stderr)
-                found += compiled(model, config)
+    wanted = selection("benchmarks.fused_tiles", __doc__ or "", arguments, halos=True)
+    jobs = (
+        Job(model, config, variant.case, partial(compared, model, config, variant, wanted))
+        for model in wanted.models
+        for config in CONFIGURATIONS
+        for variant in VARIANTS
+    )
+    found = wanted.rows(jobs, parse)
     console().print(table(found))
-    faults = [(one, fault) for one in found for fault in one.measured.faults or ()]
+    every = ((one.network, one.variant.objective, one.measured, one.halos) for one in found)
+    rows = [(n, o, m.cycles, m.main_bytes, h) for n, o, m, h in every if h is not None]
+    if rows:
+        console().print(halo_table(rows))
+    faults = [(one, fault) for one in found for fault in one.measured.every_fault]
+    faults += [(one, "below its bound") for one in found if one.figure < one.bound]
     for one, fault in faults:
         print(f"{one.network}, {one.variant}: {fault}")
     return 1 if faults or not found else 0
 
 
-def compiled(model: str, config: str) -> Iterator[Found]:
-    """A network on a configuration, compiled in every way.  Raises PenstockError."""
-    for variant in VARIANTS:
-        options = Options(partition="best", objective=variant.objective, tiles=variant.tiles)
-        accelerator = f"{ENGINE}:config={config},banked={variant.banked}"
-        done = compile_request(
-            api.request(
-                model,
-                "host",
-                accelerators=(accelerator,),
-                options=options,
-                optimize="speed",
-                assume_int8=is_onnx(model),
-            )
-        )
-        runs = len(done.model.nodes) <= MOST_NODES and done.schedule.cost.macs <= MOST_MACS
-        name = f"{short_name(model)}, {config}"
-        found = measured(variant.objective, done, config, runs=runs)
-        stream_bytes = sum(b.size_bytes for b in done.program.buffers if b.is_stream)
-        yield Found(name, variant, found, *groups(done), stream_bytes)
+def parse(row: Any) -> Found:
+    """A network of a record."""
+    kept = row["halos"] and Halos(**{k: tuple(one) for k, one in row["halos"].items()})
+    return replace(
+        Found(**row),
+        variant=Variant(**row["variant"]),
+        measured=parse_measured(row["measured"]),
+        bounds=Bounds(*row["bounds"]),
+        halos=kept,
+    )
+
+
+def compared(model: str, config: str, variant: Variant, wanted: Selection) -> Found:
+    """A network on a configuration, compiled in one way.  Raises PenstockError."""
+    first = first_compiled(model, config, variant.banked)
+    options = Options(partition="best", objective=variant.objective, tiles=variant.tiles)
+    done = recompiled(first, options)
+    small = len(done.model.nodes) <= MOST_NODES and done.schedule.cost.macs <= MOST_MACS
+    default = variant == DEFAULT
+    expected = reference(done) if small or default else None
+    host_runs = wanted.host and default and not small
+    found = measured(variant.objective, done, config, expected, host=host_runs)
+    kept = None
+    if wanted.halos and variant.tiles and not variant.banked:
+        kept = halos(done, by_bytes=variant.objective == BYTES)
+    name = f"{short_name(model)}, {config}"
+    streams = sum(buffer.size_bytes for buffer in done.program.buffers if buffer.is_stream)
+    return Found(name, variant, found, *groups(done), bounds(done), kept, streams)
+
+
+@lru_cache(maxsize=2)
+def first_compiled(model: str, config: str, banked: bool) -> Compilation:
+    """A network layer by layer, to be scheduled in every way."""
+    return compiled(model, f"{config},banked={banked}", Options(partition="layer", tiles=False))
 
 
 def groups(done: Compilation) -> tuple[int, int, int]:
@@ -137,11 +182,11 @@ def table(found: Sequence[Found]) -> Table:
     """The table of all networks."""
     made = Table(title="groups in tiles and bank groups on NVDLA, with --partition best")
     made.add_column("network")
-    for heading in ("fewest", "tiles", "banks", "NVDLA cycles", "main bytes", "in tiles", "columns",
-                    "layers", "stream bytes", "functional model"):  # fmt: skip
+    for heading in ("fewest", "tiles", "banks", "NVDLA cycles", "main bytes", "bound", "in tiles",
+                    "columns", "layers", "stream bytes", "functional model", "C"):  # fmt: skip
         made.add_column(heading, justify="right")
     for k, one in enumerate(found):
-        variant, faults = one.variant, one.measured.faults
+        variant = one.variant
         last = k + 1 == len(found) or found[k + 1].network != one.network
         made.add_row(
             one.network,
@@ -150,8 +195,11 @@ def table(found: Sequence[Found]) -> Table:
             "with" if variant.banked else "without",
             shown(one.measured.cycles),
             shown(one.measured.main_bytes),
-            *map(shown, (one.groups, one.in_columns, one.layers, one.stream_bytes)),
-            "-" if faults is None else "differs" if faults else "equal",
+            shown(one.bound),
+            *map(shown, (one.groups, one.in_columns, one.layers)),
+            "-" if one.stream_bytes is None else shown(one.stream_bytes),
+            verdict(one.measured.faults),
+            verdict(one.measured.host_faults),
             end_section=last,
         )
     return made

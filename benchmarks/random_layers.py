@@ -22,7 +22,8 @@ from benchmarks.layer_kinds import (
 from benchmarks.plain_drawing import PlainDrawing
 from benchmarks.plain_layer_kinds import PLAIN_LAYERS
 from benchmarks.recurrent_layers import recurrent_layers
-from penstock.ir.graph import Graph
+from penstock.ir.graph import Graph, Value
+from penstock.ops.concatenation import Concatenation
 
 NETWORK_LAYERS = (
     convolution,
@@ -35,6 +36,9 @@ NETWORK_LAYERS = (
     max_pool,
     joining,
 )
+
+JOINED = 6
+"""Concatenations side by side."""
 
 
 def network(seed: int) -> Graph:
@@ -73,9 +77,22 @@ def recurrent_mixture(seed: int) -> Graph:
     return d.graph()
 
 
+def joined_mixture(seed: int) -> Graph:
+    """Concatenations along channels, of inputs with few and with many channels, side by side."""
+    d = Drawing("joined mixture", seed)
+    found: list[Value] = []
+    for _ in range(JOINED):
+        rows, columns = d.random.randint(2, 12), d.random.randint(2, 12)
+        channels = [d.random.randint(4, d.one_of(15, 96)) for _ in range(d.random.randint(2, 5))]
+        images = [d.net.input((1, rows, columns, each)) for each in channels]
+        found.append(d.net.apply(Concatenation(3), *images))
+    return d.net.build(*found)
+
+
 MIXTURES: Mapping[str, Callable[[int], Graph]] = {
     "int8": mixture,
     "plain": plain_mixture,
     "recurrent": recurrent_mixture,
+    "joined": joined_mixture,
 }
 """By name."""

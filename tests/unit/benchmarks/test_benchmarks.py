@@ -13,6 +13,7 @@ from benchmarks import (
     case_file,
     engine_figures,
     entry,
+    grouped_networks,
     kernel_figures,
     markdown_table,
     numbers,
@@ -53,7 +54,8 @@ CMSIS = """
 
 
 @pytest.mark.parametrize(
-    "module", [case_file, engine_figures, entry, kernel_figures, markdown_table, peers]
+    "module",
+    [case_file, engine_figures, entry, grouped_networks, kernel_figures, markdown_table, peers],
 )
 def test_examples_in_the_text_of_benchmarks_are_right(module: ModuleType) -> None:
     found = doctest.testmod(module)

@@ -84,5 +84,5 @@ def test_compiled_groups_on_nvdla_are_those_of_today(capsys: pytest.CaptureFixtu
     text = (FOLDER / "compiled_partition.txt").read_text("utf-8")
     for name in (f"{GROUPED}, small", f"{GROUPED}, large"):
         found = rows_of(printed, name)
-        assert len(found) == len(compiled_partition.STRATEGIES) + 1
+        assert len(found) == len(compiled_partition.STRATEGIES) + 2  # the bound, what best saves
         assert found == rows_of(text, name)

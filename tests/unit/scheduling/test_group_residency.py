@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -28,8 +29,9 @@ from penstock.scheduling.cascades.group_residency import (
 )
 from penstock.scheduling.cascades.selection import noticeably_faster
 from penstock.scheduling.grouping.cycles import GroupCycles
-from penstock.scheduling.grouping.inside import ORDERS_INSIDE
-from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.grouping.grouping import Grouping
+from penstock.scheduling.grouping.inside import ORDERS_INSIDE, inner_order
+from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.model.cost import Bytes
 from penstock.scheduling.model.memories import FILL
@@ -181,3 +183,34 @@ def alive(problem: GroupingProblem, nodes: set[int], position: int) -> int:
         if i <= position <= max(readers):
             total += problem.nodes[i].output_bytes
     return total
+
+
+def test_a_group_that_the_search_accepts_has_an_order_that_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beside many other groups, its share of the work finds none; RandWire was refused."""
+    random, count, others = Random(14), 12, 99
+    nodes = [GroupNode("0", random.randint(1, 9), 0, ())]
+    for i in range(1, count):
+        size = random.randint(1, 9)
+        reads = random.sample(range(i), min(i, random.randint(1, 2)))
+        nodes.append(GroupNode(str(i), size, 0, tuple(sorted(reads))))
+    nodes += [GroupNode(f"other {i}", 1, 0, ()) for i in range(others)]
+    outputs = frozenset(range(count - 1, len(nodes)))
+    problem = GroupingProblem(tuple(nodes), (), outputs)
+    group = (1 << count) - 1
+    piece = problem.kept_piece(group)
+    options = Options(partition="layer", order_states=2_000)
+
+    def peak_bytes(states: int) -> int:
+        return ORDERS_INSIDE[options.inside](piece, piece.everything, states).peak_bytes
+
+    capacity_bytes = peak_bytes(options.order_states)
+    assert peak_bytes(options.order_states // (1 + others)) > capacity_bytes
+    cost = GroupCycles(problem, lambda node, kept: 1, capacity_bytes)
+    assert cost.of(group) is not None
+    assert cost.fitting_order(group) is None
+    groups = (group, *(1 << i for i in range(count, len(nodes))))
+    monkeypatch.setitem(STRATEGIES, "layer", lambda cost, options: Grouping(groups, 0))
+    order = grouped(cost, options).order[:count]
+    assert inner_order(piece, piece.everything, order).peak_bytes <= capacity_bytes

@@ -18,6 +18,7 @@ from penstock.accelerators.nvdla.tiled_group import (
     AxisPart,
     GroupLayer,
     LayerGroup,
+    PartCounts,
     Spans,
     TileSize,
     group_nodes,
@@ -92,6 +93,19 @@ def tiled_cycles(
     """Return the cycles of a group that runs in tiles.
 
     inside: the inputs and outputs of the group that are in the feature buffer, by name."""
+    return parts_cycles(group, group.row_parts(size), group.column_parts(size), inside)
+
+
+def parts_cycles(
+    group: LayerGroup,
+    row_parts: PartCounts,
+    column_parts: PartCounts,
+    inside: frozenset[str] = frozenset(),
+) -> Breakdown:
+    """Return the cycles of a group whose tasks compute parts of their outputs.
+
+    row_parts, column_parts: the parts along each axis; a task computes all their combinations.
+    inside: the inputs and outputs of the group that are in the feature buffer, by name."""
     every = [
         (task, _buffered(group, layer, names, inside))
         for layer in group.layers
@@ -99,8 +113,7 @@ def tiled_cycles(
     ]
     first: Breakdown | None = None
     cycles, memory_bytes, by_resource = 0.0, 0.0, dict[str, float]()
-    counts = zip(every, group.row_parts(size), group.column_parts(size), strict=True)
-    for (task, fields), rows, columns in counts:
+    for (task, fields), rows, columns in zip(every, row_parts, column_parts, strict=True):
         known = _known_parts(task, fields)
         for (row, number), (column, times) in product(rows.items(), columns.items()):
             if (row, column) not in known:
@@ -159,8 +172,8 @@ def best_plan(group: LayerGroup, capacity_bytes: int, bank_bytes: int) -> TilePl
     no size fits."""
     height, width = group.size
     found: list[tuple[float, float, TilePlan]] = []
-    heights = _shares(height)
-    for columns in _shares(width):
+    heights = axis_shares(height)
+    for columns in axis_shares(width):
         plans = (tile_plan(group, TileSize(rows, columns), bank_bytes) for rows in heights)
         plan = next((plan for plan in plans if plan.size_bytes <= capacity_bytes), None)
         if plan is not None:
@@ -170,7 +183,7 @@ def best_plan(group: LayerGroup, capacity_bytes: int, bank_bytes: int) -> TilePl
     return min(found, key=lambda one: one[:2])[2] if found else None
 
 
-def _shares(count: int) -> Sequence[int]:
+def axis_shares(count: int) -> Sequence[int]:
     """Return the lengths into which an axis is divided, the whole axis first."""
     return sorted({-(-count // n) for n in PARTS if n <= count}, reverse=True)
 

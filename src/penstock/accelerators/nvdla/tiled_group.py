@@ -215,7 +215,7 @@ class LayerGroup:
         if (by_columns, most) not in self._counted:
             every = self._spans(most, by_columns=by_columns)
             self._counted[by_columns, most] = tuple(
-                Counter(_axis_part(task, s[layer.output], by_columns=by_columns) for s in every)
+                Counter(axis_part(task, s[layer.output], by_columns=by_columns) for s in every)
                 for layer in self.layers
                 for task, _ in layer.tasks
             )
@@ -251,7 +251,8 @@ def _reads(task: Task, out: Interval, *, by_columns: bool) -> Interval:
     return task.reads_columns(*out) if by_columns else task.reads(*out)
 
 
-def _axis_part(task: Task, out: Interval, *, by_columns: bool) -> AxisPart:
+def axis_part(task: Task, out: Interval, *, by_columns: bool) -> AxisPart:
+    """Return what a task computes and reads of an interval of its output rows or columns."""
     lower, upper = _reads(task, out, by_columns=by_columns)
     padding, stride = (
         (task.pad_left, task.stride_w) if by_columns else (task.pad_top, task.stride_h)

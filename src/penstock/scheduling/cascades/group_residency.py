@@ -106,7 +106,10 @@ def grouped(cost: GroupCycles, options: Options) -> Grouped:
         found = inside(piece, piece.everything, states)
         known = tuple(nodes[k] for k in found.order)
         if options.inside == BEST and found.peak_bytes > cost.capacity_bytes:
-            known = cost.fitting_order(group) or known
+            known = cost.fitting_order(group)
+            if known is None:  # the search that accepted the group found one: spend more work
+                found = inside(piece, piece.everything, options.order_states)
+                known = tuple(nodes[k] for k in found.order)
         order += known
     whole = (group for group in groups if group not in in_tiles)
     selected = {i for group in whole for i in bits(problem.kept_inside(group))}

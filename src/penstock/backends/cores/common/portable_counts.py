@@ -26,8 +26,8 @@ from penstock.opkit.lstm import GATES
 
 SVDF_BLOCK = 8
 """Filters that `svdf_time_s8` and `svdf_time_s16` compute at a time."""
-MOST_SMALL_BYTES = 16
-"""Largest constant number of bytes that compilers copy inline instead of calling memcpy."""
+MOST_SMALL_BYTES, LONG_COPY_BYTES = 16, 16
+"""Largest constant size that compilers copy inline; least size that memcpy copies in a loop."""
 Counts = Mapping[str, float]
 """How often each section of a kernel runs, by the section's name."""
 Params = Mapping[str, int]
@@ -195,10 +195,8 @@ def _rearranged(p: Params, site: Site) -> Counts:
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:
-    """Return the counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each.
-
-    If `size_bytes` is at most `MOST_SMALL_BYTES`, the keys are "small copy" and "small byte",
-    because compilers inline such copies."""
+    """Return the counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each; the
+    counts "small copy" and "small byte" of copies that compilers inline."""
     small = "small " * (size_bytes <= MOST_SMALL_BYTES)
     return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
 
@@ -246,8 +244,10 @@ def _concatenated_rows(p: Params, site: Site) -> Counts:
 
 
 def _concatenated_columns(p: Params, site: Site) -> Counts:
-    copies = row_count(site.output.shape) * p["pieces"] * p["inputs"]
-    return {"copy": copies, "byte": site.output.size_bytes}
+    pieces = row_count(site.output.shape) * p["pieces"]
+    long = [x.size_bytes for x in site.inputs if x.size_bytes >= LONG_COPY_BYTES * pieces]
+    copies = len(long) * pieces
+    return {"short copy": p["inputs"] * pieces - copies, "copy": copies, "byte": sum(long)}
 
 
 def _transposed(p: Params, site: Site) -> Counts:

@@ -1,0 +1,81 @@
+"""Lower bounds of groups in tiles, and the estimate of kept halos."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from benchmarks.compiled_partition import engine_cycles
+from benchmarks.tile_bounds import bounds
+from benchmarks.tile_halos import halos, new_intervals
+from penstock import api
+from penstock.accelerators.nvdla.configurations import SMALL
+from penstock.accelerators.nvdla.fused import chosen_plan
+from penstock.accelerators.nvdla.tiled_group import layer_group
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph
+from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.scheduling.model.fused_parts import fused_members
+from penstock.scheduling.options import BYTES, Options
+from penstock.uma import Offloaded
+
+FEATURE_BUFFER_BYTES = 8 << 10
+
+
+@cache
+def compiled(model: Graph | str) -> Compilation:
+    options = Options(partition="best", objective=BYTES)
+    nvdla = f"nvdla:config=small,feature_buffer={FEATURE_BUFFER_BYTES}"
+    return compile_request(api.request(model, "host", accelerators=(nvdla,), options=options))
+
+
+def test_the_bounds_of_a_layer_are_its_points_and_its_weights() -> None:
+    net = GraphBuilder("single")
+    done = compiled(net.build(net.conv2d(net.input((1, 13, 13, 32)), 64, 3)))
+    found = bounds(done)
+    sets = 9 * (32 // SMALL.atomic_c) * (64 // SMALL.atomic_k)
+    assert found.cycles == SMALL.extended(1, 0).buffer_port.latency_cycles + sets * 13 * 13
+    weights, table, output = 9 * 32 * 64, 3 * 4 * 64, 13 * 13 * 64
+    assert 13 * 13 * 32 < FEATURE_BUFFER_BYTES < output
+    assert found.main_bytes == weights + table + output
+
+
+def test_groups_in_tiles_do_not_beat_the_bounds() -> None:
+    done = compiled("zoo:resnet8")
+    every = (one for plan in done.schedule.plans for one in plan.breakdowns)
+    assert any(map(fused_members, done.schedule.parts.parts))
+    assert bounds(done).cycles <= engine_cycles(done.schedule)
+    assert bounds(done).main_bytes <= sum(one.memory_bytes for one in every if one is not None)
+
+
+@pytest.mark.parametrize("banked", [False, True])
+def test_tensors_in_the_feature_buffer_are_not_in_the_bounds(banked: bool) -> None:
+    """All tensors of the network fit; weights and tables are read once."""
+    nvdla = f"nvdla:config=small,banked={banked}"
+    options = Options(partition="best", objective=BYTES)
+    request = api.request("zoo:resnet8", "host", accelerators=(nvdla,), options=options)
+    done = compile_request(request)
+    every = (one for plan in done.schedule.plans for one in plan.breakdowns)
+    assert bounds(done).main_bytes == sum(one.memory_bytes for one in every if one is not None)
+
+
+def test_kept_halos_compute_every_row_once() -> None:
+    done = compiled("zoo:resnet8")
+    twice = 0
+    for part in done.schedule.parts.parts:
+        if not fused_members(part):
+            continue
+        offloaded = Offloaded(part.nodes[-1], done.request.accelerators[0].target)
+        group, plan = layer_group(offloaded), chosen_plan(offloaded)
+        assert plan is not None
+        for every in (group.rows(plan.size), group.columns(plan.size)):
+            for layer in group.layers:
+                spans = [range(*one[layer.output]) for one in every]
+                new = [k for one in new_intervals(every, layer.output) for k in range(*one)]
+                assert new == sorted({k for span in spans for k in span})
+                twice += sum(map(len, spans)) - len(new)
+    found = halos(done, by_bytes=True)
+    assert twice
+    assert found.same[0] < found.chosen[0]
+    assert found.best[1] <= found.chosen[1]

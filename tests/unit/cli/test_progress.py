@@ -20,8 +20,10 @@ def test_stages_are_named_once_the_command_takes_long(
     with progress(4) as on_stage:
         on_stage("read")
         on_stage("schedule")
-        while not (said := capsys.readouterr().err):
+        said = ""
+        while not said.endswith("\n"):
             sleep(0.01)
+            said += capsys.readouterr().err
         on_stage("place", 0, 2)
         on_stage("place", 1, 2)
         on_stage("lower")

@@ -6,7 +6,7 @@ tensors do not fit there as a whole may still avoid their transfers to and from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.ir.breakdown import Breakdown
@@ -15,12 +15,12 @@ from penstock.ir.region import Region
 from penstock.scheduling.model.fused_parts import FusedPart, FusionSource, Replacement, with_fused
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.options import BYTES
+from penstock.scheduling.options import BYTES, CYCLES
 from penstock.scheduling.order.step_table import bits
 
 MOST_MEMBERS = 24
 """Maximum number of nodes of a group that runs tile by tile."""
-MOST_FUSED = 4_000
+MOST_FUSED = 2_000
 """Maximum number of groups for which tiles are searched."""
 
 
@@ -29,12 +29,15 @@ class FusedGroups:
     """The groups of parts that can run tile by tile, by node mask.
 
     parts: the parts; node k of a mask is part k.
-    _known: the part that runs a group; None if it cannot run tile by tile.
+    _known: cost of a group by objective, or None if it cannot run tile by tile.  The parts that run
+        the groups are not stored: there are many, and few are chosen.
     """
 
     parts: Parts
     source: FusionSource
-    _known: dict[int, FusedPart | None] = field(default_factory=dict[int, FusedPart | None])
+    _known: dict[int, Mapping[str, int] | None] = field(
+        default_factory=dict[int, Mapping[str, int] | None]
+    )
 
     def cost(self, objective: str, group: int) -> int | None:
         """Return the cycles, or the bytes of main memory, of a group that runs tile by tile.
@@ -44,16 +47,22 @@ class FusedGroups:
         """
         if group.bit_count() > MOST_MEMBERS:
             return None
-        if group not in self._known and len(self._known) >= MOST_FUSED:
-            return None
+        if group not in self._known:
+            if len(self._known) >= MOST_FUSED:
+                return None
+            self._known[group] = self._costs(group)
+        known = self._known[group]
+        return None if known is None else known.get(objective)
+
+    def _costs(self, group: int) -> Mapping[str, int] | None:
+        """Return the costs of a group by objective; None if it cannot run tile by tile."""
         fused = self.fused(group)
-        part = None if fused is None else fused.part
-        if part is None or part.kernel.cycles is None:
+        if fused is None or fused.part.kernel.cycles is None:
             return None
-        found = part.kernel.cycles(row_count(part.output.type.shape), ())
+        found = fused.part.kernel.cycles(row_count(fused.part.output.type.shape), ())
         if not isinstance(found, Breakdown):
-            return None if objective == BYTES else round(found)
-        return round(found.memory_bytes if objective == BYTES else found.cycles)
+            return {CYCLES: round(found)}
+        return {CYCLES: round(found.cycles), BYTES: round(found.memory_bytes)}
 
     def least(self, objective: str, k: int) -> int | None:
         """Return a lower bound of the cost of part `k` in any group that runs tile by tile.
@@ -77,9 +86,7 @@ class FusedGroups:
 
         group: mask of nodes.
         """
-        if group not in self._known:
-            self._known[group] = self.source.fused(self.parts, tuple(bits(group)))
-        return self._known[group]
+        return self.source.fused(self.parts, tuple(bits(group)))
 
     def replaced(self, groups: Sequence[int]) -> Replacement:
         """Return the parts in which a single part stands for each group.

@@ -18,7 +18,7 @@ import numpy as np
 from penstock.errors import CapacityError
 from penstock.memory.bank_groups import whole_banks
 from penstock.scheduling.cascades.candidate import Candidate
-from penstock.scheduling.cascades.fused_groups import FusedGroups, memory_bytes
+from penstock.scheduling.cascades.fused_groups import MOST_MEMBERS, FusedGroups, memory_bytes
 from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
@@ -69,7 +69,10 @@ def group_cycles(
     if fused is None:
         return GroupCycles(problem, cost, capacity_bytes, tie)
     tiled, least = partial(fused.cost, objective), partial(fused.least, objective)
-    return GroupCycles(problem, cost, capacity_bytes, tie, tiled, least, objective == CYCLES)
+    may_save = objective == CYCLES
+    return GroupCycles(
+        problem, cost, capacity_bytes, tie, tiled, least, may_save, most_tiled=MOST_MEMBERS
+    )
 
 
 @dataclass(frozen=True, slots=True)

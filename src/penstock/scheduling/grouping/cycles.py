@@ -49,6 +49,7 @@ class GroupCycles:
     tiled_least: lower bound of the cost of a node, given by its index, in groups that run tile by
         tile; its result is None if the node cannot be in one.  None if no group can run so.
     tiles_may_save: whether a group that fits as a whole may cost less tile by tile.
+    most_tiled: maximum number of nodes of a group that runs tile by tile.
     order_states: limit of the work per group: maximum number of states in the search for an order
         of its nodes in which the tensors fit on chip.
     additive: False, because the cost is not a sum over tensors.
@@ -69,6 +70,7 @@ class GroupCycles:
     tiled: TiledCost | None = None
     tiled_least: Callable[[int], int | None] | None = None
     tiles_may_save: bool = False
+    most_tiled: int = 0
     order_states: int = 200
     additive: bool = False
     separable: bool = True
@@ -93,17 +95,24 @@ class GroupCycles:
         """
         if group not in self.known:
             kept = self.problem.kept_inside(group)
-            total = None
-            if self._is_group(group, kept):
-                total = sum(self._node(i, kept) for i in bits(group))
-            tries_tiles = total is None or self.tiles_may_save
-            tiled = self._tiled_cycles(group) if tries_tiles else None
-            if tiled is not None and (total is None or tiled < total):
-                total = tiled
-                self.in_tiles.add(group)
-                self._unsure.discard(group)
-            self.known[group] = total
+            fits = self._is_group(group, kept)
+            self._learn(group, sum(self._node(i, kept) for i in bits(group)) if fits else None)
         return self.known[group]
+
+    def _learn(self, group: int, whole: int | None) -> None:
+        """Store the cost of a group: `whole`, or that of its tiles if this is less.
+
+        whole: the cycles of the group if its tensors stay on chip as a whole; None if they do not
+            fit.
+        """
+        tiled = None
+        if self.tiled is not None and (whole is None or self.tiles_may_save):
+            tiled = self.tiled(group) if self._may_tile(group) else None
+        if tiled is not None and (whole is None or tiled < whole):
+            whole = tiled
+            self.in_tiles.add(group)
+            self._unsure.discard(group)
+        self.known[group] = whole
 
     def tie(self, group: int) -> int:
         """Return the bytes of the tensors that cross the boundary of a group.
@@ -134,17 +143,17 @@ class GroupCycles:
         patience = PATIENCE if self.tiled is None else TILED_PATIENCE
         for i in order[lower:upper]:
             growing.add(i)
-            fits = growing.peak_bytes <= self.capacity_bytes
-            found = None if fits and not self.tiles_may_save else self.of(growing.group)
-            if fits:
-                found = growing.cycles if found is None else min(found, growing.cycles)
+            group = growing.group
+            if growing.peak_bytes <= self.capacity_bytes and self.known.get(group) is None:
+                self._learn(group, growing.cycles)
+            found = self.of(group)
             costs.append(found or 0)
             feasible.append(found is not None)
             if found is not None:
                 failed = 0
-            elif self.tiled is None or self.problem.is_joined_inside(growing.group):
+            elif self._may_tile(group) or group.bit_count() > self.most_tiled:
                 failed += 1
-            if failed == patience or (found is None and self.hopeless(growing.group)):
+            if failed == patience or (found is None and self.hopeless(group)):
                 break
         return IntervalCosts(np.array(costs, np.int64), np.array(feasible, np.bool_))
 
@@ -155,8 +164,8 @@ class GroupCycles:
         if `group` provably is.  False proves nothing.
         group: mask of nodes.
         """
-        if self.tiled is not None:
-            return False  # a larger group may have a single output and run tile by tile
+        if group.bit_count() < self.most_tiled:
+            return False  # a larger group may run tile by tile
         return self.of(group) is None and group not in self._unsure
 
     def apart(self, writer: int, reader: int) -> bool:
@@ -204,11 +213,9 @@ class GroupCycles:
                 return tuple(order)
         return None
 
-    def _tiled_cycles(self, group: int) -> int | None:
-        """Return the cycles of a group that runs tile by tile; None if it cannot."""
-        if self.tiled is None or not self.problem.is_joined_inside(group):
-            return None
-        return self.tiled(group)
+    def _may_tile(self, group: int) -> bool:
+        """Return whether tiles of a group may be searched: it is small, and tensors join it."""
+        return group.bit_count() <= self.most_tiled and self.problem.is_joined_inside(group)
 
     def _node(self, i: int, kept: int) -> int:
         """Return the cycles of node `i` if the tensors in the mask `kept` stay on chip."""

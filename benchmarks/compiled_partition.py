@@ -163,11 +163,11 @@ def compared(model: str, config: str, *, host: bool = False) -> Compared:
     name, first = next(every)
     chip = configuration(config)
     small, expected = len(first.model.nodes) <= MOST_NODES, reference(first)
-    found = [measured(name, first, config, expected if small else None)]
+    found = [measured(name, first, expected if small else None)]
     for name, one in every:
         runs = small or name == "best"
         host_runs = host and runs and not small
-        found.append(measured(name, one, config, expected if runs else None, host=host_runs))
+        found.append(measured(name, one, expected if runs else None, host=host_runs))
     needs = breakdowns(first.schedule)
     computing = (max(need.by_resource.get(n, 0) for n in COMPUTING) for need in needs)
     fixed = sum(
@@ -226,17 +226,14 @@ def reference(done: Compilation) -> Reference:
 
 
 def measured(
-    name: str, done: Compilation, config: str, expected: Reference | None, *, host: bool = False
+    name: str, done: Compilation, expected: Reference | None, *, host: bool = False
 ) -> Measured:
     """The stated cycles and bytes of a compiled network.
 
     expected: what runs are compared with; None if the network does not run.
     host: whether it also runs in C on this machine.
     """
-    chip = configuration(config)
-    needs = breakdowns(done.schedule)
-    total = sum(need.by_resource.get("memory", 0) for need in needs) * chip.memory.bytes_per_cycle
-    cycles, moved = engine_cycles(done.schedule), round(total)
+    cycles, moved = engine_cycles(done.schedule), main_bytes(done.schedule)
     if expected is None:
         return Measured(name, cycles, moved, None)
     faults = tuple(disagreements(done, cycles, moved, expected))
@@ -249,6 +246,12 @@ def breakdowns(schedule: Schedule) -> Sequence[Breakdown]:
     """What each layer on the accelerator needs."""
     every = (use.breakdown for use in resource_use(schedule).values())
     return [one for one in every if one is not None]
+
+
+def main_bytes(schedule: Schedule) -> int:
+    """Stated bytes of main memory that the accelerator moves."""
+    every = (one for plan in schedule.plans for one in plan.breakdowns)
+    return round(sum(one.memory_bytes for one in every if one is not None))
 
 
 def engine_cycles(schedule: Schedule) -> int:

@@ -45,12 +45,9 @@ from benchmarks.graph_groups import short_name
 from benchmarks.grouped_networks import CONFIGURATIONS, Job, Selection, selection
 from benchmarks.tile_bounds import Bounds, bounds
 from benchmarks.tile_halos import Halos, halo_table, halos
-from penstock.accelerators.nvdla.fused import chosen_plan
-from penstock.accelerators.nvdla.tiled_group import layer_group
+from benchmarks.tiled_groups import tiled_groups
 from penstock.pipeline.compilation import Compilation
-from penstock.scheduling.model.fused_parts import fused_members
 from penstock.scheduling.options import BYTES, CYCLES, Options
-from penstock.uma import Offloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +144,7 @@ def compared(model: str, config: str, variant: Variant, wanted: Selection) -> Fo
     default = variant == DEFAULT
     expected = reference(done) if small or default else None
     host_runs = wanted.host and default and not small
-    found = measured(variant.objective, done, config, expected, host=host_runs)
+    found = measured(variant.objective, done, expected, host=host_runs)
     kept = None
     if wanted.halos and variant.tiles and not variant.banked:
         kept = halos(done, by_bytes=variant.objective == BYTES)
@@ -164,18 +161,9 @@ def first_compiled(model: str, config: str, banked: bool) -> Compilation:
 
 def groups(done: Compilation) -> tuple[int, int, int]:
     """The numbers of groups in tiles, of those in tiles of columns, and of the layers in them."""
-    count = in_columns = layers = 0
-    for part in done.schedule.parts.parts:
-        members = fused_members(part)
-        if members:
-            (accelerator,) = done.request.accelerators
-            offloaded = Offloaded(part.nodes[-1], accelerator.target)
-            plan, group = chosen_plan(offloaded), layer_group(offloaded)
-            assert plan is not None
-            count += 1
-            in_columns += plan.size.columns < group.size[1]
-            layers += len(members)
-    return count, in_columns, layers
+    every = list(tiled_groups(done))
+    in_columns = sum(size.columns < group.size[1] for group, size in every)
+    return len(every), in_columns, sum(len(group.layers) for group, _ in every)
 
 
 def table(found: Sequence[Found]) -> Table:

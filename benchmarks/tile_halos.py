@@ -16,8 +16,9 @@ from itertools import product
 from rich.table import Table
 
 from benchmarks.entry import shown
+from benchmarks.tiled_groups import tiled_groups
 from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER
-from penstock.accelerators.nvdla.fused import axis_shares, chosen_plan, parts_cycles, tiled_cycles
+from penstock.accelerators.nvdla.fused import axis_shares, parts_cycles, tiled_cycles
 from penstock.accelerators.nvdla.tiled_group import (
     Interval,
     LayerGroup,
@@ -25,11 +26,8 @@ from penstock.accelerators.nvdla.tiled_group import (
     Spans,
     TileSize,
     axis_part,
-    layer_group,
 )
 from penstock.pipeline.compilation import Compilation
-from penstock.scheduling.model.fused_parts import fused_members
-from penstock.uma import Offloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +49,11 @@ def halos(done: Compilation, *, by_bytes: bool) -> Halos:
 
     by_bytes: whether bytes, not cycles, determine which tiles are best."""
     (accelerator,) = done.request.accelerators
+    capacity = accelerator.target.memories[FEATURE_BUFFER].size_bytes
     totals = [Counter[int](), Counter[int](), Counter[int]()]
-    for part in done.schedule.parts.parts:
-        if not fused_members(part):
-            continue
-        offloaded = Offloaded(part.nodes[-1], accelerator.target)
-        group, plan = layer_group(offloaded), chosen_plan(offloaded)
-        assert plan is not None
-        capacity = offloaded.target.memories[FEATURE_BUFFER].size_bytes
-        chosen = tiled_cycles(group, plan.size)
-        same = kept_cost(group, plan.size)
+    for group, used in tiled_groups(done):
+        chosen = tiled_cycles(group, used)
+        same = kept_cost(group, used)
         sizes = map(TileSize, *zip(*product(*map(axis_shares, group.size)), strict=True))
         fitting = (size for size in sizes if kept_bytes(group, size) <= capacity)
         costs = [kept_cost(group, size) for size in fitting]

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.compiled_partition import disagreements, engine_cycles
+from benchmarks.compiled_partition import disagreements, engine_cycles, main_bytes
+from benchmarks.tiled_groups import tiled_groups
 from penstock import api
-from penstock.accelerators.nvdla.fused import chosen_plan, tile_plan
+from penstock.accelerators.nvdla.fused import tile_plan
 from penstock.accelerators.nvdla.tiled_group import (
     LayerGroup,
     Spans,
-    TileSize,
     intervals,
-    layer_group,
 )
 from penstock.errors import BackendError, UsageError
 from penstock.memory.bank_groups import in_whole_banks
@@ -25,10 +24,8 @@ from penstock.pipeline import placing
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.search import band_source
 from penstock.pipeline.texts import print_point, read_point
-from penstock.scheduling.model.fused_parts import fused_members
 from penstock.scheduling.options import BYTES, Options
 from penstock.simulators.machine import Machine
-from penstock.uma import Offloaded
 
 NETWORK = "zoo:squeezenet:resolution=32"
 """It has branches and concatenations."""
@@ -47,38 +44,20 @@ def freshly_compiled(attributes: str, *, tiles: bool = True) -> Compilation:
     )
 
 
-def group_sizes(done: Compilation) -> list[tuple[LayerGroup, TileSize]]:
-    """The groups in tiles of a compiled network, and the sizes of their tiles."""
-    (accelerator,) = done.request.accelerators
-    found: list[tuple[LayerGroup, TileSize]] = []
-    for part in done.schedule.parts.parts:
-        if fused_members(part):
-            offloaded = Offloaded(part.nodes[-1], accelerator.target)
-            plan = chosen_plan(offloaded)
-            assert plan is not None
-            found.append((layer_group(offloaded), plan.size))
-    return found
-
-
-def main_bytes(done: Compilation) -> float:
-    every = (one for plan in done.schedule.plans for one in plan.breakdowns)
-    return sum(one.memory_bytes for one in every if one is not None)
-
-
 @pytest.mark.parametrize("attributes", ["feature_buffer=3k", "feature_buffer=16k,banked=True"])
 def test_groups_in_tiles_are_exact_and_cost_what_is_stated(attributes: str) -> None:
     done = compiled(attributes)
-    assert group_sizes(done)
-    stated = engine_cycles(done.schedule), int(main_bytes(done))
+    assert list(tiled_groups(done))
+    stated = engine_cycles(done.schedule), main_bytes(done.schedule)
     assert not list(disagreements(done, *stated))
 
 
 def test_some_tiles_are_narrower_than_the_tensor_and_save_bytes() -> None:
     done, whole = compiled("feature_buffer=3k"), compiled("feature_buffer=3k", tiles=False)
-    sizes = group_sizes(done)
+    sizes = list(tiled_groups(done))
     assert any(size.columns < group.size[1] for group, size in sizes)
-    assert not group_sizes(whole)
-    assert main_bytes(done) < main_bytes(whole)
+    assert not list(tiled_groups(whole))
+    assert main_bytes(done.schedule) < main_bytes(whole.schedule)
 
 
 def test_schedules_with_groups_in_tiles_are_read_back_from_text() -> None:
@@ -103,7 +82,7 @@ def test_a_tile_one_column_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(LayerGroup, "_needed", short)
     done = freshly_compiled("feature_buffer=3k")
-    stated = engine_cycles(done.schedule), int(main_bytes(done))
+    stated = engine_cycles(done.schedule), main_bytes(done.schedule)
     assert any("differing elements" in one for one in disagreements(done, *stated))
 
 
@@ -131,7 +110,7 @@ def test_cascades_are_refused_beside_banks() -> None:
 
 
 def test_tiles_compute_every_element_that_later_layers_read() -> None:
-    for group, size in group_sizes(compiled("feature_buffer=3k")):
+    for group, size in tiled_groups(compiled("feature_buffer=3k")):
         for by_columns, every in ((False, group.rows(size)), (True, group.columns(size))):
             for spans in every:
                 for layer in group.layers:

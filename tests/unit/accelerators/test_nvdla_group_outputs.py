@@ -10,10 +10,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from benchmarks.compiled_partition import disagreements, engine_cycles
+from benchmarks.compiled_partition import disagreements, engine_cycles, main_bytes
+from benchmarks.tiled_groups import tiled_groups
 from penstock import api
-from penstock.accelerators.nvdla.fused import chosen_plan
-from penstock.accelerators.nvdla.tiled_group import LayerGroup, TileSize, layer_group
+from penstock.accelerators.nvdla.tiled_group import LayerGroup
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_request
@@ -24,9 +24,7 @@ from penstock.scheduling.grouping import strategies
 from penstock.scheduling.grouping.cost import OrderCost
 from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.grouping import Grouping, ordered_grouping
-from penstock.scheduling.model.fused_parts import fused_members
 from penstock.scheduling.options import BYTES, CYCLES, Options
-from penstock.uma import Offloaded
 
 GROUPS = (("a", "b", "c", "d"), ("e", "f"))
 """The first group writes b, c and d: a convolution of the group and the second group read b, the
@@ -69,28 +67,11 @@ def compiled() -> Compilation:
         return compile_request(request())
 
 
-def main_bytes(done: Compilation) -> int:
-    every = (one for plan in done.schedule.plans for one in plan.breakdowns)
-    return int(sum(one.memory_bytes for one in every if one is not None))
-
-
-def group_sizes(done: Compilation) -> list[tuple[LayerGroup, TileSize]]:
-    (accelerator,) = done.request.accelerators
-    found: list[tuple[LayerGroup, TileSize]] = []
-    for part in done.schedule.parts.parts:
-        if fused_members(part):
-            offloaded = Offloaded(part.nodes[-1], accelerator.target)
-            plan = chosen_plan(offloaded)
-            assert plan is not None
-            found.append((layer_group(offloaded), plan.size))
-    return found
-
-
 def test_the_outputs_are_exact_and_cost_what_is_stated() -> None:
     done = compiled()
-    groups = [group for group, _ in group_sizes(done)]
+    groups = [group for group, _ in tiled_groups(done)]
     assert [(len(group.layers), len(group.outputs)) for group in groups] == [(4, 3), (2, 1)]
-    assert not list(disagreements(done, engine_cycles(done.schedule), main_bytes(done)))
+    assert not list(disagreements(done, engine_cycles(done.schedule), main_bytes(done.schedule)))
 
 
 def test_the_generated_c_agrees() -> None:
@@ -110,9 +91,9 @@ def test_a_single_layer_runs_in_tiles_that_fill_the_stripes() -> None:
         done = compile_request(
             api.request(graph, "host", accelerators=("nvdla:config=small",), options=options)
         )
-        assert [len(group.layers) for group, _ in group_sizes(done)] == [1] * tiles
+        assert [len(group.layers) for group, _ in tiled_groups(done)] == [1] * tiles
         cycles.append(engine_cycles(done.schedule))
-        assert not list(disagreements(done, cycles[-1], main_bytes(done)))
+        assert not list(disagreements(done, cycles[-1], main_bytes(done.schedule)))
     assert cycles[0] < cycles[1]
 
 
@@ -141,7 +122,7 @@ def test_schedules_with_several_outputs_are_read_back_from_text() -> None:
 
 
 def test_only_outputs_that_the_group_reads_are_written_twice() -> None:
-    ((group, size), _) = group_sizes(compiled())
+    ((group, size), _) = tiled_groups(compiled())
     assert len(group.rows(size)) * len(group.columns(size)) > 1
     for output in group.outputs:
         written = np.zeros(group.size, np.int64)

@@ -6,19 +6,16 @@ from functools import cache
 
 import pytest
 
-from benchmarks.compiled_partition import engine_cycles
+from benchmarks.compiled_partition import engine_cycles, main_bytes
 from benchmarks.tile_bounds import bounds
 from benchmarks.tile_halos import halos, new_intervals
+from benchmarks.tiled_groups import tiled_groups
 from penstock import api
 from penstock.accelerators.nvdla.configurations import SMALL
-from penstock.accelerators.nvdla.fused import chosen_plan
-from penstock.accelerators.nvdla.tiled_group import layer_group
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_request
-from penstock.scheduling.model.fused_parts import fused_members
 from penstock.scheduling.options import BYTES, Options
-from penstock.uma import Offloaded
 
 FEATURE_BUFFER_BYTES = 8 << 10
 
@@ -43,10 +40,9 @@ def test_the_bounds_of_a_layer_are_its_points_and_its_weights() -> None:
 
 def test_groups_in_tiles_do_not_beat_the_bounds() -> None:
     done = compiled("zoo:resnet8")
-    every = (one for plan in done.schedule.plans for one in plan.breakdowns)
-    assert any(map(fused_members, done.schedule.parts.parts))
+    assert list(tiled_groups(done))
     assert bounds(done).cycles <= engine_cycles(done.schedule)
-    assert bounds(done).main_bytes <= sum(one.memory_bytes for one in every if one is not None)
+    assert bounds(done).main_bytes <= main_bytes(done.schedule)
 
 
 @pytest.mark.parametrize("banked", [False, True])
@@ -56,20 +52,14 @@ def test_tensors_in_the_feature_buffer_are_not_in_the_bounds(banked: bool) -> No
     options = Options(partition="best", objective=BYTES)
     request = api.request("zoo:resnet8", "host", accelerators=(nvdla,), options=options)
     done = compile_request(request)
-    every = (one for plan in done.schedule.plans for one in plan.breakdowns)
-    assert bounds(done).main_bytes == sum(one.memory_bytes for one in every if one is not None)
+    assert bounds(done).main_bytes == main_bytes(done.schedule)
 
 
 def test_kept_halos_compute_every_row_once() -> None:
     done = compiled("zoo:resnet8")
     twice = 0
-    for part in done.schedule.parts.parts:
-        if not fused_members(part):
-            continue
-        offloaded = Offloaded(part.nodes[-1], done.request.accelerators[0].target)
-        group, plan = layer_group(offloaded), chosen_plan(offloaded)
-        assert plan is not None
-        for every in (group.rows(plan.size), group.columns(plan.size)):
+    for group, size in tiled_groups(done):
+        for every in (group.rows(size), group.columns(size)):
             for layer in group.layers:
                 spans = [range(*one[layer.output]) for one in every]
                 new = [k for one in new_intervals(every, layer.output) for k in range(*one)]

@@ -1,0 +1,22 @@
+"""TiledGroups: the groups in tiles of a network that is compiled for NVDLA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.accelerators.nvdla.fused import chosen_plan
+from penstock.accelerators.nvdla.tiled_group import LayerGroup, TileSize, layer_group
+from penstock.pipeline.compilation import Compilation
+from penstock.scheduling.model.fused_parts import fused_members
+from penstock.uma import Offloaded
+
+
+def tiled_groups(done: Compilation) -> Iterator[tuple[LayerGroup, TileSize]]:
+    """Each group in tiles, and the size of its tiles."""
+    (accelerator,) = done.request.accelerators
+    for part in done.schedule.parts.parts:
+        if fused_members(part):
+            offloaded = Offloaded(part.nodes[-1], accelerator.target)
+            plan = chosen_plan(offloaded)
+            assert plan is not None
+            yield layer_group(offloaded), plan.size

@@ -18,7 +18,6 @@ from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_gr
 from penstock.backends.processor_parts import assign
 from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
-from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
 from penstock.pipeline.emission import lower_point
@@ -30,10 +29,10 @@ from penstock.reports.timeline import timelines
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
+from slow_memory import SLOW, TWO_REGIONS
 from small_networks import networks
 from strategies import seeds
 
-TWO_REGIONS = load_target("two-region")
 ROWS_ONLY = Options(copies=False, placement_work=0, max_stripe=4)
 """Without copies of constants, whose stalls are accounted for by cascade."""
 
@@ -103,17 +102,6 @@ def chain() -> Graph:
     net = GraphBuilder("chain")
     x = net.conv2d(net.input((1, 24, 16, 8)), 8, 3, name="first")
     return net.build(net.conv2d(x, 8, 3, name="second"))
-
-
-SLOW = replace(
-    TWO_REGIONS,
-    memories=(
-        replace(TWO_REGIONS.memories[0], bandwidth_bytes_per_cycle=0.125, latency_cycles=40),
-        replace(TWO_REGIONS.memories[1], size_bytes=3000),
-        replace(TWO_REGIONS.memories[2], bandwidth_bytes_per_cycle=4, latency_cycles=0),
-    ),
-    engines=(replace(TWO_REGIONS.engines[0], cycles_per_mac=1.0, cycles_per_element=1.0),),
-)
 
 
 def fastest(options: Options) -> Schedule:

@@ -9,7 +9,6 @@ import pytest
 from penstock.backends.processor_parts import assign
 from penstock.errors import ModelError
 from penstock.frontends.builder import GraphBuilder
-from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.pipeline.search import schedule
 from penstock.scheduling.model.parts import Parts
@@ -18,17 +17,7 @@ from penstock.scheduling.model.schedule import Frontier
 from penstock.scheduling.options import Options
 from penstock.scheduling.row_copies.conditions import copyable, copyable_in, copyable_out
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
-
-TWO_REGIONS = load_target("two-region")
-SLOW = replace(
-    TWO_REGIONS,
-    memories=(
-        replace(TWO_REGIONS.memories[0], bandwidth_bytes_per_cycle=0.125, latency_cycles=40),
-        replace(TWO_REGIONS.memories[1], size_bytes=3000),
-        replace(TWO_REGIONS.memories[2], bandwidth_bytes_per_cycle=4, latency_cycles=0),
-    ),
-    engines=(replace(TWO_REGIONS.engines[0], cycles_per_mac=1.0, cycles_per_element=1.0),),
-)
+from slow_memory import SLOW, TWO_REGIONS
 
 
 def residual() -> Graph:

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.scheduling.grouping import fitting
+from penstock.scheduling.grouping.columns import flags
 from penstock.scheduling.grouping.cost import IntervalCosts
+from penstock.scheduling.grouping.on_chip import KeptTensors
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.sweep import Column
-from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.order.step_table import bit_mask, bits
 
 NodeCycles = Callable[[int, int], int]
@@ -57,8 +56,8 @@ class GroupCycles:
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     in_tiles: the node masks of the groups in `known` that run tile by tile.
     _unsure: masks of nodes that may be a group although no order in which they fit was found.
-    _orders: the orders of all nodes in which groups are tested.  Keys: the orders, as node indices.
-        Entries: lists whose element i is the position of node i in the order.
+    _on_chip: the test whether the tensors of a group fit on chip.
+    _tileable: results of `_may_tile`, by node mask.
     _cycles: results of `node_cycles`.
     _least: a lower bound of the cycles of each node; None before the first call of `least`.
     """
@@ -77,11 +76,13 @@ class GroupCycles:
     known: dict[int, int | None] = field(default_factory=dict[int, int | None])
     in_tiles: set[int] = field(default_factory=set[int])
     _unsure: set[int] = field(default_factory=set[int])
-    _orders: dict[tuple[int, ...], list[int]] = field(
-        default_factory=dict[tuple[int, ...], list[int]]
-    )
+    _on_chip: KeptTensors = field(init=False)
+    _tileable: dict[int, bool] = field(default_factory=dict[int, bool])
     _cycles: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     _least: Column | None = None
+
+    def __post_init__(self) -> None:
+        self._on_chip = KeptTensors(self.problem, self.capacity_bytes, self.order_states)
 
     @property
     def undecided(self) -> int:
@@ -95,8 +96,11 @@ class GroupCycles:
         """
         if group not in self.known:
             kept = self.problem.kept_inside(group)
-            fits = self._is_group(group, kept)
-            self._learn(group, sum(self._node(i, kept) for i in bits(group)) if fits else None)
+            found = self._on_chip.fits(group, kept)
+            if found == fitting.UNDECIDED:
+                self._unsure.add(group)
+            whole = sum(self._node(i, kept) for i in bits(group)) if found == fitting.FITS else None
+            self._learn(group, whole)
         return self.known[group]
 
     def _learn(self, group: int, whole: int | None) -> None:
@@ -195,7 +199,7 @@ class GroupCycles:
             self._least = np.array(
                 [self._least_cycles(i) for i in range(len(self.problem.nodes))], np.int64
             )
-        return int(self._least[_flags(nodes, len(self._least))].sum())
+        return int(self._least[flags(nodes, len(self._least))].sum())
 
     def fitting_order(self, group: int) -> tuple[int, ...] | None:
         """Return an order of a group's nodes in which its tensors fit on chip.
@@ -205,17 +209,15 @@ class GroupCycles:
         none of these.
         group: mask of nodes.
         """
-        kept = self.problem.kept_inside(group)
-        members = list(bits(group))
-        for rank in (None, *self._orders.values()):
-            order = members if rank is None else sorted(members, key=rank.__getitem__)
-            if self._peak(order, kept) <= self.capacity_bytes:
-                return tuple(order)
-        return None
+        return self._on_chip.fitting_order(group)
 
     def _may_tile(self, group: int) -> bool:
         """Return whether tiles of a group may be searched: it is small, and tensors join it."""
-        return group.bit_count() <= self.most_tiled and self.problem.is_joined_inside(group)
+        if group.bit_count() > self.most_tiled:
+            return False
+        if group not in self._tileable:
+            self._tileable[group] = self.problem.is_joined_inside(group)
+        return self._tileable[group]
 
     def _node(self, i: int, kept: int) -> int:
         """Return the cycles of node `i` if the tensors in the mask `kept` stay on chip."""
@@ -241,45 +243,13 @@ class GroupCycles:
         tiled = self.tiled_least(i) if self.tiled_least is not None else None
         return least if tiled is None else min(least, tiled)
 
-    def _is_group(self, group: int, kept: int) -> bool:
-        """Return whether the tensors that stay on chip fit in some order of a group's nodes.
-
-        kept: mask of these tensors.
-        """
-        sizes, cap = self.problem.sizes, self.capacity_bytes
-        if sum(sizes[t] for t in bits(kept)) <= cap or self.fitting_order(group) is not None:
-            return True
-        piece = self.problem.kept_piece(group)
-        cost = Traffic(piece, GroupLimits(buffer_cap=cap, order_states=self.order_states))
-        found = cost.fitting(piece.everything)
-        if found == fitting.UNDECIDED:
-            self._unsure.add(group)
-        return found == fitting.FITS
-
-    def _peak(self, order: Sequence[int], kept: int) -> int:
-        """Return the live bytes at the peak if only the tensors in the mask `kept` count.
-
-        order: the nodes that write and read these tensors, in execution order.
-        """
-        position = {i: p for p, i in enumerate(order)}
-        changes = [0] * (len(order) + 1)
-        for t in bits(kept):
-            last = max((position[r] for r in bits(self.problem.readers[t])), default=position[t])
-            changes[position[t]] += self.problem.sizes[t]
-            changes[last + 1] -= self.problem.sizes[t]
-        return max(accumulate(changes))
-
     def _remember(self, order: tuple[int, ...]) -> None:
         """Add an order of all nodes to the orders in which `fitting_order` tests groups.
 
         If the order is new, the groups that have been rejected without proof are forgotten, so that
         the next call of `of` tests them again.
         """
-        if order not in self._orders:
-            rank = [0] * len(order)
-            for position, i in enumerate(order):
-                rank[i] = position
-            self._orders[order] = rank
+        if self._on_chip.add_order(order):
             for group in self._unsure:
                 del self.known[group]
             self._unsure.clear()
@@ -325,9 +295,3 @@ class _GrowingGroup:
             cycles = self._node_cycles(node, self._kept)
             self.cycles += cycles - self._taken[node]
             self._taken[node] = cycles
-
-
-def _flags(mask: int, count: int) -> npt.NDArray[np.bool_]:
-    """Return the lowest `count` bits of a mask as an array."""
-    raw = np.frombuffer(mask.to_bytes(count // 8 + 1, "little"), np.uint8)
-    return np.unpackbits(raw, bitorder="little")[:count].astype(np.bool_)

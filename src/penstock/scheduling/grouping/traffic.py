@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.scheduling.grouping import fitting
+from penstock.scheduling.grouping.columns import Columns, buffer_fits, columns, members
 from penstock.scheduling.grouping.cost import PATIENCE, IntervalCosts
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.sweep import Column, moved_bytes, sweep, unbounded_if_none
 from penstock.scheduling.order.step_table import bit_mask, bits
-
-Columns = tuple[Column, Column, Column, Column, Column, Column]
-"""A problem as arrays: read_start, read, reader_start, reader, kept, sizes; see `sweep.py`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,6 @@ class Traffic:
     _graph: the problem as arrays (compressed adjacency lists).
     _weights: bytes of the weights of each node.
     _own_bytes: bytes of the inputs and the output of each node together.
-    _mask_bytes: number of bytes that hold a node mask.
     """
 
     problem: GroupingProblem
@@ -66,17 +63,15 @@ class Traffic:
     _graph: Columns = field(init=False)
     _weights: Column = field(init=False)
     _own_bytes: Column = field(init=False)  # by node: bytes of its operands
-    _mask_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         problem, sizes = self.problem, self.problem.sizes
-        self._graph = _columns(problem)
+        self._graph = columns(problem)
         self._weights = np.array([node.weight_bytes for node in problem.nodes], np.int64)
         own = (
             sizes[i] + sum(sizes[t] for t in bits(reads)) for i, reads in enumerate(problem.reads)
         )
         self._own_bytes = np.array(list(own), np.int64)
-        self._mask_bytes = len(problem.nodes) // 8 + 1
 
     @property
     def undecided(self) -> int:
@@ -177,11 +172,11 @@ class Traffic:
         inputs and the output of one of these nodes exceed the buffer limit.  False proves nothing.
         group: mask of nodes.
         """
-        members = self._members(group)
+        inside = self._members(group)
         limits = self.limits
         return bool(
-            self._weights[members].sum() > unbounded_if_none(limits.weight_cap)
-            or self._own_bytes[members].max() > unbounded_if_none(limits.buffer_cap)
+            self._weights[inside].sum() > unbounded_if_none(limits.weight_cap)
+            or self._own_bytes[inside].max() > unbounded_if_none(limits.buffer_cap)
         )
 
     def least(self, nodes: int) -> int:
@@ -193,8 +188,7 @@ class Traffic:
 
     def _members(self, group: int) -> Column:
         """Return the indices of the nodes of a group, in ascending order."""
-        raw = np.frombuffer(group.to_bytes(self._mask_bytes, "little"), np.uint8)
-        return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
+        return members(group, len(self.problem.nodes))
 
     def apart(self, writer: int, reader: int) -> bool:
         """Return True if provably no group contains both node `writer` and its reader `reader`.
@@ -239,27 +233,23 @@ class Traffic:
         limits = self.limits
         if limits.buffer_cap is None:
             return fitting.FITS
-        members = self._members(group)
-        if len(members) > fitting.MOST_NODES:
-            found = fitting.least_live_fits(members, *self._graph, limits.buffer_cap)
-        else:
-            states = limits.order_states
-            found = fitting.fits(members, *self._graph, limits.buffer_cap, states)
+        inside = self._members(group)
+        found = buffer_fits(inside, self._graph, limits.buffer_cap, limits.order_states)
         if found == fitting.UNDECIDED and any(
-            self._fits_along(rank, members) for rank in self._ranks.values()
+            self._fits_along(rank, inside) for rank in self._ranks.values()
         ):
             return fitting.FITS
         return found
 
-    def _fits_along(self, rank: Column, members: Column) -> bool:
+    def _fits_along(self, rank: Column, inside: Column) -> bool:
         """Return whether a group fits the buffer if its nodes run in a given order.
 
         rank: position of each node of the problem in the given order.
-        members: indices of the nodes of the group.
+        inside: indices of the nodes of the group.
         """
-        inside = members[np.argsort(rank[members])]
-        _, _, reached = self._sweep(inside, 0, len(inside))
-        return len(reached) == len(inside) and bool(
+        order = inside[np.argsort(rank[inside])]
+        _, _, reached = self._sweep(order, 0, len(order))
+        return len(reached) == len(order) and bool(
             reached[-1] <= unbounded_if_none(self.limits.buffer_cap)
         )
 
@@ -272,29 +262,3 @@ class Traffic:
         if found == fitting.UNDECIDED:
             self._unsure.add(group)
         return found == fitting.FITS
-
-
-def _columns(problem: GroupingProblem) -> Columns:
-    """Return a grouping problem as arrays (read_start, read, reader_start, reader, kept, sizes).
-
-    Node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].  The nodes
-    reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network outputs,
-    else 0; sizes[t] is in bytes.
-    """
-    kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
-    return (
-        *_lists(problem.reads),
-        *_lists(problem.readers),
-        np.array(kept, np.int64),
-        np.array(problem.sizes, np.int64),
-    )
-
-
-def _lists(masks: Sequence[int]) -> tuple[Column, Column]:
-    """Return (start, members): the bits set in mask k are members[start[k]:start[k + 1]].
-
-    Example: the masks 0b101 and 0b10 give start = [0, 2, 3] and members = [0, 2, 1].
-    """
-    members = [list(bits(mask)) for mask in masks]
-    start = np.append(0, np.cumsum([len(some) for some in members])).astype(np.int64)
-    return start, np.array([i for some in members for i in some], np.int64)
